@@ -1,0 +1,103 @@
+"""The stack of bits: constriction's ANS coder (Duda 2009; Bamler 2022), which raises where that one would invent zeros."""
+
+import constriction
+import numpy as np
+
+from dqcodec.errors import CorruptError, StackUnderflow
+
+AnsCoder = constriction.stream.stack.AnsCoder
+Uniform = constriction.stream.model.Uniform
+
+MAX_SIZE = 1 << 23  # the coder's probabilities have 24 bits
+_FULL_STATE = 1 << 32
+_TOP = np.uint32(1)  # marks the top of the seed: the coder needs a nonzero last word
+
+
+class Stack:
+    """Last in, first out. All that is ever coded is an integer below a size, taken as uniform.
+
+    Any other law is made of uniforms: see dqcodec.exact.tables. `seed` is what lies at the bottom; pops may
+    borrow its bits, and once every push is undone it is there again.
+    """
+
+    def __init__(self, seed: bytes = b""):
+        padded = seed + bytes(-len(seed) % 4)
+        self._coder = AnsCoder(np.append(np.frombuffer(padded, "<u4").astype(np.uint32), [np.uint32(0), _TOP]))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Stack":
+        """A stack as to_bytes left it.
+
+        Raises:
+            CorruptError: not a stack's bytes.
+        """
+        words = np.frombuffer(data, "<u4").astype(np.uint32) if len(data) % 4 == 0 else np.zeros(0, np.uint32)
+        if len(words) < 2 or words[-1] == 0:
+            raise CorruptError("the bit stack is damaged")
+        stack = cls.__new__(cls)
+        stack._coder = AnsCoder(words)
+        return stack
+
+    def to_bytes(self) -> bytes:
+        """The whole stack, little-endian 32-bit words from bottom to top."""
+        return self._coder.get_compressed().astype("<u4").tobytes()
+
+    def seed(self, length: int) -> bytes:
+        """The seed of that many bytes, when nothing else is left.
+
+        Raises:
+            CorruptError: something else is left, or less.
+        """
+        data = self.to_bytes()
+        if data[length:] != bytes(-length % 4 + 4) + _TOP.astype("<u4").tobytes():
+            raise CorruptError("the bit stack does not end at its seed")
+        return data[:length]
+
+    @property
+    def bits(self) -> int:
+        """The size, bits."""
+        return self._coder.num_valid_bits()
+
+    def clone(self) -> "Stack":
+        """An independent copy, to look ahead with."""
+        twin = type(self).__new__(type(self))
+        twin._coder = self._coder.clone()
+        return twin
+
+    def push(self, symbols: np.ndarray, sizes: np.ndarray | int) -> None:
+        """Push integers 0 <= symbol < size (any shape; sizes a number or an array of that shape), 1 <= size <= 2^23."""
+        symbols = symbols.ravel().astype(np.int32)
+        if np.ndim(sizes) == 0:
+            if sizes > 1:
+                self._coder.encode_reverse(symbols, Uniform(int(sizes)))
+            return
+        sizes = sizes.ravel().astype(np.int32)
+        several = sizes > 1  # of one there is nothing to say, and the coder refuses it
+        if not several.all():
+            symbols, sizes = symbols[several], sizes[several]
+        if len(symbols):
+            self._coder.encode_reverse(symbols, Uniform(), sizes)
+
+    def pop(self, sizes: np.ndarray | int, shape: tuple[int, ...] | None = None) -> np.ndarray:
+        """Pop int64 integers below sizes: an array's shape, or `shape` with one size for all.
+
+        Raises:
+            StackUnderflow: fewer bits are there than that takes.
+        """
+        if np.ndim(sizes) == 0:
+            symbols = np.zeros(shape, np.int64)
+            if sizes > 1 and symbols.size:
+                symbols = self._coder.decode(Uniform(int(sizes)), symbols.size).astype(np.int64).reshape(shape)
+        else:
+            flat = sizes.ravel().astype(np.int32)
+            symbols = np.zeros(flat.shape, np.int64)
+            several = flat > 1
+            if several.all() and len(flat):
+                symbols = self._coder.decode(Uniform(), flat).astype(np.int64)
+            elif several.any():
+                symbols[several] = self._coder.decode(Uniform(), flat[several])
+            symbols = symbols.reshape(sizes.shape)
+        words, state = self._coder.pos()
+        if words == 0 and state < _FULL_STATE:
+            raise StackUnderflow("the bit stack ran out")
+        return symbols

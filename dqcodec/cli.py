@@ -1,0 +1,218 @@
+"""The `dqcodec` command. Each command imports what it needs inside, so that --help is instant.
+
+Per-file lines and totals go to stderr, images and --json to stdout. Exit codes: 0 ok, 1 some files failed, 2 wrong
+usage, 3 nothing done.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from . import __version__, files
+from .errors import DqcodecError
+from .report import CompressReport, DecompressReport, FileResult, RunReport
+
+Work = Callable[[bytes], tuple[bytes, CompressReport | DecompressReport]]
+
+_paths = click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+_json = click.option("--json", "as_json", is_flag=True, help="One JSON object a line on stdout.")
+_max_pixels = click.option(
+    "--max-pixels", type=click.IntRange(min=1), metavar="N", help="Refuse larger images (default 134217728)."
+)
+
+
+def _conversion_options(command: Callable) -> Callable:
+    """Options that compress and decompress share."""
+    options = [
+        click.option("-o", "--output", metavar="FILE|DIR|-", help="Where to write; - is stdout."),
+        click.option("-f", "--force", is_flag=True, help="Overwrite existing files."),
+        click.option("-r", "--recursive", is_flag=True, help="Take directories, mirroring their trees."),
+        click.option("--rm", is_flag=True, help="Remove each source once its output is checked and written."),
+        _json,
+        click.option("-q", "--quiet", is_flag=True, help="Print errors only."),
+        click.option("-v", "--verbose", is_flag=True, help="Print where the bytes go."),
+        _max_pixels,
+    ]
+    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+
+
+def _model_option(multiple_help: str) -> Callable:
+    return click.option("-m", "--model", "models", metavar="NAME|FILE", multiple=True, help=multiple_help)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="dqcodec")
+def main() -> None:
+    """Lossless image compression with learned flows.
+
+    \b
+    dqcodec compress photo.png          -> photo.png.dqc
+    dqcodec decompress photo.png.dqc    -> photo.png
+    """
+
+
+@main.command()
+@_paths
+@_model_option("Use this model only (repeatable; default: the best of all).")
+@click.option("--no-verify", is_flag=True, help="Do not decode the result to check it.")
+@_conversion_options
+def compress(paths, models, no_verify, output, force, recursive, rm, as_json, quiet, verbose, max_pixels):
+    """Compress PNG files: a.png -> a.png.dqc.
+
+    \b
+    dqcodec compress -r photos -o packed/
+    dqcodec compress - -o - < a.png > a.dqc
+    """
+    if rm and no_verify:
+        raise click.UsageError("--rm needs verification; leave out --no-verify.")
+    jobs = _plan(paths, output, files.compressed_name, recursive, ".png", as_json)
+    from . import codec, zoo
+
+    programs = _usage(lambda: [zoo.load(name) for name in models or zoo.names()])
+    work = functools.partial(codec.compress, programs=programs, verify=not no_verify, **_limit(max_pixels))
+    _convert(jobs, work, force, rm, as_json, quiet, verbose)
+
+
+@main.command()
+@_paths
+@_model_option("Also look for the file's model here (repeatable).")
+@_conversion_options
+def decompress(paths, models, output, force, recursive, rm, as_json, quiet, verbose, max_pixels):
+    """Decompress .dqc files: a.png.dqc -> a.png.
+
+    \b
+    dqcodec decompress a.png.dqc -o b.png
+    """
+    jobs = _plan(paths, output, files.decompressed_name, recursive, ".dqc", as_json)
+    from . import codec, zoo
+
+    _usage(lambda: [zoo.locate(name) for name in models])
+    find_program = functools.partial(zoo.find, named=models)
+    work = functools.partial(codec.decompress, find_program=find_program, **_limit(max_pixels))
+    _convert(jobs, work, force, rm, as_json, quiet, verbose)
+
+
+@main.command()
+@_paths
+@_json
+@_max_pixels
+def info(paths, as_json, max_pixels):
+    """Show what .dqc files hold, without decoding them."""
+    import dataclasses
+
+    from . import codec
+
+    run = RunReport()
+    for path in paths:
+        source = None if path == files.STDIO else Path(path)
+        result = FileResult(path, "")
+        try:
+            fields = dataclasses.asdict(codec.info(files.read(source), **_limit(max_pixels)))
+            click.echo(json.dumps({"source": path} | fields) if as_json else f"{path}: {_fields(fields)}")
+        except (DqcodecError, OSError) as error:
+            result = FileResult(path, "", error=_one_line(error))
+            _report_failure(result, as_json)
+        run.results.append(result)
+    sys.exit(run.return_code)
+
+
+@main.command()
+@_json
+def models(as_json):
+    """List the models at hand with their cards."""
+    from . import zoo
+
+    for name, path in zoo.paths().items():
+        fields = {"id": zoo.file_id(path.resolve()).hex(), "bytes": path.stat().st_size}
+        try:
+            fields |= zoo.load(name).card
+        except DqcodecError as error:
+            fields["error"] = str(error)
+        click.echo(json.dumps({"name": name} | fields) if as_json else f"{name}: {_fields(fields)}")
+    if not zoo.names():
+        click.echo(f"no models in {zoo.directory()}", err=True)
+
+
+def _plan(paths, output, rename, recursive, suffix, as_json) -> list[files.Job]:
+    try:
+        jobs = files.plan(paths, output, rename, recursive=recursive, suffix=suffix)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    if as_json and any(job.target is None for job in jobs):
+        raise click.UsageError("--json and the image cannot both go to stdout.")
+    return jobs
+
+
+def _usage(load: Callable[[], Any]) -> Any:
+    """Its result; an error in what the user named is one of usage."""
+    try:
+        return load()
+    except DqcodecError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _limit(max_pixels: int | None) -> dict[str, int]:
+    return {} if max_pixels is None else {"max_pixels": max_pixels}
+
+
+def _convert(jobs: list[files.Job], work: Work, force, rm, as_json, quiet, verbose) -> NoReturn:
+    """Do all jobs, telling of each, and exit with the code of the whole run."""
+    run = RunReport()
+    for job in _progress(jobs, enabled=not (quiet or as_json)):
+        result = _convert_one(job, work, force=force, rm=rm)
+        run.results.append(result)
+        if result.error:
+            _report_failure(result, as_json)
+        elif as_json:
+            click.echo(json.dumps(result.as_dict()))
+        elif not quiet:
+            click.echo(result.line(), err=True)
+            if verbose:
+                click.echo(f"  {result.report.details()}", err=True)
+    if len(jobs) != 1 and not (quiet or as_json):
+        click.echo(run.totals(), err=True)
+    sys.exit(run.return_code)
+
+
+def _convert_one(job: files.Job, work: Work, *, force: bool, rm: bool) -> FileResult:
+    try:
+        files.check_target(job.target, force=force)
+        data, report = work(files.read(job.source))
+        files.write(job.target, data, force=force, like=job.source)
+        if rm and job.source and job.target:
+            job.source.unlink()
+    except (DqcodecError, OSError, MemoryError) as error:
+        return FileResult(*job.names, error=_one_line(error))
+    return FileResult(*job.names, report=report)
+
+
+def _progress(jobs: list[files.Job], *, enabled: bool) -> Iterable[files.Job]:
+    """The jobs; on a terminal, with a progress bar on stderr when they are many."""
+    if not (enabled and len(jobs) > 1 and sys.stderr.isatty()):
+        return jobs
+    from rich.console import Console
+    from rich.progress import track
+
+    return track(jobs, description="", console=Console(stderr=True), transient=True)
+
+
+def _report_failure(result: FileResult, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(result.as_dict()))
+    click.echo(f"dqcodec: {result.line()}", err=True)
+
+
+def _one_line(error: BaseException) -> str:
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join((text or type(error).__name__).split())
+
+
+def _fields(fields: dict[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in fields.items() if value is not None)

@@ -1,0 +1,56 @@
+"""The exact flow density, twin of flows.densities.FlowDensity, as a codec for grid integers v."""
+
+import numpy as np
+
+from dqcodec.ans.stack import Stack
+from dqcodec.exact.tables import TableLaw
+from dqcodec.exact.transforms import ExactTransform, Squeeze
+
+
+class FlowDensity:
+    """Levels of exact transforms; each level's second half of channels is factored out under the logistic table.
+
+    Args:
+        levels: per level the transforms after its squeeze. offset: the pixel that is latent 0. unit_bits: a latent
+        unit is 2^unit_bits pixels. v comes on a grid of 2^-fraction_bits pixels; latents are on 2^-grid_bits.
+    """
+
+    def __init__(
+        self, levels: list[list[ExactTransform]], logistic: TableLaw, channels: int, offset: int, unit_bits: int,
+        fraction_bits: int, grid_bits: int,
+    ):
+        self.levels, self.logistic, self.channels, self.unit_bits = levels, logistic, channels, unit_bits
+        self.grid_bits = grid_bits
+        self._offset = offset << fraction_bits
+        self._refinement = grid_bits - unit_bits - fraction_bits
+
+    def push(self, stack: Stack, v: np.ndarray) -> float:
+        """Code v (B, H, W, C) -> -log2 p(v), v in pixel units."""
+        bits = float(v.size * self.unit_bits)
+        g = (v - self._offset) << self._refinement
+        for transforms in self.levels:
+            g, _ = Squeeze().forward(g)
+            for transform in transforms:
+                g, jacobian_bits = transform.forward(g, stack)
+                bits += jacobian_bits
+            g, out = np.split(g, 2, -1)
+            bits += self._push_base(stack, out)
+        return bits + self._push_base(stack, g)
+
+    def pop(self, stack: Stack, count: int, height: int, width: int) -> np.ndarray:
+        """Undo push: v (count, height, width, C)."""
+        depth = len(self.levels)
+        channels = self.channels << depth
+        g = self.logistic.pop(stack, (count, height >> depth, width >> depth, channels))
+        for transforms in reversed(self.levels):
+            out = self.logistic.pop(stack, g.shape)
+            g = np.concatenate([g, out], -1)
+            for transform in reversed(transforms):
+                g = transform.inverse(g, stack)
+            g = Squeeze().inverse(g)
+        return (g >> self._refinement) + self._offset
+
+    def _push_base(self, stack, g):
+        self.logistic.push(stack, g)
+        z = np.abs(g * 2.0**-self.grid_bits)
+        return float((z + 2 * np.log1p(np.exp(-z))).sum() / np.log(2))

@@ -1,0 +1,214 @@
+"""Exact dequantizers, twins of dqcodec.flows.dequantizers: pop samples u by decoding it, push gives the bits back.
+
+Pixels x are int64 (B, H, W, C); v = x 2^fraction_bits + u, u in [0, 2^fraction_bits), is int64 on a grid of
+2^-fraction_bits pixel units.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dqcodec.ans.stack import Stack
+from dqcodec.errors import CorruptError, ModelError
+from dqcodec.exact.networks import AutoregressiveNet, ResidualNet, map_batch, to_input
+from dqcodec.exact.tables import TableLaw
+from dqcodec.exact.transforms import (
+    SCALE_BITS, Affine, AffineCoupling, R, Squeeze, check_range, divmod_exact, split_output,
+)
+
+
+class UniformDequantizer:
+    """u uniform."""
+
+    def __init__(self, fraction_bits: int):
+        self.fraction_bits = fraction_bits
+
+    def pop(self, stack: Stack, x: np.ndarray) -> tuple[np.ndarray, float]:
+        return (x << self.fraction_bits) + stack.pop(1 << self.fraction_bits, x.shape), 0.0
+
+    def push(self, stack: Stack, v: np.ndarray, x: np.ndarray) -> None:
+        stack.push(v - (x << self.fraction_bits), 1 << self.fraction_bits)
+
+    def quantize(self, v: np.ndarray) -> np.ndarray:
+        return v >> self.fraction_bits
+
+
+class SigmoidCells:
+    """u = sigmoid(y) on grids: cell j of y, edges[j] <= y < edges[j + 1], is u = j.
+
+    The position inside a cell is pushed as uniform; in the two outer cells, which have no end, under the law `tail`
+    of the distance from their edge (density falls as exp(-distance)).
+    """
+
+    def __init__(self, edges: np.ndarray, tail: TableLaw):
+        if edges.ndim != 1 or len(edges) < 3 or (np.diff(edges) < 1).any() or np.abs(edges).max() >= 1 << 24:
+            raise ModelError("the sigmoid's cells are not increasing")
+        self.edges, self.tail = edges.astype(np.int64), tail  # the inner edges, between cell j and j + 1
+        self.cells = len(edges) + 1
+        self._lookup = np.searchsorted(self.edges, np.arange(edges[0], edges[-1] + 1), side="right").astype(np.int16)
+
+    def u(self, y: np.ndarray) -> np.ndarray:
+        """The cell of each y."""
+        return self._lookup[np.clip(y, self.edges[0] - 1, self.edges[-1]) - self.edges[0]].astype(np.int64) * (
+            y >= self.edges[0]
+        )
+
+    def push_position(self, stack: Stack, y: np.ndarray, u: np.ndarray) -> None:
+        inner, low, high = self._regions(u)
+        stack.push(y[inner] - self.edges[u[inner] - 1], self.edges[u[inner]] - self.edges[u[inner] - 1])
+        distance = np.where(low, self.edges[0] - 1 - y, y - self.edges[-1])[low | high]
+        self.tail.push(stack, distance)
+
+    def pop_position(self, stack: Stack, u: np.ndarray) -> np.ndarray:
+        """Undo push_position: y."""
+        inner, low, high = self._regions(u)
+        distance = np.zeros(u.shape, np.int64)
+        distance[low | high] = self.tail.pop(stack, (int((low | high).sum()),))
+        if (distance < 0).any():
+            raise CorruptError("a dequantization lies outside its cell")
+        y = np.where(low, self.edges[0] - 1 - distance, self.edges[-1] + distance)
+        y[inner] = self.edges[u[inner] - 1] + stack.pop(self.edges[u[inner]] - self.edges[u[inner] - 1])
+        return y
+
+    def _regions(self, u):
+        low, high = u == 0, u == self.cells - 1
+        return ~(low | high), low, high
+
+
+class PixelFeatures:
+    """Twin of flows.dequantizers.PixelFeatures: integer sums times 2^log2_gain, on the networks' input grid."""
+
+    def __init__(self, matrix: np.ndarray, log2_gain: np.ndarray, offset: int):
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or log2_gain.shape != matrix.shape[:1]:
+            raise ModelError("the pixel features' tensors do not fit together")
+        if np.abs(matrix).max() > 8 or np.abs(log2_gain).max() > 16:
+            raise ModelError("the pixel features are not proven exact")
+        self.matrix, self.offset = matrix.astype(np.int64), offset
+        self.log2_gain = log2_gain.astype(np.int64)
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        sums = Squeeze().forward(x - self.offset)[0] @ self.matrix.T
+        return to_input(sums << (16 + self.log2_gain), 16)
+
+
+class FlowDequantizer:
+    """eps from the normal table, transforms eps -> y, u = the sigmoid's cell of y."""
+
+    def __init__(
+        self, features: PixelFeatures, context_net: ResidualNet | None, transforms: Sequence, normal: TableLaw,
+        cells: SigmoidCells, grid_bits: int, fraction_bits: int,
+    ):
+        if cells.cells != 1 << fraction_bits:
+            raise ModelError("the sigmoid's cells are not those of u")
+        self.features, self.context_net, self.transforms = features, context_net, transforms
+        self.normal, self.cells, self.grid_bits, self.fraction_bits = normal, cells, grid_bits, fraction_bits
+        self.iterations: list[int] = []  # of each autoregressive inverse, for benchmarks
+
+    def _context(self, x):
+        features = self.features(x)
+        return features if self.context_net is None else map_batch(self.context_net, features).astype(np.float32)
+
+    def pop(self, stack, x):
+        """Sample v in the bin of x by decoding it -> (v, log2 q(u|x), u in pixel units)."""
+        context = self._context(x)
+        batch, height, width, channels = x.shape
+        eps = self.normal.pop(stack, (batch, height // 2, width // 2, 4 * channels))
+        y, jacobian_bits = eps, 0.0
+        for transform in self.transforms:
+            y, bits = transform.sample(y, stack, context)
+            jacobian_bits += bits
+        y = Squeeze().inverse(y)
+        u = self.cells.u(y)
+        self.cells.push_position(stack, y, u)
+        return (x << self.fraction_bits) + u, self._log2_q(eps, y) - jacobian_bits
+
+    def push(self, stack, v, x):
+        u = v - (x << self.fraction_bits)
+        y, _ = Squeeze().forward(self.cells.pop_position(stack, u))
+        context = self._context(x)
+        for transform in reversed(self.transforms):
+            y = transform.unsample(y, stack, context)
+        self.normal.push(stack, y)
+
+    def quantize(self, v):
+        return v >> self.fraction_bits
+
+    def _log2_q(self, eps, y):
+        """log2 of (normal density of eps x dy/du), for the report alone."""
+        eps, y = eps * 2.0**-self.grid_bits, y * 2.0**-self.grid_bits
+        nats = (-0.5 * eps**2 - 0.5 * np.log(2 * np.pi)).sum() + (np.logaddexp(0, y) + np.logaddexp(0, -y)).sum()
+        return float(nats / np.log(2))
+
+
+class SampledAffine:
+    """y = m(context) + eps S/R: the Gaussian dequantizer's transform (twin of flows.couplings.ConditionalAffine)."""
+
+    def __init__(self, net: ResidualNet, affine: Affine):
+        self.net, self.affine = net, affine
+
+    def sample(self, eps, stack, context):
+        return self.affine.inverse(eps, map_batch(self.net, context), stack)
+
+    def unsample(self, y, stack, context):
+        return self.affine.forward(y, map_batch(self.net, context), stack)[0]
+
+
+class SampledCoupling:
+    """One bipartite step, y <- eps, channels reversed after it as in flows.couplings.Reverse."""
+
+    def __init__(self, coupling: AffineCoupling):
+        self.coupling = coupling
+
+    def sample(self, eps, stack, context):
+        y, bits = self.coupling.inverse_and_bits(eps, stack, context)
+        return y[..., ::-1], bits
+
+    def unsample(self, y, stack, context):
+        return self.coupling.forward(y[..., ::-1], stack, context)[0]
+
+
+class SampledAutoregressive:
+    """ARD's step: y = m(eps_<) + eps S(eps_<)/R, sampled in one parallel pass (twin of flows.autoregressive).
+
+    unsample solves the triangular system by fixed-point iteration on integers: the remainders modulo R lie on the
+    stack and are popped first; then eps <- floor((R (y - m(eps)) + remainder) / S(eps)). Place d is right after at
+    most d steps, and a step that changes nothing has found the one solution.
+    """
+
+    def __init__(self, net: AutoregressiveNet, affine: Affine, grid_bits: int):
+        self.net, self.affine, self.grid_bits = net, affine, grid_bits
+        self.iterations = 0  # of the last unsample
+
+    def _context_sums(self, context):
+        return map_batch(self.net.context_sums, context)
+
+    def _output(self, eps, context_sums):
+        return map_batch(self.net, to_input(eps, self.grid_bits), context_sums)
+
+    def sample(self, eps, stack, context):
+        check_range(eps)
+        m, raw = split_output(self._output(eps, self._context_sums(context)))
+        size, bits = self.affine.scales(raw)
+        t = eps * size + stack.pop(size)
+        stack.push(t & (R - 1), R)  # all at once, so that unsample has them all from the start
+        return (t >> SCALE_BITS) + m, bits
+
+    def unsample(self, y, stack, context):
+        check_range(y)
+        context_sums = self._context_sums(context)
+        remainder = stack.pop(R, y.shape)
+        eps, left = np.zeros_like(y), np.zeros_like(y)
+        size = np.full_like(y, R)
+        active = np.arange(len(y))  # images that still move
+        for self.iterations in range(1, y[0].size + 2):
+            m, raw = split_output(self._output(eps[active], context_sums[active]))
+            size[active], _ = self.affine.scales(raw)
+            t = ((y[active] - m) << SCALE_BITS) + remainder[active]
+            solved, left[active] = divmod_exact(t, size[active])
+            moved = (solved != eps[active]).any((1, 2, 3))
+            eps[active] = solved
+            active = active[moved]
+            if not len(active):
+                stack.push(left, size)
+                return eps
+        raise CorruptError("the autoregressive inverse has no solution")

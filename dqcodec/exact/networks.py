@@ -1,0 +1,204 @@
+"""Integer networks, the exact twins of dqcodec.flows.networks.
+
+Activations and weights are integers carried in floats. Every sum stays below 2^24 (float32) or 2^53 (float64), proven
+from the weights when the model loads, so that it is exact in any order: batch, threads and instruction set cannot
+change a bit. Arrays are (B, H, W, C).
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from dqcodec.errors import ModelError
+
+INPUT_BITS = 8  # what a network sees is on a grid of 2^-8 ...
+INPUT_BOUND = 8 << INPUT_BITS  # ... and clamped to [-8, 8]
+LOG_SCALE_BITS = 6  # raw log-scales come out on a grid of 2^-6 ...
+LOG_SCALE_BOUND = 16 << LOG_SCALE_BITS  # ... and are clamped to [-16, 16], where 3 tanh(raw / 3) is flat
+_CHUNK_POSITIONS = 2048  # positions a thread takes at a time: what stays in its cache
+_MAX_OUTPUT = 1 << 46
+
+Tensors = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Conv:
+    """An exact convolution: floor((sum w a + bias) 2^-shift) per output channel, clamped to [low, high].
+
+    The bias holds the rounding half. weight: int (O, I, k, k), k 1 or 3, zero padded. max_input: the proven bound
+    of |a|. low and high are numbers or (O,) arrays.
+    """
+
+    weight: np.ndarray
+    bias: np.ndarray
+    shift: np.ndarray
+    low: np.ndarray | int
+    high: np.ndarray | int
+    max_input: int
+
+    def __post_init__(self):
+        w = self.weight
+        if w.ndim != 4 or w.shape[2:] not in {(1, 1), (3, 3)} or not self.bias.shape == self.shift.shape == w.shape[:1]:
+            raise ModelError("a convolution's tensors do not fit together")
+        if self.shift.min() < 1 or self.shift.max() > 40 or self.bound >= 1 << 53:
+            raise ModelError("a convolution's sums are not proven exact")
+
+    @cached_property
+    def bound(self) -> int:
+        """No partial sum of this convolution exceeds this."""
+        per_output = np.abs(self.weight.astype(np.int64)).sum((1, 2, 3)).astype(object) * self.max_input
+        return int((per_output + np.abs(self.bias.astype(np.int64))).max())
+
+    @cached_property
+    def dtype(self) -> type:
+        """float32 where its 24-bit integers are proven to suffice."""
+        return np.float32 if self.bound < 1 << 24 else np.float64
+
+    @cached_property
+    def _matrices(self) -> np.ndarray:
+        """(k, k*I, O): one matrix per kernel row, scaled by 2^-shift, which is exact."""
+        scaled = self.weight * np.exp2(-self.shift.astype(np.float64))[:, None, None, None]
+        k = scaled.shape[2]
+        return np.ascontiguousarray(scaled.transpose(2, 3, 1, 0).reshape(k, -1, len(scaled)).astype(self.dtype))
+
+    @cached_property
+    def _bias(self) -> np.ndarray:
+        return (self.bias * np.exp2(-self.shift.astype(np.float64))).astype(self.dtype)
+
+    def sums(self, a: np.ndarray) -> np.ndarray:
+        """The scaled sums before bias and rounding, (B, H, W, O)."""
+        a = a.astype(self.dtype, copy=False)
+        matrices = self._matrices
+        if len(matrices) == 1:
+            return a @ matrices[0]
+        batch, height, width, channels = a.shape
+        rows = np.zeros((batch, height + 2, width, 3, channels), self.dtype)
+        rows[:, 1:-1, 1:, 0] = a[:, :, :-1]
+        rows[:, 1:-1, :, 1] = a
+        rows[:, 1:-1, :-1, 2] = a[:, :, 1:]
+        rows = rows.reshape(batch, (height + 2) * width, 3 * channels)
+        out = rows[:, : height * width] @ matrices[0]
+        for dy in (1, 2):
+            out += rows[:, dy * width : (dy + height) * width] @ matrices[dy]
+        return out.reshape(batch, height, width, -1)
+
+    def finish(self, sums: np.ndarray) -> np.ndarray:
+        """Bias, round, clamp (in place)."""
+        sums += self._bias
+        np.floor(sums, out=sums)
+        np.clip(sums, self.low, self.high, out=sums)
+        return sums
+
+    def __call__(self, a: np.ndarray) -> np.ndarray:
+        return self.finish(self.sums(a))
+
+
+def highpass(a: np.ndarray) -> np.ndarray:
+    """4 (a - blur(a)) = (16 a - sum of the [1 2 1] x [1 2 1] neighbourhood) / 4, rounded, clamped."""
+    padded = np.pad(a, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    rows = padded[:, :-2] + 2 * padded[:, 1:-1] + padded[:, 2:]
+    blur = rows[:, :, :-2] + 2 * rows[:, :, 1:-1] + rows[:, :, 2:]
+    return np.clip(np.floor((16 * a - blur) / 4 + np.float32(0.5)), -INPUT_BOUND, INPUT_BOUND)
+
+
+def to_input(g: np.ndarray, grid_bits: int) -> np.ndarray:
+    """Grid integers of 2^-grid_bits -> float32 integers of the networks' input grid, rounded and clamped."""
+    drop = grid_bits - INPUT_BITS
+    return np.clip((g + (1 << drop >> 1)) >> drop, -INPUT_BOUND, INPUT_BOUND).astype(np.float32)
+
+
+class ResidualNet:
+    """Twin of flows.networks.ResidualNet. Output: per position (m, raw log-scale) or context, as `out` clamps them."""
+
+    def __init__(self, tensors: Tensors, name: str, in_channels: int, context_channels: int, low, high):
+        level = int(tensors[f"{name}.level"])  # activations are integers up to this
+        self.in_channels, self.level = in_channels, level
+        self.conv_in = load_conv(tensors, f"{name}.in", INPUT_BOUND, -level, level)
+        if self.conv_in.weight.shape[1] != 2 * in_channels + context_channels:
+            raise ModelError(f"{name}: a network's input does not fit its place")
+        self.blocks, index = [], 0
+        while f"{name}.{index}.1.weight" in tensors:
+            first = load_conv(tensors, f"{name}.{index}.1", level, 0, level)
+            self.blocks.append((first, load_conv(tensors, f"{name}.{index}.2", level, -2 * level, 2 * level)))
+            index += 1
+        self.conv_out = load_conv(tensors, f"{name}.out", level, low, high)
+
+    def __call__(self, a: np.ndarray, context: np.ndarray | None = None) -> np.ndarray:
+        """a: (B, H, W, I) float32 integers of the input grid -> (B, H, W, O) float integers."""
+        parts = [a, highpass(a)] + ([] if context is None else [context])
+        h = self.conv_in(np.concatenate(parts, -1)).astype(np.float32, copy=False)
+        for first, second in self.blocks:
+            h = h + second(first(np.maximum(h, 0)))
+            np.clip(h, -self.level, self.level, out=h)
+        return self.conv_out(np.maximum(h, 0))
+
+
+class AutoregressiveNet:
+    """Twin of flows.networks.AutoregressiveNet; the context's part is computed once and given again."""
+
+    def __init__(self, tensors: Tensors, name: str, in_channels: int, low, high):
+        level = int(tensors[f"{name}.level"])
+        self.in_channels, self.level = in_channels, level
+        # x and context enter one sum: the two share bias, shift and bound
+        joint = load_conv(tensors, f"{name}.in", INPUT_BOUND, 0, level)
+        context_part = load_conv(tensors, f"{name}.context", INPUT_BOUND, 0, level)
+        if joint.bound + context_part.bound >= 1 << 53 or (joint.shift != context_part.shift).any():
+            raise ModelError(f"{name}: a network's sums are not proven exact")
+        self.conv_in, self.conv_context = joint, context_part
+        self.conv_mid = load_conv(tensors, f"{name}.mid", level, -2 * level, 2 * level)
+        self.conv_out = load_conv(tensors, f"{name}.out", level, low, high)
+
+    def context_sums(self, context: np.ndarray) -> np.ndarray:
+        return self.conv_context.sums(context).astype(np.float64)
+
+    def __call__(self, a: np.ndarray, context_sums: np.ndarray) -> np.ndarray:
+        h = self.conv_in.finish(self.conv_in.sums(a) + context_sums).astype(np.float32)
+        h = np.clip(h + self.conv_mid(h), 0, self.level)
+        return self.conv_out(h)
+
+
+def load_conv(tensors: Tensors, name: str, max_input: int, low, high) -> Conv:
+    """A Conv from the tensors `name`.weight, .bias, .shift; .low and .high narrow the clamp where given.
+
+    Raises:
+        ModelError: a tensor is missing or its sums are not proven exact.
+    """
+    try:
+        weight, bias, shift = (tensors[f"{name}.{part}"] for part in ("weight", "bias", "shift"))
+    except KeyError as error:
+        raise ModelError(f"the model file lacks the tensor {error}") from None
+    return Conv(weight, bias.astype(np.int64), shift.astype(np.int64), low, high, max_input)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads)
+
+
+_threads = 0  # 0: one per processor
+
+
+def set_threads(count: int) -> None:
+    """Threads for networks; 0: one per processor. Changes speed alone."""
+    global _threads
+    _threads = count
+
+
+def map_batch(function: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray:
+    """function over arrays (B, H, W, ...) in pieces along the batch, by several threads; the result is the same."""
+    positions = arrays[0].shape[1] * arrays[0].shape[2]
+    size = max(1, _CHUNK_POSITIONS // positions)
+    pieces = [tuple(array[i : i + size] for array in arrays) for i in range(0, len(arrays[0]), size)]
+    with _blas().limit(limits=1, user_api="blas"):
+        results = _pool(_threads or os.cpu_count() or 1).map(lambda piece: function(*piece), pieces)
+        return np.concatenate(list(results))

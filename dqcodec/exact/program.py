@@ -1,0 +1,167 @@
+"""A model file: the exact program as safetensors (integer tensors) with a JSON description in its metadata.
+
+Nothing in the file is run. Every bound that exactness rests on is proven again when it loads.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from dqcodec.ans.bits_back import BitsBack
+from dqcodec.errors import ModelError
+from dqcodec.exact.densities import FlowDensity
+from dqcodec.exact.dequantizers import (
+    FlowDequantizer, PixelFeatures, SampledAffine, SampledAutoregressive, SampledCoupling, SigmoidCells,
+    UniformDequantizer,
+)
+from dqcodec.exact.networks import INPUT_BOUND, LOG_SCALE_BOUND, AutoregressiveNet, ResidualNet
+from dqcodec.exact.tables import TableLaw
+from dqcodec.exact.transforms import Affine, AffineCoupling, Conv1x1, ScaleTable
+
+FORMAT = 1
+_MAX_LOCATION = 1 << 30  # a net's location output, in grid units
+
+
+@dataclass(frozen=True)
+class Description:
+    """What the metadata says of a program, apart from its tensors."""
+
+    name: str
+    channels: int
+    bits: int
+    tile: int
+    grid_bits: int
+    unit_bits: int
+    fraction_bits: int
+    dequantizer: str
+    dequantizer_transforms: int
+    context_channels: int
+    subflows: tuple[int, ...]
+    card: dict
+
+    def __post_init__(self):
+        numbers = (self.bits, self.tile, self.grid_bits, self.unit_bits, self.fraction_bits, self.context_channels)
+        if self.channels not in (1, 3) or any(type(n) is not int or n < 0 for n in numbers):
+            raise ModelError("the program's description holds a wrong value")
+        if not (1 <= len(self.subflows) <= 8 and 8 <= self.grid_bits <= 20 and 1 <= self.fraction_bits <= 14):
+            raise ModelError("the program's description holds a value out of range")
+        if self.grid_bits < self.unit_bits + self.fraction_bits or self.tile % self.multiple or self.tile < 1:
+            raise ModelError("the program's grids do not fit together")
+
+    @property
+    def multiple(self) -> int:
+        """Tile sides are multiples of this."""
+        return 1 << len(self.subflows)
+
+
+class Program:
+    """A trained model as an exact codec for pixel tiles.
+
+    Attributes:
+        id: 8 bytes, the first of the SHA-256 of the file. codec: pushes and pops int64 tiles (B, H, W, C).
+        tile: side of a full tile. multiple: tile sides are multiples of it. card: what is told of the model.
+    """
+
+    def __init__(self, description: Description, tensors: dict[str, np.ndarray], id: bytes = bytes(8)):
+        self.description, self.id = description, id
+        self.name, self.channels, self.bits = description.name, description.channels, description.bits
+        self.tile, self.multiple, self.card = description.tile, description.multiple, description.card
+        self.codec = BitsBack(_dequantizer(description, tensors), _density(description, tensors))
+
+    @classmethod
+    def load(cls, path: Path) -> "Program":
+        """Read a model file.
+
+        Raises:
+            ModelError: not a model file, of an unknown format, or its exactness is not proven.
+        """
+        from dqcodec.zoo import file_id
+
+        try:
+            with safe_open(path, framework="numpy") as file:
+                description = json.loads((file.metadata() or {}).get("dqcodec", "null"))
+                tensors = {name: file.get_tensor(name) for name in file.keys()}
+        except (SafetensorError, json.JSONDecodeError) as error:
+            raise ModelError(f"{path}: not a model file: {error}") from None
+        if not isinstance(description, dict) or description.pop("format", None) != FORMAT:
+            raise ModelError(f"{path}: not a model file of format {FORMAT}")
+        try:
+            description["subflows"] = tuple(description["subflows"])
+            return cls(Description(**description), tensors, file_id(path))
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise ModelError(f"{path}: the model file is not valid: {error}") from None
+        except ModelError as error:
+            raise ModelError(f"{path}: {error}") from None
+
+
+def _law(tensors, name: str, unbounded: bool = True) -> TableLaw:
+    first, low_bits = (int(number) for number in tensors[f"{name}.grid"])
+    return TableLaw(tensors[f"{name}.frequencies"].astype(np.int64), first, low_bits, unbounded)
+
+
+def _location_scale_bounds(channels: int) -> tuple[np.ndarray, np.ndarray]:
+    high = np.repeat([_MAX_LOCATION, LOG_SCALE_BOUND], channels).astype(np.float64)
+    return -high, high
+
+
+def _density(d: Description, tensors) -> FlowDensity:
+    affine = Affine(ScaleTable(tensors["scales"]))
+    levels, channels = [], d.channels
+    for level, subflows in enumerate(d.subflows):
+        channels *= 4
+        half, transforms = channels // 2, []
+        for subflow in range(subflows + 1):  # the last one, with no 1x1 convolution, is the split prior
+            name = f"density.{level}.{subflow}"
+            if subflow < subflows:
+                transforms.append(_conv1x1(tensors, name, channels))
+            net = ResidualNet(tensors, f"{name}.net", half, 0, *_location_scale_bounds(half))
+            transforms.append(AffineCoupling(net, half, affine, d.grid_bits))
+        levels.append(transforms)
+        channels = half
+    return FlowDensity(
+        levels, _law(tensors, "logistic"), d.channels, 1 << (d.bits - 1), d.unit_bits, d.fraction_bits, d.grid_bits
+    )
+
+
+def _conv1x1(tensors, name: str, channels: int) -> Conv1x1:
+    permutation = tensors[f"{name}.permutation"]
+    if len(permutation) != channels:
+        raise ModelError(f"{name}: a 1x1 convolution does not fit its place")
+    sizes = tensors.get(f"{name}.sizes")
+    negative = tensors[f"{name}.negative"].astype(bool) if sizes is not None else np.zeros(channels, bool)
+    return Conv1x1(permutation.tolist(), tensors[f"{name}.lower"], tensors[f"{name}.upper"], sizes, negative)
+
+
+def _dequantizer(d: Description, tensors):
+    if d.dequantizer == "uniform":
+        return UniformDequantizer(d.fraction_bits)
+    affine = Affine(ScaleTable(tensors["scales"]))
+    channels = 4 * d.channels
+    features = PixelFeatures(tensors["features.matrix"], tensors["features.log2_gain"], 1 << (d.bits - 1))
+    context_net = None
+    if d.dequantizer != "gaussian":
+        context_net = ResidualNet(tensors, "context", channels, 0, 0, INPUT_BOUND)
+    transforms = [
+        _sampled(d, tensors, f"dequantizer.{index}", channels, affine) for index in range(d.dequantizer_transforms)
+    ]
+    cells = SigmoidCells(tensors["sigmoid.edges"], _law(tensors, "tail"))
+    normal = _law(tensors, "normal", unbounded=False)
+    return FlowDequantizer(features, context_net, transforms, normal, cells, d.grid_bits, d.fraction_bits)
+
+
+def _sampled(d: Description, tensors, name: str, channels: int, affine: Affine):
+    """One conditional transform, in the order of sampling (eps first)."""
+    half = channels // 2
+    match d.dequantizer:
+        case "gaussian":
+            return SampledAffine(ResidualNet(tensors, name, channels, 0, *_location_scale_bounds(channels)), affine)
+        case "bipartite":
+            net = ResidualNet(tensors, name, half, d.context_channels, *_location_scale_bounds(half))
+            return SampledCoupling(AffineCoupling(net, half, affine, d.grid_bits))
+        case "ard":
+            net = AutoregressiveNet(tensors, name, channels, *_location_scale_bounds(channels))
+            return SampledAutoregressive(net, affine, d.grid_bits)
+    raise ModelError(f"unknown dequantizer {d.dequantizer!r}")

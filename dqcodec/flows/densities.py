@@ -1,0 +1,137 @@
+"""Densities p(v) of the paper: diagonal Gaussian, full-covariance Gaussian, multi-level flow."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from dqcodec.flows.couplings import AffineCoupling
+from dqcodec.flows.networks import ResidualNet
+from dqcodec.flows.transforms import Chain, Conv1x1, Rescale, Squeeze, haar_ycocg, sum_dims
+
+
+class Density(nn.Module):
+    """A density over v of shape (B, C, H, W)."""
+
+    def log_prob(self, v: Float[Tensor, "B C H W"]) -> Float[Tensor, "B"]:
+        """log p(v), nats."""
+        raise NotImplementedError
+
+    def sample(self, n: int, height: int, width: int) -> Float[Tensor, "n C H W"]:
+        """v ~ p(v)."""
+        raise NotImplementedError
+
+
+def normal_log_prob(z: Float[Tensor, "B ..."]) -> Float[Tensor, "B"]:
+    """Standard normal, nats, summed over dimensions."""
+    return sum_dims(-0.5 * z * z - 0.5 * math.log(2 * math.pi))
+
+
+def logistic_log_prob(z: Float[Tensor, "B ..."]) -> Float[Tensor, "B"]:
+    """Standard logistic, nats, summed over dimensions."""
+    return sum_dims(-z - 2 * F.softplus(-z))
+
+
+class DiagonalGaussian(Density):
+    """Independent normals with learned mean and log-scale, for images of a fixed shape."""
+
+    def __init__(self, shape: tuple[int, int, int], offset: float, unit: float):
+        super().__init__()
+        self.rescale = Rescale(offset, unit)
+        self.mean = nn.Parameter(torch.zeros(shape))
+        self.log_scale = nn.Parameter(torch.zeros(shape))
+
+    def log_prob(self, v):
+        y, log_det = self.rescale(v)
+        return normal_log_prob((y - self.mean) * torch.exp(-self.log_scale)) - self.log_scale.sum() + log_det
+
+    def sample(self, n, height=0, width=0):
+        eps = torch.randn(n, *self.mean.shape)
+        return self.rescale.inverse(self.mean + eps * torch.exp(self.log_scale))[0]
+
+
+class CovarianceGaussian(Density):
+    """Full covariance: precision L L^T, L lower triangular with exp(log_diagonal) on its diagonal."""
+
+    def __init__(self, shape: tuple[int, int, int], offset: float, unit: float):
+        super().__init__()
+        self.shape = shape
+        dims = math.prod(shape)
+        self.rescale = Rescale(offset, unit)
+        self.mean = nn.Parameter(torch.zeros(dims))
+        self.log_diagonal = nn.Parameter(torch.zeros(dims))
+        self.lower = nn.Parameter(torch.zeros(dims, dims))
+
+    def cholesky(self) -> Float[Tensor, "D D"]:
+        """L of the precision."""
+        return self.lower.tril(-1) + torch.diag(self.log_diagonal.exp())
+
+    def log_prob(self, v):
+        y, log_det = self.rescale(v)
+        z = (y.flatten(1) - self.mean) @ self.cholesky()
+        return normal_log_prob(z) + self.log_diagonal.sum() + log_det
+
+    def sample(self, n, height=0, width=0):
+        eps = torch.randn(n, len(self.mean))
+        y = self.mean + torch.linalg.solve_triangular(self.cholesky(), eps, upper=False, left=False)
+        return self.rescale.inverse(y.view(n, *self.shape))[0]
+
+
+class FlowDensity(Density):
+    """A multi-level flow (Kingma and Dhariwal 2018) to a standard logistic base.
+
+    A level: squeeze, `subflows` times (1x1 convolution, affine coupling), then a coupling that makes the factored
+    out half standard given the other half (the split prior). The last level keeps nothing.
+
+    Args:
+        channels: of the image. levels: per level (subflows, net channels, net blocks).
+    """
+
+    def __init__(self, channels: int, levels: list[tuple[int, int, int]], offset: float, unit: float):
+        super().__init__()
+        self.channels = channels
+        self.rescale = Rescale(offset, unit)
+        self.levels = nn.ModuleList()
+        for subflows, width, blocks in levels:
+            transforms = [Squeeze()]
+            weight, channels = haar_ycocg(channels), 4 * channels
+            half = channels // 2
+            for subflow in range(subflows):
+                transforms.append(Conv1x1(weight, scaled=subflow == 0))
+                transforms.append(AffineCoupling(ResidualNet(half, 2 * half, width, blocks), half))
+                weight = torch.eye(channels)[torch.randperm(channels)]
+            transforms.append(AffineCoupling(ResidualNet(half, 2 * half, width, blocks), half))
+            self.levels.append(Chain(transforms))
+            channels = half
+
+    def log_prob(self, v):
+        h, total = self.rescale(v)
+        for level in self.levels:
+            h, log_det = level(h)
+            h, out = h.chunk(2, 1)
+            total = total + log_det + logistic_log_prob(out)
+        return total + logistic_log_prob(h)
+
+    def sample(self, n, height, width):
+        def base(channels, level):
+            u = torch.rand(n, channels, height >> level, width >> level, device=self.levels[0].transforms[1].sign.device)
+            return torch.logit(u, eps=1e-7)
+
+        depth = len(self.levels)
+        h = base(self.channels * 2**depth, depth)
+        for level in reversed(range(depth)):
+            out = base(h.shape[1], level + 1)
+            h, _ = self.levels[level].inverse(torch.cat([h, out], 1))
+        return self.rescale.inverse(h)[0]
+
+    @torch.no_grad()
+    def initialise(self, v: Float[Tensor, "B C H W"]) -> None:
+        """Scale the rows of each level's first 1x1 convolution so that its outputs have unit variance on v."""
+        h, _ = self.rescale(v)
+        for level in self.levels:
+            squeeze, conv = level.transforms[:2]
+            z, _ = conv(squeeze(h)[0])
+            conv.set_weight(conv.weight() / z.std((0, 2, 3)).clamp_min(1e-3)[:, None])
+            h = level(h)[0].chunk(2, 1)[0]

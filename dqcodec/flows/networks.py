@@ -1,0 +1,120 @@
+"""Networks whose every operation has an integer twin (dqcodec.exact.networks).
+
+They use convolutions, ReLU, sums and clamps alone: what is left of a network after export is sums of integers.
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+INPUT_BOUND = 8.0  # what a network sees is clamped to [-8, 8): proven range of the exact twin
+HIGHPASS_GAIN = 4.0
+
+_BLUR = torch.tensor([1.0, 2.0, 1.0]) / 4
+
+
+def highpass(x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+    """4 (x - blur(x)), clamped like x, blur = the binomial [1 2 1]/4 in both axes, zero padded.
+
+    Natural images are ill-conditioned: fine detail is far weaker than the local mean. Given both, a network
+    sees detail at the mean's strength. The kernel is dyadic, thus exact on integers.
+    """
+    channels = x.shape[1]
+    kernel = torch.outer(_BLUR, _BLUR).to(x).expand(channels, 1, 3, 3)
+    return (HIGHPASS_GAIN * (x - F.conv2d(x, kernel, padding=1, groups=channels))).clamp(-INPUT_BOUND, INPUT_BOUND)
+
+
+class ResidualBlock(nn.Module):
+    """x + conv1x1(relu(conv3x3(relu(x)))), the identity at initialisation."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, channels, 3, padding=1)
+        self.conv2 = nn.Conv2d(channels, channels, 1)
+        nn.init.zeros_(self.conv2.weight)
+        nn.init.zeros_(self.conv2.bias)
+
+    def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+        return x + self.conv2(F.relu(self.conv1(F.relu(x))))
+
+
+class ResidualNet(nn.Module):
+    """conv3x3 over [x, highpass(x), context], residual blocks, ReLU, conv1x1 (zero at initialisation).
+
+    Args:
+        in_channels: of x. context_channels: of an optional second input, taken as it is.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, channels: int, blocks: int, context_channels: int = 0):
+        super().__init__()
+        self.conv_in = nn.Conv2d(2 * in_channels + context_channels, channels, 3, padding=1)
+        self.blocks = nn.ModuleList(ResidualBlock(channels) for _ in range(blocks))
+        self.conv_out = nn.Conv2d(channels, out_channels, 1)
+        nn.init.zeros_(self.conv_out.weight)
+        nn.init.zeros_(self.conv_out.bias)
+
+    def forward(
+        self, x: Float[Tensor, "B I H W"], context: Float[Tensor, "B K H W"] | None = None
+    ) -> Float[Tensor, "B O H W"]:
+        x = x.clamp(-INPUT_BOUND, INPUT_BOUND)
+        parts = [x, highpass(x)] + ([] if context is None else [context])
+        h = self.conv_in(torch.cat(parts, 1))
+        for block in self.blocks:
+            h = block(h)
+        return self.conv_out(F.relu(h))
+
+
+class MaskedConv2d(nn.Conv2d):
+    """A convolution that is autoregressive in C x H x W order (the paper's appendix; Song et al. 2019).
+
+    Input and output channels come in `groups` groups of equal size, one per autoregressive channel. Group i of
+    the output sees groups < i everywhere and, of group i, the positions before its own in raster order; its own
+    position too unless `strict`.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: int, groups: int, *, strict: bool):
+        super().__init__(in_channels, out_channels, kernel_size, padding=kernel_size // 2)
+        before = torch.zeros(kernel_size * kernel_size)
+        centre = kernel_size * kernel_size // 2
+        before[: centre + (not strict)] = 1
+        group_in = torch.arange(in_channels) // (in_channels // groups)
+        group_out = torch.arange(out_channels) // (out_channels // groups)
+        earlier = (group_in[None] < group_out[:, None]).float()[..., None]
+        same = (group_in[None] == group_out[:, None]).float()[..., None]
+        mask = (earlier + same * before).view(out_channels, in_channels, kernel_size, kernel_size)
+        self.register_buffer("mask", mask, persistent=False)
+
+    def masked_weight(self) -> Float[Tensor, "O I k k"]:
+        return self.weight * self.mask
+
+    def forward(self, x: Float[Tensor, "B I H W"]) -> Float[Tensor, "B O H W"]:
+        return F.conv2d(x, self.masked_weight(), self.bias, padding=self.padding)
+
+
+class AutoregressiveNet(nn.Module):
+    """The ARM of the paper's equation (iaf): [m, s] = ARM(eps, h), masked in C x H x W order.
+
+    Output o of channel c depends on eps at strictly earlier places alone, and on the whole context h.
+    Output channels are grouped: (2, C) per position, first all of m, then all raw log-scales.
+    """
+
+    def __init__(self, in_channels: int, channels_per_group: int, context_channels: int):
+        super().__init__()
+        groups, hidden = in_channels, in_channels * channels_per_group
+        self.conv_in = MaskedConv2d(in_channels, hidden, 3, groups, strict=True)
+        self.conv_context = nn.Conv2d(context_channels, hidden, 1)
+        self.conv_mid = MaskedConv2d(hidden, hidden, 3, groups, strict=False)
+        self.conv_out = MaskedConv2d(hidden, 2 * in_channels, 1, groups, strict=False)
+        # groups of two outputs (m_c, s_c) -> all m, then all s
+        self.register_buffer("order", torch.arange(2 * in_channels).view(-1, 2).T.flatten(), persistent=False)
+        nn.init.zeros_(self.conv_out.weight)
+        nn.init.zeros_(self.conv_out.bias)
+
+    def forward(
+        self, x: Float[Tensor, "B C H W"], context: Float[Tensor, "B K H W"]
+    ) -> Float[Tensor, "B 2C H W"]:
+        x = x.clamp(-INPUT_BOUND, INPUT_BOUND)
+        h = F.relu(self.conv_in(x) + self.conv_context(context))
+        h = F.relu(h + self.conv_mid(h))
+        return self.conv_out(h)[:, self.order]

@@ -1,0 +1,169 @@
+"""Pixels by a trained model: tiles coded by bits-back on one stack whose bottom is a classically coded part.
+
+The image is cut into the model's tiles from the top left; right and bottom edge tiles are smaller, their sides
+multiples of the model's `multiple`. What is left over at the right and the bottom, and the first `seed_tiles` tiles,
+are coded by methods.classical and lie at the bottom of the stack: the bits that the first pops borrow. The other
+tiles follow in batches of one shape that grow as the stack fills.
+
+The payload: varint seed_tiles; varint per classical part, its length, in the order right strip, bottom strip (where
+there are such), seed tiles; then the stack, 32-bit words.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dqcodec.ans.stack import Stack
+from dqcodec.errors import CorruptError, StackUnderflow
+from dqcodec.exact.program import Program
+from dqcodec.methods import classical
+from dqcodec.varint import read_varint, write_varint
+
+# A tile's loan is about as large as this many coded tiles' bits: a batch is that part of what is on the stack.
+_LOAN_TILES = 6
+_MAX_BATCH = 32
+_SAMPLE_PIXELS = 1 << 14  # how much of an image a model is tried on
+
+Box = tuple[slice, slice]
+
+
+@dataclass(frozen=True)
+class FlowReport:
+    """Where the bits of one image went, without the container.
+
+    vi_bpd: the model's own bound, -log2 p(x+u) + log2 q(u|x) per dimension, over the tiles that it coded.
+    coded_bpd: payload bits per dimension of the image. seed_bits: of the classical part, which pays for the first
+    loan; initial_bits: what these cost beyond vi_bpd on as many dimensions. grid_bits: coded minus ideal bits of
+    the flow's tiles, which is what integer grids and tables cost.
+    """
+
+    vi_bpd: float
+    coded_bpd: float
+    seed_bits: int
+    initial_bits: float
+    grid_bits: float
+
+
+def choose(pixels: np.ndarray, programs: Sequence[Program]) -> Program | None:
+    """The program that codes a sample of the image's tiles in the fewest bits; None where none can code it."""
+    fitting = [program for program in programs if _fits(pixels.shape, program)]
+    if len(fitting) < 2:
+        return fitting[0] if fitting else None
+    return min(fitting, key=lambda program: _sample_bpd(pixels, program))
+
+
+def encode(pixels: np.ndarray, program: Program) -> tuple[bytes, FlowReport]:
+    """The payload for (H, W, C) uint8 pixels.
+
+    Raises:
+        StackUnderflow: the image is too small to pay for the first loan.
+        LatentOverflow: its latents leave the range for which the program is proven exact.
+    """
+    strips, tiles = _layout(pixels.shape, program)
+    seed_tiles = 1
+    while seed_tiles < len(tiles):
+        try:
+            return _encode(pixels, program, strips, tiles, seed_tiles)
+        except StackUnderflow:
+            seed_tiles += 1 + seed_tiles // 4
+    raise StackUnderflow("the image is too small for the model's first loan")
+
+
+def decode(payload: bytes, shape: tuple[int, int, int], program: Program) -> np.ndarray:
+    """The (H, W, C) uint8 pixels of a payload.
+
+    Raises:
+        CorruptError: the payload is damaged, or was not made by this program.
+    """
+    if not _fits(shape, program):
+        raise CorruptError("the image does not fit the model")
+    strips, tiles = _layout(shape, program)
+    seed_tiles, position = read_varint(payload, 0)
+    if not 0 < seed_tiles < len(tiles):
+        raise CorruptError("damaged flow payload")
+    classical_boxes = strips + tiles[:seed_tiles]
+    lengths = []
+    for _ in classical_boxes:
+        length, position = read_varint(payload, position)
+        lengths.append(length)
+    stack = Stack.from_bytes(payload[position:])
+    pixels = np.zeros(shape, np.uint8)
+    try:
+        for batch in reversed(list(_batches(pixels, tiles, seed_tiles))):
+            height, width = pixels[batch[0]].shape[:2]
+            values = program.codec.pop(stack, len(batch), height, width)
+            if values.min() < 0 or values.max() > 255:
+                raise CorruptError("a decoded pixel is out of range")
+            for box, value in zip(batch, values):
+                pixels[box] = value
+    except StackUnderflow as error:
+        raise CorruptError("the bit stack ran out") from error
+    seed = stack.seed(sum(lengths))
+    for box, length in zip(classical_boxes, lengths):
+        pixels[box] = classical.decode(seed[:length], pixels[box].shape)
+        seed = seed[length:]
+    return pixels
+
+
+def _fits(shape: tuple[int, int, int], program: Program) -> bool:
+    return shape[2] == program.channels and program.bits == 8 and min(shape[:2]) >= program.multiple
+
+
+def _layout(shape: tuple[int, int, int], program: Program) -> tuple[list[Box], list[Box]]:
+    """(strips that no tile covers, tiles ordered so that equal shapes are neighbours)."""
+    height, width = shape[:2]
+    core_height, core_width = height - height % program.multiple, width - width % program.multiple
+    strips = []
+    if core_width < width:
+        strips.append((slice(0, height), slice(core_width, width)))
+    if core_height < height:
+        strips.append((slice(core_height, height), slice(0, core_width)))
+    tiles = [
+        (slice(top, min(top + program.tile, core_height)), slice(left, min(left + program.tile, core_width)))
+        for top in range(0, core_height, program.tile)
+        for left in range(0, core_width, program.tile)
+    ]
+    return strips, sorted(tiles, key=lambda box: tuple(s.start - s.stop for s in box))
+
+
+def _batches(pixels: np.ndarray, tiles: list[Box], seed_tiles: int) -> Iterator[list[Box]]:
+    """The tiles after the seed in batches of one shape, each a fixed part of all tiles before it."""
+    done = seed_tiles
+    while done < len(tiles):
+        size = min(_MAX_BATCH, max(1, done // _LOAN_TILES))
+        shape = pixels[tiles[done]].shape
+        batch = [box for box in tiles[done : done + size] if pixels[box].shape == shape]
+        yield batch
+        done += len(batch)
+
+
+def _encode(pixels, program, strips, tiles, seed_tiles):
+    parts = [classical.encode(pixels[box], quick=True) for box in strips + tiles[:seed_tiles]]
+    stack = Stack(b"".join(parts))
+    seeded_bits, ideal_bits, dims = stack.bits, 0.0, 0
+    for batch in _batches(pixels, tiles, seed_tiles):
+        values = np.stack([pixels[box] for box in batch]).astype(np.int64)
+        ideal_bits += program.codec.push(stack, values)
+        dims += values.size
+    payload = write_varint(seed_tiles) + b"".join(write_varint(len(part)) for part in parts) + stack.to_bytes()
+    vi_bpd = ideal_bits / dims
+    seed_bits = 8 * sum(map(len, parts))
+    return payload, FlowReport(
+        vi_bpd=vi_bpd,
+        coded_bpd=8 * len(payload) / pixels.size,
+        seed_bits=seed_bits,
+        initial_bits=seed_bits - vi_bpd * (pixels.size - dims),
+        grid_bits=stack.bits - seeded_bits - ideal_bits,
+    )
+
+
+def _sample_bpd(pixels: np.ndarray, program: Program) -> float:
+    """The model's bound on a few tiles spread over the image, bpd; on a stack of noise, as no bits are kept."""
+    tiles = _layout(pixels.shape, program)[1]
+    boxes = [box for box in tiles if pixels[box].shape == pixels[tiles[0]].shape]
+    count = max(1, _SAMPLE_PIXELS // pixels[boxes[0]][..., 0].size)
+    boxes = boxes[:: max(1, len(boxes) // count)][:count]
+    values = np.stack([pixels[box] for box in boxes]).astype(np.int64)
+    noise = np.random.Generator(np.random.PCG64(0)).bytes(8 * values.size)
+    return program.codec.push(Stack(noise), values) / values.size

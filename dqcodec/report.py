@@ -1,0 +1,128 @@
+"""What happened, as data: per image (CompressReport, DecompressReport), per file (FileResult), per run (RunReport).
+
+Each per-file object renders itself as one line for people and as a flat dict for --json.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class CompressReport:
+    """Where the bytes of one compressed image went.
+
+    `dqc_bytes` is the sum of payload, chunks (as packed) and container; bpd is its bits per sample. `candidates` are
+    the whole file's bytes by each method tried. `flow` holds the fields of the flow method's own report, or is None
+    where another method was chosen.
+    """
+
+    method: str
+    width: int
+    height: int
+    samples: int
+    png_bytes: int
+    dqc_bytes: int
+    payload_bytes: int
+    chunk_bytes: int
+    container_bytes: int
+    candidates: dict[str, int]
+    model: str | None
+    flow: dict[str, Any] | None
+    verified: bool
+    seconds: float
+
+    @property
+    def bpd(self) -> float:
+        return 8 * self.dqc_bytes / (self.width * self.height * self.samples)
+
+    def as_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self) | {"bpd": self.bpd}
+
+    def line(self) -> str:
+        """`736501 -> 512003 B 69.5% 3.47 bpd (limit 3.46) verified`"""
+        note = f"(limit {self.flow['vi_bpd']:.2f})" if self.flow and "vi_bpd" in self.flow else f"({self.method})"
+        ratio = f"{100 * self.dqc_bytes / self.png_bytes:.1f}%"
+        tail = " verified" if self.verified else ""
+        return f"{self.png_bytes} -> {self.dqc_bytes} B {ratio} {self.bpd:.2f} bpd {note}{tail}"
+
+    def details(self) -> str:
+        """A second line: the candidates, and where the bytes and the gap to the limit go."""
+        parts = [f"{name} {size} B" for name, size in self.candidates.items()]
+        parts += [f"container {self.container_bytes} B", f"chunks {self.chunk_bytes} B"]
+        parts += [f"model {self.model}"] if self.model else []
+        parts += [f"{key} {_show(value)}" for key, value in (self.flow or {}).items()]
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class DecompressReport:
+    """One decompressed image."""
+
+    method: str
+    dqc_bytes: int
+    png_bytes: int
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    def line(self) -> str:
+        return f"{self.dqc_bytes} -> {self.png_bytes} B ({self.method})"
+
+    def details(self) -> str:
+        return f"{self.seconds:.2f} s"
+
+
+@dataclass(frozen=True)
+class FileResult:
+    """One input's fate: `report` where it went well, `error` (one line) where it did not."""
+
+    source: str
+    target: str
+    report: CompressReport | DecompressReport | None = None
+    error: str | None = None
+
+    def line(self) -> str:
+        return f"{self.source}: {self.error}" if self.error else f"{self.source} {self.report.line()}"
+
+    def as_dict(self) -> dict[str, Any]:
+        outcome = {"error": self.error} if self.error else self.report.as_dict()
+        return {"source": self.source, "target": self.target} | outcome
+
+
+@dataclass
+class RunReport:
+    """A command's results so far, and the exit code that they amount to."""
+
+    results: list[FileResult] = field(default_factory=list)
+
+    @property
+    def done(self) -> list[FileResult]:
+        return [result for result in self.results if not result.error]
+
+    @property
+    def failed(self) -> list[FileResult]:
+        return [result for result in self.results if result.error]
+
+    @property
+    def return_code(self) -> int:
+        """0 all done, 1 some failed, 3 nothing done."""
+        return 3 if not self.done else 1 if self.failed else 0
+
+    def totals(self) -> str:
+        """`3 files, png 900 B, dqc 600 B 66.7%, 1 failed`"""
+        reports = [result.report for result in self.done]
+        png_bytes, dqc_bytes = (sum(getattr(report, key) for report in reports) for key in ("png_bytes", "dqc_bytes"))
+        parts = [f"{len(reports)} files"]
+        if reports:
+            parts += [f"png {png_bytes} B", f"dqc {dqc_bytes} B {100 * dqc_bytes / png_bytes:.1f}%"]
+        if self.failed:
+            parts.append(f"{len(self.failed)} failed")
+        return ", ".join(parts)
+
+
+def _show(value: Any) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,88 @@
+"""Models at hand: the `*.safetensors` files beside the package, and any that the user names by path.
+
+A model is named by its file, `<name>-<sha8>.safetensors`, and identified in .dqc files by its id, the first 8 bytes of
+the SHA-256 of the whole file.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .container import MODEL_ID_BYTES
+from .errors import ModelError, UnknownModelError
+
+if TYPE_CHECKING:
+    from .exact.program import Program
+
+SUFFIX = ".safetensors"
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def directory() -> Path:
+    """Where models are kept: `models/` in the installed package, or else at the top of the repository."""
+    installed = _PACKAGE / "models"
+    return installed if installed.is_dir() else _PACKAGE.parent / "models"
+
+
+def paths() -> dict[str, Path]:
+    """Name -> file of every model in `directory()`, sorted by name."""
+    return {_name(path): path for path in sorted(directory().glob(f"*{SUFFIX}"))}
+
+
+def names() -> list[str]:
+    return list(paths())
+
+
+def locate(name_or_path: str) -> Path:
+    """The file of a model given by its name or by a path ending in .safetensors; raises UnknownModelError."""
+    path = Path(name_or_path)
+    if path.suffix == SUFFIX and path.is_file():
+        return path
+    known = paths()
+    if name_or_path not in known:
+        raise UnknownModelError(f"no model {name_or_path!r}; {_at_hand(known)}")
+    return known[name_or_path]
+
+
+def load(name_or_path: str) -> Program:
+    """The program of a model, loaded once in a process; raises UnknownModelError, ModelError."""
+    return _load(locate(name_or_path).resolve())
+
+
+def find(model_id: bytes, named: Iterable[str] = ()) -> Program:
+    """The program whose file has this id, among the `named` models and `directory()`; raises UnknownModelError."""
+    for path in [*map(locate, named), *paths().values()]:
+        if file_id(path.resolve()) == model_id:
+            return _load(path.resolve())
+    raise UnknownModelError(f"no model with id {model_id.hex()}; {_at_hand(paths())} (name another with -m FILE)")
+
+
+@functools.cache
+def file_id(path: Path) -> bytes:
+    """The id of a model file, hashed once in a process."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()[:MODEL_ID_BYTES]
+
+
+@functools.cache
+def _load(path: Path) -> Program:
+    from .exact.program import Program
+
+    try:
+        return Program.load(path)
+    except OSError as error:
+        raise ModelError(f"cannot read model {path}: {error.strerror or error}") from error
+
+
+def _name(path: Path) -> str:
+    return re.sub(r"-[0-9a-f]{8}$", "", path.stem)
+
+
+def _at_hand(known: dict[str, Path]) -> str:
+    listed = ", ".join(f"{name} {file_id(path.resolve()).hex()}" for name, path in known.items())
+    return f"at hand: {listed}" if listed else f"no models in {directory()}"
