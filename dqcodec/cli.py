@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import click
 
-from . import __version__, files
+from . import __version__, cli_training, files
 from .errors import DqcodecError
 from .report import CompressReport, DecompressReport, FileResult, RunReport
 
@@ -138,6 +138,11 @@ def models(as_json):
         click.echo(json.dumps({"name": name} | fields) if as_json else f"{name}: {_fields(fields)}")
     if not zoo.names():
         click.echo(f"no models in {zoo.directory()}", err=True)
+
+
+main.add_command(cli_training.train)
+main.add_command(cli_training.evaluate)
+main.add_command(cli_training.export)
 
 
 def _plan(paths, output, rename, recursive, suffix, as_json) -> list[files.Job]:

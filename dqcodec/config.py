@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from dqcodec.errors import DqcodecError
 
@@ -19,7 +19,7 @@ class Section(BaseModel):
 
 
 class Data(Section):
-    """What the model sees. crop: side of the training crops, a multiple of 2^levels."""
+    """What the model sees. bits: kept of each 8-bit pixel, the high ones. crop: side of the training crops."""
 
     channels: Literal[1, 3] = 3
     bits: int = Field(8, ge=1, le=8)
@@ -28,30 +28,33 @@ class Data(Section):
 
 
 class DequantizerConfig(Section):
-    """q(u|x). width and blocks: of its context net; subflows: of the bipartite and ARD kinds."""
+    """q(u|x). width and blocks: of its context net; subflows: of the bipartite and ARD kinds.
+
+    Half-infinite bins (Winkler et al. 2019) are for binary data, bits = 1.
+    """
 
     kind: Literal["uniform", "gaussian", "bipartite", "ard"] = "gaussian"
     bins: Literal["hypercube", "half_infinite"] = "hypercube"
-    width: int = 32
-    blocks: int = 2
-    subflows: int = 1
-    context_channels: int = 24
-    channels_per_group: int = 4
+    width: int = Field(32, ge=1)
+    blocks: int = Field(2, ge=0)
+    subflows: int = Field(1, ge=1)
+    context_channels: int = Field(24, ge=1)
+    channels_per_group: int = Field(4, ge=1)
 
 
 class Level(Section):
     """One level of the flow density. width and blocks: of each coupling's net."""
 
-    subflows: int = 6
-    width: int = 48
-    blocks: int = 2
+    subflows: int = Field(6, ge=1)
+    width: int = Field(48, ge=1)
+    blocks: int = Field(2, ge=0)
 
 
 class DensityConfig(Section):
     """p(v). levels are the flow's; the Gaussians are for images of the crop's size."""
 
     kind: Literal["diagonal", "covariance", "flow"] = "flow"
-    levels: list[Level] = [Level(), Level()]
+    levels: list[Level] = Field([Level(), Level()], min_length=1, max_length=8)
 
 
 class ObjectiveConfig(Section):
@@ -62,16 +65,22 @@ class ObjectiveConfig(Section):
 
 
 class Training(Section):
-    """Muon (Jordan et al. 2024) for the convolutions or Adam for all; the rate decays linearly in the last part."""
+    """Muon (Jordan et al. 2024) for the convolutions or Adam for all; the rate decays linearly in the last part.
+
+    Step i draws its crops and noise from (seed, i) alone.
+    """
 
     optimiser: Literal["muon", "adam"] = "muon"
-    learning_rate: float = 4e-3
-    muon_learning_rate: float = 0.02
-    warmup_steps: int = 200
+    learning_rate: float = 2e-3
+    muon_learning_rate: float = 0.012
+    muon_weight_decay: float = Field(0.3, ge=0)
+    warmup_steps: int = Field(200, ge=1)
     decay_fraction: float = Field(0.5, ge=0, le=1)
-    batch: int = 32
-    clip_norm: float = 1.0
-    ema: float = 0.998
+    batch: int = Field(32, ge=1)
+    clip_norm: float = Field(1.0, gt=0)
+    ema: float = Field(0.998, ge=0, lt=1)
+    seed: int = Field(0, ge=0)
+    validation_crops: int = Field(256, ge=1)
 
 
 class Config(Section):
@@ -81,6 +90,16 @@ class Config(Section):
     density: DensityConfig = DensityConfig()
     objective: ObjectiveConfig = ObjectiveConfig()
     training: Training = Training()
+
+    @model_validator(mode="after")
+    def _parts_fit_together(self) -> "Config":
+        levels = len(self.density.levels) if self.density.kind == "flow" else 0
+        squeezes = max(levels, self.dequantizer.kind != "uniform")
+        if self.data.crop % 2**squeezes:
+            raise ValueError(f"data.crop must be a multiple of {2**squeezes}")
+        if self.dequantizer.bins == "half_infinite" and self.data.bits != 1:
+            raise ValueError("half-infinite bins are for binary data: data.bits = 1")
+        return self
 
 
 def load(path: Path | None, overrides: tuple[str, ...] = ()) -> Config:
@@ -93,7 +112,9 @@ def load(path: Path | None, overrides: tuple[str, ...] = ()) -> Config:
     try:
         tree = {} if path is None else tomllib.loads(Path(path).read_text())
         for override in overrides:
-            key, _, value = override.partition("=")
+            key, equals, value = override.partition("=")
+            if not equals:
+                raise ConfigError(f"expected section.key=value, not {override!r}")
             section = tree
             *parents, leaf = key.strip().split(".")
             for parent in parents:
@@ -102,8 +123,8 @@ def load(path: Path | None, overrides: tuple[str, ...] = ()) -> Config:
         return Config.model_validate(tree)
     except ValidationError as error:
         first = error.errors()[0]
-        raise ConfigError(f"{source}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-    except (OSError, tomllib.TOMLDecodeError, AttributeError, TypeError) as error:
+        raise ConfigError(": ".join(filter(None, [str(source), ".".join(map(str, first["loc"])), first["msg"]]))) from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, AttributeError, TypeError) as error:
         raise ConfigError(f"{source}: {error}") from None
 
 

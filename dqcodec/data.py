@@ -1,74 +1,123 @@
-"""Training images: a folder of images, or a prepared array, as batches of random crops."""
+"""Training images: a folder of images, or prepared arrays, as random crops or as all tiles."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from dqcodec.errors import DqcodecError
 
-VALIDATION_CROPS = 256
+_VALIDATION_STRIDE = 40
+_ARRAYS = {".npy", ".npz"}
 
 
 class DataError(DqcodecError):
     """Training data that cannot be used."""
 
 
-@dataclass
+class Crops:
+    """uint8 images (H, W, C), each at least one crop large, as square crops of their `bits` high bits."""
+
+    def __init__(self, images: list[np.ndarray], crop: int, bits: int):
+        self.images, self.crop, self.bits = images, crop, bits
+        areas = np.cumsum([image.shape[0] * image.shape[1] for image in images], dtype=float)
+        self._cumulated = areas / areas[-1]
+
+    def draw(self, size: int, flips: bool, rng: np.random.Generator) -> np.ndarray:
+        """(size, C, crop, crop) uint8 at random; an image is drawn with a chance in proportion to its pixels."""
+        crops = []
+        for index in self._cumulated.searchsorted(rng.random(size), side="right"):
+            image = self.images[index]
+            top = rng.integers(image.shape[0] - self.crop + 1)
+            left = rng.integers(image.shape[1] - self.crop + 1)
+            crop = self._cut(image, top, left)
+            crops.append(crop[:, ::-1] if flips and rng.integers(2) else crop)
+        return self._batch(crops)
+
+    def tiles(self, size: int, limit: int | None = None) -> Iterator[np.ndarray]:
+        """All whole tiles (none overlaps another), or `limit` of them spread evenly, in batches (<= size, C, crop, crop)."""
+        places = [
+            (index, top, left)
+            for index, image in enumerate(self.images)
+            for top in range(0, image.shape[0] - self.crop + 1, self.crop)
+            for left in range(0, image.shape[1] - self.crop + 1, self.crop)
+        ]
+        count = len(places) if limit is None else min(limit, len(places))
+        chosen = [places[i * len(places) // count] for i in range(count)]
+        for start in range(0, count, size):
+            yield self._batch([self._cut(self.images[i], top, left) for i, top, left in chosen[start : start + size]])
+
+    def _cut(self, image, top, left):
+        return image[top : top + self.crop, left : left + self.crop]
+
+    def _batch(self, crops):
+        return np.ascontiguousarray(np.stack(crops).transpose(0, 3, 1, 2) >> (8 - self.bits))
+
+
+@dataclass(frozen=True)
 class Images:
-    """uint8 images (H, W, C), each at least one crop large, split for training and validation."""
+    """The two parts of a data set."""
 
-    train: list[np.ndarray]
-    valid: list[np.ndarray]
+    train: Crops
+    valid: Crops
+
+    @property
+    def all(self) -> Crops:
+        return Crops(self.train.images + self.valid.images, self.train.crop, self.train.bits)
 
 
-def load(path: Path, channels: int, crop: int) -> Images:
-    """Images of a folder (recursively), or of a .npy (N, H, W, C) or .npz (the same, or train and valid) file.
+def load(path: Path, channels: int, crop: int, bits: int = 8) -> Images:
+    """Images of a folder (recursively: image files, .npy, .npz), or of one .npy or .npz file.
 
-    Images smaller than a crop are left out. Without a split of its own, every 40th image is for validation.
+    Arrays are uint8 (N, H, W, C), or (N, H, W) for one channel. Images smaller than a crop are left out. A .npz file
+    with arrays `train` and `valid` is split as it says; else every 40th image is for validation.
 
     Raises:
         DataError: nothing usable at path.
     """
-    if path.is_dir():
-        images = [image for file in sorted(path.rglob("*")) if (image := _read(file, channels)) is not None]
-    elif path.suffix == ".npy":
-        images = list(np.load(path))
-    elif path.suffix == ".npz":
-        with np.load(path) as arrays:
-            if {"train", "valid"} <= set(arrays.files):
-                return Images(list(arrays["train"]), list(arrays["valid"]))
-            images = list(arrays[arrays.files[0]])
-    else:
-        raise DataError(f"{path}: neither a folder nor a .npy or .npz file")
-    images = [image for image in images if min(image.shape[:2]) >= crop]
-    if len(images) < 2:
-        raise DataError(f"{path}: fewer than two images of at least {crop} x {crop} pixels")
-    if images[0].dtype != np.uint8 or images[0].ndim != 3 or images[0].shape[2] != channels:
-        raise DataError(f"{path}: expected uint8 images with {channels} channels, got {images[0].dtype} {images[0].shape}")
-    valid = images[::40]
-    train = [image for index, image in enumerate(images) if index % 40]
-    return Images(train, valid)
+    if path.suffix == ".npz" and path.is_file():
+        arrays = _arrays(path, channels)
+        if {"train", "valid"} <= set(arrays):
+            return Images(*(_crops(f"{path}: {part}", arrays[part], crop, bits, 1) for part in ("train", "valid")))
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    images = [image for file in files if file.is_file() for image in _read(file, channels)]
+    everything = _crops(str(path), images, crop, bits, 2).images
+    train = [image for index, image in enumerate(everything) if index % _VALIDATION_STRIDE]
+    return Images(Crops(train, crop, bits), Crops(everything[::_VALIDATION_STRIDE], crop, bits))
 
 
-def _read(file: Path, channels: int) -> np.ndarray | None:
+def _crops(source: str, images: list[np.ndarray], crop: int, bits: int, least: int) -> Crops:
+    usable = [image for image in images if min(image.shape[:2]) >= crop]
+    if len(usable) < least:
+        raise DataError(f"{source}: {len(usable)} images of at least {crop} x {crop} pixels; {least} are needed")
+    return Crops(usable, crop, bits)
+
+
+def _read(file: Path, channels: int) -> list[np.ndarray]:
+    """A file's images (H, W, C); none where it is not of a kind that is known."""
+    if file.suffix in _ARRAYS:
+        return [image for array in _arrays(file, channels).values() for image in array]
     try:
         with Image.open(file) as image:
+            if image.mode.startswith(("I", "F")):
+                return []  # more than 8 bits
             pixels = np.asarray(image.convert("RGB" if channels == 3 else "L"))
-    except (UnidentifiedImageError, OSError):
-        return None
-    return pixels.reshape(*pixels.shape[:2], channels)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return []
+    return [pixels.reshape(*pixels.shape[:2], channels)]
 
 
-def batch(images: list[np.ndarray], size: int, crop: int, flips: bool, rng: np.random.Generator) -> np.ndarray:
-    """(B, C, H, W) uint8 random crops; an image is drawn with a chance in proportion to its pixels."""
-    areas = np.array([image.shape[0] * image.shape[1] for image in images], float)
-    crops = []
-    for index in rng.choice(len(images), size, p=areas / areas.sum()):
-        image = images[index]
-        top = rng.integers(image.shape[0] - crop + 1)
-        left = rng.integers(image.shape[1] - crop + 1)
-        patch = image[top : top + crop, left : left + crop]
-        crops.append(patch[:, ::-1] if flips and rng.integers(2) else patch)
-    return np.ascontiguousarray(np.stack(crops).transpose(0, 3, 1, 2))
+def _arrays(file: Path, channels: int) -> dict[str, list[np.ndarray]]:
+    try:
+        loaded = np.load(file)
+        arrays = {"": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{file}: {error}") from None
+    for name, array in arrays.items():
+        if array.ndim == 3 and channels == 1:
+            arrays[name] = array = array[..., None]
+        if array.dtype != np.uint8 or array.ndim != 4 or array.shape[3] != channels:
+            raise DataError(f"{file}: expected uint8 images (N, H, W, {channels}), got {array.dtype} {array.shape}")
+    return {name: list(array) for name, array in arrays.items()}

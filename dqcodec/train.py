@@ -1,31 +1,47 @@
-"""Training: data -> a run folder with config.toml, metrics.jsonl, checkpoint.pt and the exported model."""
+"""Training: images -> a run folder (dqcodec.runs)."""
 
-import json
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
-from dqcodec import config as configs
 from dqcodec import data
+from dqcodec.card import card
 from dqcodec.config import Config
 from dqcodec.errors import DqcodecError
+from dqcodec.evaluate import coded_bpd
+from dqcodec.exact.program import Program
 from dqcodec.flows.build import build
+from dqcodec.flows.export import export, has_exact_twin
 from dqcodec.flows.model import DequantizedModel, bits_per_dim
-from dqcodec.flows.muon import Muon
+from dqcodec.flows.networks import Network
+from dqcodec.optimisers import averaging, optimisers
+from dqcodec.progress import Progress
+from dqcodec.runs import RunFolder, read_checkpoint
 
-CHECKPOINT_SECONDS = 180
-MAX_SKIPPED_STEPS = 100  # in a row, before a run is given up as diverged
+MILESTONE_SECONDS = 180
+CALIBRATION_CROPS = 64
+_CODED_CROPS = 8  # really coded at each milestone
+_FIRST_BATCH = 256  # crops that the model is initialised on
+_VALIDATION_BATCH = 32
+_PROGRESS_STEPS = 20
+_MAX_SKIPPED_STEPS = 100  # in a row, before a run is given up as diverged
+
+Switch = Literal["auto", "on", "off"]
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How long to train: minutes of wall clock over all sittings, or images."""
+    """How long to train, over all sittings: minutes of wall clock or, where they are given, images."""
 
     minutes: float | None = None
     images: int | None = None
@@ -37,60 +53,114 @@ class Budget:
 
 
 class Trainer:
-    """One run. Step i draws its batch and noise from (seed, i) alone, so a stopped run continues exactly."""
+    """One run: call start, start_from or resume, then run.
 
-    def __init__(self, config: Config, images: data.Images, folder: Path, budget: Budget, seed: int, device: str):
-        self.config, self.images, self.folder, self.budget, self.seed = config, images, folder, budget, seed
+    Step i draws its crops and noise from (seed, i) alone, and the learning rate follows from the spent budget: under a
+    budget of images a run that is stopped and resumed gives the weights of one that was not, bit for bit, on the same
+    machine with as many threads. A checkpoint holds model, ema (the averaged model), optimisers, step, seconds,
+    best_bpd.
+    """
+
+    def __init__(
+        self, config: Config, images: data.Images, folder: Path, budget: Budget, device: str = "auto", amp: Switch = "auto"
+    ):
+        self.config, self.images, self.budget = config, images, budget
+        self.folder = RunFolder(folder)
         self.device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-        torch.manual_seed(seed)
+        torch.manual_seed(config.training.seed)
         self.model = build(config).to(self.device, memory_format=torch.channels_last)
-        self.ema = AveragedModel(self.model, multi_avg_fn=_averaging(config.training.ema), use_buffers=True)
-        self.optimisers = _optimisers(self.model, config)
+        self.ema = AveragedModel(self.model, multi_avg_fn=averaging(config.training.ema), use_buffers=True)
+        self.optimisers = optimisers(self.model, config.training)
         self.step, self.seconds, self.best_bpd = 0, 0.0, float("inf")
+        self._skipped = 0
+        self._valid = self._validation_batches()
+        for module in self.model.modules():
+            if isinstance(module, Network):
+                module.bfloat16 = _bfloat16(amp, self.device)
 
-    def run(self, on_progress: Callable[[float, dict], None] = lambda fraction, metrics: None) -> None:
-        """Train until the budget is spent; Ctrl-C saves and returns."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "config.toml").write_text(configs.dump(self.config))
-        if self.step == 0:
-            self.model.initialise(self._batch(self.images.train, 256))
-        saved, losses, started = time.monotonic(), [], time.monotonic() - self.seconds
+    def start(self) -> None:
+        """Begin a new run, initialised on data."""
+        self.folder.create(self.config, self._calibration())
+        x, seed = self._draw(_FIRST_BATCH)
+        torch.manual_seed(seed)
+        self.model.initialise(x)
+        self.ema.module.load_state_dict(self.model.state_dict())
+
+    def start_from(self, checkpoint: Path) -> None:
+        """Begin a new run with the averaged weights of a checkpoint or run folder.
+
+        Raises:
+            DqcodecError: they are of another model.
+        """
+        weights = read_checkpoint(checkpoint)["ema"]
         try:
-            while (fraction := self.budget.fraction(self.seconds, self.step * self.config.training.batch)) < 1:
+            self.ema.load_state_dict(weights)
+        except RuntimeError as error:
+            raise DqcodecError(f"{checkpoint} is of another model: {error}") from None
+        self.ema.n_averaged.zero_()
+        self.model.load_state_dict(self.ema.module.state_dict())
+        self.folder.create(self.config, self._calibration())
+
+    def resume(self) -> None:
+        """Continue exactly where the folder's checkpoint was saved."""
+        state = self.folder.checkpoint()
+        self.model.load_state_dict(state["model"])
+        self.ema.load_state_dict(state["ema"])
+        for optimiser, saved in zip(self.optimisers, state["optimisers"], strict=True):
+            optimiser.load_state_dict(saved)
+        self.step, self.seconds, self.best_bpd = state["step"], state["seconds"], state["best_bpd"]
+
+    def run(self, progress: Progress = Progress()) -> bool:
+        """Train until the budget is spent -> True, or until Ctrl-C -> False; both leave a checkpoint.
+
+        Raises:
+            DqcodecError: training diverged.
+        """
+        losses, started, saved = [], time.monotonic() - self.seconds, time.monotonic()
+        with _interrupts() as interrupted:
+            while (fraction := self._fraction()) < 1:
                 losses.append(self._train_step(fraction))
                 self.seconds = time.monotonic() - started
-                if self.step % 20 == 0:
-                    on_progress(fraction, {"step": self.step, "train_bpd": float(np.mean(losses[-50:]))})
-                if time.monotonic() - saved > CHECKPOINT_SECONDS:
-                    saved, losses = self._milestone(losses), []
-        except KeyboardInterrupt:
-            pass
-        self._milestone(losses)
+                if self.step % _PROGRESS_STEPS == 0:
+                    progress.step(fraction, self.step, float(np.mean(losses[-_PROGRESS_STEPS:])))
+                if interrupted.is_set():
+                    self._save()
+                    return False
+                if time.monotonic() - saved > MILESTONE_SECONDS:
+                    progress.milestone(fraction, self._milestone(losses))
+                    losses, saved = [], time.monotonic()
+            progress.milestone(1.0, self._milestone(losses))
+        return True
+
+    def _fraction(self) -> float:
+        return self.budget.fraction(self.seconds, self.step * self.config.training.batch)
 
     def _train_step(self, fraction: float) -> float:
-        settings = self.config.training
-        torch.manual_seed(hash((self.seed, self.step)) & 0x7FFFFFFF)
-        x = self._batch(self.images.train, settings.batch)
-        objective = self.config.objective
+        """One step -> the batch's bound, bpd. One whose gradient is not finite is skipped."""
+        settings, objective = self.config.training, self.config.objective
+        x, seed = self._draw(settings.batch)
+        torch.manual_seed(seed)
         bpd = bits_per_dim(self.model.bound(x, objective.samples, objective.alpha), x[0].numel()).mean()
         for optimiser in self.optimisers:
             optimiser.zero_grad(set_to_none=True)
         bpd.backward()
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip_norm)
         if torch.isfinite(norm):
-            rate = self._rate(fraction)
-            for optimiser in self.optimisers:
-                for group in optimiser.param_groups:
-                    group["lr"] = group["base_lr"] * rate
-                optimiser.step()
-            self.ema.update_parameters(self.model)
-            self.skipped = 0
+            self._update(self._rate(fraction))
+            self._skipped = 0
         else:
-            self.skipped = getattr(self, "skipped", 0) + 1
-            if self.skipped > MAX_SKIPPED_STEPS:
-                raise DqcodecError(f"{self.folder}: training diverged at step {self.step}")
+            self._skipped += 1
+            if self._skipped > _MAX_SKIPPED_STEPS:
+                raise DqcodecError(f"{self.folder.path}: training diverged at step {self.step}")
         self.step += 1
         return bpd.item()
+
+    def _update(self, rate: float) -> None:
+        for optimiser in self.optimisers:
+            for group in optimiser.param_groups:
+                group["lr"] = group["base_lr"] * rate
+            optimiser.step()
+        self.ema.update_parameters(self.model)
 
     def _rate(self, fraction: float) -> float:
         settings = self.config.training
@@ -98,95 +168,114 @@ class Trainer:
         decay = min(1.0, (1 - fraction) / settings.decay_fraction) if settings.decay_fraction else 1.0
         return warmup * max(decay, 0.01)
 
-    def _batch(self, images: list[np.ndarray], size: int) -> torch.Tensor:
-        rng = np.random.default_rng((self.seed, self.step))
-        crops = data.batch(images, size, self.config.data.crop, self.config.data.flips, rng)
-        crops = crops >> (8 - self.config.data.bits)
+    def _draw(self, size: int) -> tuple[Tensor, int]:
+        """(crops of this step, seed of its noise)."""
+        rng = np.random.default_rng((self.config.training.seed, self.step))
+        crops = self.images.train.draw(size, self.config.data.flips, rng)
+        return self._to_device(crops), int(rng.integers(1 << 63))
+
+    def _to_device(self, crops: np.ndarray) -> Tensor:
         return torch.from_numpy(crops).to(self.device, torch.float32, memory_format=torch.channels_last)
+
+    def _validation_batches(self) -> list[np.ndarray]:
+        settings = self.config.training
+        rng = np.random.default_rng(settings.seed)
+        sizes = np.diff([*range(0, settings.validation_crops, _VALIDATION_BATCH), settings.validation_crops])
+        return [self.images.valid.draw(size, False, rng) for size in sizes]
+
+    def _calibration(self) -> np.ndarray:
+        return np.concatenate(self._valid)[:CALIBRATION_CROPS]
 
     @torch.no_grad()
     def validate(self) -> float:
-        """vi bound of the averaged model on a fixed set of validation crops, bpd."""
-        torch.manual_seed(self.seed)
-        rng = np.random.default_rng(self.seed)
-        total = 0.0
-        for _ in range(data.VALIDATION_CROPS // 32):
-            crops = data.batch(self.images.valid, 32, self.config.data.crop, False, rng) >> (8 - self.config.data.bits)
-            x = torch.from_numpy(crops).to(self.device, torch.float32, memory_format=torch.channels_last)
-            total += bits_per_dim(self.ema.module.bound(x), x[0].numel()).mean().item()
-        return total / (data.VALIDATION_CROPS // 32)
+        """vi bound of the averaged model on the fixed validation crops, bpd."""
+        torch.manual_seed(self.config.training.seed)
+        return float(torch.cat([self._bpd(crops) for crops in self._valid]).mean())
 
-    def _milestone(self, losses: list[float]) -> float:
-        """Validate, log and save; the time is returned."""
+    def _bpd(self, crops: np.ndarray) -> Tensor:
+        return bits_per_dim(self.ema.module.bound(self._to_device(crops)), crops[0].size)
+
+    def _milestone(self, losses: list[float]) -> dict:
+        """Validate, export the model if it is the best so far, log and save -> the metrics."""
         valid_bpd = self.validate()
-        self.best_bpd = min(self.best_bpd, valid_bpd)
         metrics = {
             "step": self.step, "minutes": round(self.seconds / 60, 2), "images": self.step * self.config.training.batch,
             "train_bpd": round(float(np.mean(losses)), 4) if losses else None, "valid_bpd": round(valid_bpd, 4),
         }
-        with open(self.folder / "metrics.jsonl", "a") as log:
-            log.write(json.dumps(metrics) + "\n")
-        self.save()
-        return time.monotonic()
+        if has_exact_twin(self.model):
+            metrics |= self._export(valid_bpd)
+        self.best_bpd = min(self.best_bpd, valid_bpd)
+        self.folder.log(metrics)
+        self._save()
+        return metrics
 
-    def save(self) -> None:
-        state = {
+    @torch.no_grad()
+    def _export(self, valid_bpd: float) -> dict:
+        """Export the averaged model, code a few crops with it, and keep the file if no milestone was better."""
+        model = self.ema.module
+        facts = card(model, self.config, self.seconds, self.step, valid_bpd)
+        calibration = torch.from_numpy(self._calibration()).float()
+        path = export(model, self.config.name, default_tile(self.config), calibration, facts, self.folder.path)
+        crops = self._valid[-1][-_CODED_CROPS:]
+        try:
+            coded = {"coded_bpd": round(coded_bpd(Program.load(path), crops), 4)}
+            coded["same_crops_vi_bpd"] = round(float(self._bpd(crops).mean()), 4)
+        except DqcodecError as error:  # a young model may leave the proven ranges
+            coded = {"coding_error": str(error)}
+        if valid_bpd <= self.best_bpd:
+            self.folder.keep_only(path)
+        else:
+            path.unlink()
+        return coded
+
+    def _save(self) -> None:
+        self.folder.save_checkpoint({
             "model": self.model.state_dict(), "ema": self.ema.state_dict(),
             "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
             "step": self.step, "seconds": self.seconds, "best_bpd": self.best_bpd,
-        }
-        partial = self.folder / "checkpoint.pt.partial"
-        torch.save(state, partial)
-        partial.replace(self.folder / "checkpoint.pt")
-
-    def resume(self, checkpoint: Path) -> None:
-        """Continue exactly where the checkpoint was saved."""
-        state = _load(checkpoint)
-        self.model.load_state_dict(state["model"])
-        self.ema.load_state_dict(state["ema"])
-        for optimiser, saved in zip(self.optimisers, state["optimisers"]):
-            optimiser.load_state_dict(saved)
-        self.step, self.seconds, self.best_bpd = state["step"], state["seconds"], state["best_bpd"]
-
-
-def _averaging(decay: float) -> Callable:
-    """An exponential average whose decay starts small, so that early validation is not of stale weights."""
-
-    def update(averages, currents, count):
-        weight = 1 - min(decay, (1 + int(count)) / (10 + int(count)))
-        for average, current in zip(averages, currents):
-            if average.is_floating_point():
-                average.lerp_(current, weight)
-            else:
-                average.copy_(current)
-
-    return update
-
-
-def _load(checkpoint: Path) -> dict:
-    try:
-        return torch.load(checkpoint, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError) as error:
-        raise DqcodecError(f"{checkpoint}: {error}") from None
+        })
 
 
 def load_model(run: Path) -> tuple[DequantizedModel, Config]:
-    """The averaged model of a run folder, for evaluation and export."""
-    config = configs.load(run / "config.toml")
+    """The averaged model of a run folder, for evaluation and export.
+
+    Raises:
+        DqcodecError: the folder holds no run.
+    """
+    folder = RunFolder(run)
+    config = folder.config()
     model = AveragedModel(build(config), use_buffers=True)
-    model.load_state_dict(_load(run / "checkpoint.pt")["ema"])
+    model.load_state_dict(folder.checkpoint()["ema"])
     return model.module.eval(), config
 
 
-def _optimisers(model: DequantizedModel, config: Config) -> list[torch.optim.Optimizer]:
-    settings = config.training
-    matrices = [p for p in model.parameters() if p.ndim == 4 and settings.optimiser == "muon"]
-    chosen = {id(p) for p in matrices}
-    others = [p for p in model.parameters() if id(p) not in chosen]
-    optimisers = [torch.optim.Adam(others, settings.learning_rate, betas=(0.9, 0.99))]
-    if matrices:
-        optimisers.append(Muon(matrices, settings.muon_learning_rate))
-    for optimiser in optimisers:
-        for group in optimiser.param_groups:
-            group["base_lr"] = group["lr"]
-    return optimisers
+def default_tile(config: Config) -> int:
+    """Side of the tiles that an image is coded in: 64, or 2^levels where that is more."""
+    return max(64, 2 ** len(config.density.levels))
+
+
+def _bfloat16(amp: Switch, device: str) -> bool:
+    """Whether networks train in bfloat16; auto: where the machine has instructions for it, as it is slower elsewhere."""
+    if amp != "auto":
+        return amp == "on"
+    if device == "cpu":
+        capabilities = torch.cpu.get_capabilities()
+        return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
+    return torch.cuda.is_bf16_supported(including_emulation=False)
+
+
+@contextmanager
+def _interrupts() -> Iterator[threading.Event]:
+    """Ctrl-C sets the event, so that no step is cut in half; a second one raises KeyboardInterrupt."""
+    interrupted = threading.Event()
+
+    def interrupt(number, frame):
+        if interrupted.is_set():
+            raise KeyboardInterrupt
+        interrupted.set()
+
+    previous = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, previous)

@@ -3,8 +3,8 @@
 import numpy as np
 
 from dqcodec.ans.stack import Stack
-from dqcodec.exact.tables import TableLaw
-from dqcodec.exact.transforms import ExactTransform, Squeeze
+from dqcodec.exact.tables import TableLaw, logistic_bits
+from dqcodec.exact.transforms import ExactTransform, Squeeze, check_range
 
 
 class FlowDensity:
@@ -51,6 +51,6 @@ class FlowDensity:
         return (g >> self._refinement) + self._offset
 
     def _push_base(self, stack, g):
+        check_range(g)  # as pop will
         self.logistic.push(stack, g)
-        z = np.abs(g * 2.0**-self.grid_bits)
-        return float((z + 2 * np.log1p(np.exp(-z))).sum() / np.log(2))
+        return logistic_bits(g, self.grid_bits)

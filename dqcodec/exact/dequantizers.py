@@ -11,9 +11,9 @@ import numpy as np
 from dqcodec.ans.stack import Stack
 from dqcodec.errors import CorruptError, ModelError
 from dqcodec.exact.networks import AutoregressiveNet, ResidualNet, map_batch, to_input
-from dqcodec.exact.tables import TableLaw
+from dqcodec.exact.tables import TableLaw, logistic_bits
 from dqcodec.exact.transforms import (
-    SCALE_BITS, Affine, AffineCoupling, R, Squeeze, check_range, divmod_exact, split_output,
+    SCALE_BITS, Affine, AffineCoupling, R, Squeeze, check_range, divmod_exact, scale, unscale,
 )
 
 
@@ -102,11 +102,12 @@ class FlowDequantizer:
             raise ModelError("the sigmoid's cells are not those of u")
         self.features, self.context_net, self.transforms = features, context_net, transforms
         self.normal, self.cells, self.grid_bits, self.fraction_bits = normal, cells, grid_bits, fraction_bits
-        self.iterations: list[int] = []  # of each autoregressive inverse, for benchmarks
 
     def _context(self, x):
         features = self.features(x)
-        return features if self.context_net is None else map_batch(self.context_net, features).astype(np.float32)
+        if self.context_net is None:
+            return features
+        return map_batch(lambda piece: (self.context_net(piece).astype(np.float32),), features)[0]
 
     def pop(self, stack, x):
         """Sample v in the bin of x by decoding it -> (v, log2 q(u|x), u in pixel units)."""
@@ -135,9 +136,8 @@ class FlowDequantizer:
 
     def _log2_q(self, eps, y):
         """log2 of (normal density of eps x dy/du), for the report alone."""
-        eps, y = eps * 2.0**-self.grid_bits, y * 2.0**-self.grid_bits
-        nats = (-0.5 * eps**2 - 0.5 * np.log(2 * np.pi)).sum() + (np.logaddexp(0, y) + np.logaddexp(0, -y)).sum()
-        return float(nats / np.log(2))
+        normal_bits = (0.5 * np.square(eps * 2.0**-self.grid_bits).sum() + 0.5 * np.log(2 * np.pi) * eps.size) / np.log(2)
+        return logistic_bits(y, self.grid_bits) - float(normal_bits)
 
 
 class SampledAffine:
@@ -147,10 +147,12 @@ class SampledAffine:
         self.net, self.affine = net, affine
 
     def sample(self, eps, stack, context):
-        return self.affine.inverse(eps, map_batch(self.net, context), stack)
+        m, size, bits = self.affine.parameters(self.net, context)
+        return unscale(eps, size, stack) + m, bits
 
     def unsample(self, y, stack, context):
-        return self.affine.forward(y, map_batch(self.net, context), stack)[0]
+        m, size, _ = self.affine.parameters(self.net, context)
+        return scale(y - m, size, stack)
 
 
 class SampledCoupling:
@@ -180,15 +182,17 @@ class SampledAutoregressive:
         self.iterations = 0  # of the last unsample
 
     def _context_sums(self, context):
-        return map_batch(self.net.context_sums, context)
+        return map_batch(lambda piece: (self.net.context_sums(piece),), context)[0]
 
-    def _output(self, eps, context_sums):
-        return map_batch(self.net, to_input(eps, self.grid_bits), context_sums)
+    def _parameters(self, eps, context_sums):
+        def net(eps, context_sums):
+            return self.net(to_input(eps, self.grid_bits), context_sums)
+
+        return self.affine.parameters(net, eps, context_sums)
 
     def sample(self, eps, stack, context):
         check_range(eps)
-        m, raw = split_output(self._output(eps, self._context_sums(context)))
-        size, bits = self.affine.scales(raw)
+        m, size, bits = self._parameters(eps, self._context_sums(context))
         t = eps * size + stack.pop(size)
         stack.push(t & (R - 1), R)  # all at once, so that unsample has them all from the start
         return (t >> SCALE_BITS) + m, bits
@@ -201,8 +205,7 @@ class SampledAutoregressive:
         size = np.full_like(y, R)
         active = np.arange(len(y))  # images that still move
         for self.iterations in range(1, y[0].size + 2):
-            m, raw = split_output(self._output(eps[active], context_sums[active]))
-            size[active], _ = self.affine.scales(raw)
+            m, size[active], _ = self._parameters(eps[active], context_sums[active])
             t = ((y[active] - m) << SCALE_BITS) + remainder[active]
             solved, left[active] = divmod_exact(t, size[active])
             moved = (solved != eps[active]).any((1, 2, 3))

@@ -51,8 +51,8 @@ class Conv:
     @cached_property
     def bound(self) -> int:
         """No partial sum of this convolution exceeds this."""
-        per_output = np.abs(self.weight.astype(np.int64)).sum((1, 2, 3)).astype(object) * self.max_input
-        return int((per_output + np.abs(self.bias.astype(np.int64))).max())
+        per_output = np.abs(self.weight.astype(np.float64)).sum((1, 2, 3)) * self.max_input  # exact below 2^53
+        return int((per_output + np.abs(self.bias.astype(np.float64))).max())
 
     @cached_property
     def dtype(self) -> type:
@@ -98,12 +98,23 @@ class Conv:
         return self.finish(self.sums(a))
 
 
+def leaky(a: np.ndarray) -> np.ndarray:
+    """max(a, a / 8 rounded, half to even), a new array."""
+    leak = a * a.dtype.type(0.125)
+    np.rint(leak, out=leak)
+    return np.maximum(a, leak, out=leak)
+
+
 def highpass(a: np.ndarray) -> np.ndarray:
     """4 (a - blur(a)) = (16 a - sum of the [1 2 1] x [1 2 1] neighbourhood) / 4, rounded, clamped."""
-    padded = np.pad(a, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    batch, height, width, channels = a.shape
+    padded = np.zeros((batch, height + 2, width + 2, channels), a.dtype)
+    padded[:, 1:-1, 1:-1] = a
     rows = padded[:, :-2] + 2 * padded[:, 1:-1] + padded[:, 2:]
     blur = rows[:, :, :-2] + 2 * rows[:, :, 1:-1] + rows[:, :, 2:]
-    return np.clip(np.floor((16 * a - blur) / 4 + np.float32(0.5)), -INPUT_BOUND, INPUT_BOUND)
+    out = 4 * a - blur / 4
+    np.floor(out + np.float32(0.5), out=out)
+    return np.clip(out, -INPUT_BOUND, INPUT_BOUND, out=out)
 
 
 def to_input(g: np.ndarray, grid_bits: int) -> np.ndarray:
@@ -123,7 +134,7 @@ class ResidualNet:
             raise ModelError(f"{name}: a network's input does not fit its place")
         self.blocks, index = [], 0
         while f"{name}.{index}.1.weight" in tensors:
-            first = load_conv(tensors, f"{name}.{index}.1", level, 0, level)
+            first = load_conv(tensors, f"{name}.{index}.1", level, -level, level)
             self.blocks.append((first, load_conv(tensors, f"{name}.{index}.2", level, -2 * level, 2 * level)))
             index += 1
         self.conv_out = load_conv(tensors, f"{name}.out", level, low, high)
@@ -133,9 +144,9 @@ class ResidualNet:
         parts = [a, highpass(a)] + ([] if context is None else [context])
         h = self.conv_in(np.concatenate(parts, -1)).astype(np.float32, copy=False)
         for first, second in self.blocks:
-            h = h + second(first(np.maximum(h, 0)))
+            h += second(leaky(first(leaky(h))))
             np.clip(h, -self.level, self.level, out=h)
-        return self.conv_out(np.maximum(h, 0))
+        return self.conv_out(leaky(h))
 
 
 class AutoregressiveNet:
@@ -145,8 +156,8 @@ class AutoregressiveNet:
         level = int(tensors[f"{name}.level"])
         self.in_channels, self.level = in_channels, level
         # x and context enter one sum: the two share bias, shift and bound
-        joint = load_conv(tensors, f"{name}.in", INPUT_BOUND, 0, level)
-        context_part = load_conv(tensors, f"{name}.context", INPUT_BOUND, 0, level)
+        joint = load_conv(tensors, f"{name}.in", INPUT_BOUND, -level, level)
+        context_part = load_conv(tensors, f"{name}.context", INPUT_BOUND, -level, level)
         if joint.bound + context_part.bound >= 1 << 53 or (joint.shift != context_part.shift).any():
             raise ModelError(f"{name}: a network's sums are not proven exact")
         self.conv_in, self.conv_context = joint, context_part
@@ -157,9 +168,10 @@ class AutoregressiveNet:
         return self.conv_context.sums(context).astype(np.float64)
 
     def __call__(self, a: np.ndarray, context_sums: np.ndarray) -> np.ndarray:
-        h = self.conv_in.finish(self.conv_in.sums(a) + context_sums).astype(np.float32)
-        h = np.clip(h + self.conv_mid(h), 0, self.level)
-        return self.conv_out(h)
+        h = leaky(self.conv_in.finish(self.conv_in.sums(a) + context_sums).astype(np.float32))
+        h += self.conv_mid(h)
+        np.clip(h, -self.level, self.level, out=h)
+        return self.conv_out(leaky(h))
 
 
 def load_conv(tensors: Tensors, name: str, max_input: int, low, high) -> Conv:
@@ -194,11 +206,12 @@ def set_threads(count: int) -> None:
     _threads = count
 
 
-def map_batch(function: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray:
-    """function over arrays (B, H, W, ...) in pieces along the batch, by several threads; the result is the same."""
+def map_batch(function: Callable[..., tuple[np.ndarray, ...]], *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    """function over arrays (B, ...) in pieces along the batch, by several threads; the results are the same."""
+    threads = _threads or os.cpu_count() or 1
     positions = arrays[0].shape[1] * arrays[0].shape[2]
-    size = max(1, _CHUNK_POSITIONS // positions)
+    size = max(1, min(_CHUNK_POSITIONS // positions, -(-len(arrays[0]) // threads)))
     pieces = [tuple(array[i : i + size] for array in arrays) for i in range(0, len(arrays[0]), size)]
     with _blas().limit(limits=1, user_api="blas"):
-        results = _pool(_threads or os.cpu_count() or 1).map(lambda piece: function(*piece), pieces)
-        return np.concatenate(list(results))
+        results = list(_pool(threads).map(lambda piece: function(*piece), pieces))
+    return tuple(np.concatenate(parts) for parts in zip(*results))

@@ -19,7 +19,7 @@ from dqcodec.exact.dequantizers import (
 )
 from dqcodec.exact.networks import INPUT_BOUND, LOG_SCALE_BOUND, AutoregressiveNet, ResidualNet
 from dqcodec.exact.tables import TableLaw
-from dqcodec.exact.transforms import Affine, AffineCoupling, Conv1x1, ScaleTable
+from dqcodec.exact.transforms import Affine, AffineCoupling, Conv1x1
 
 FORMAT = 1
 _MAX_LOCATION = 1 << 30  # a net's location output, in grid units
@@ -34,6 +34,7 @@ class Description:
     bits: int
     tile: int
     grid_bits: int
+    noise_grid_bits: int
     unit_bits: int
     fraction_bits: int
     dequantizer: str
@@ -43,10 +44,13 @@ class Description:
     card: dict
 
     def __post_init__(self):
-        numbers = (self.bits, self.tile, self.grid_bits, self.unit_bits, self.fraction_bits, self.context_channels)
+        numbers = (
+            self.bits, self.tile, self.grid_bits, self.noise_grid_bits, self.unit_bits, self.fraction_bits,
+            self.context_channels,
+        )
         if self.channels not in (1, 3) or any(type(n) is not int or n < 0 for n in numbers):
             raise ModelError("the program's description holds a wrong value")
-        if not (1 <= len(self.subflows) <= 8 and 8 <= self.grid_bits <= 20 and 1 <= self.fraction_bits <= 14):
+        if not (1 <= len(self.subflows) <= 8 and 8 <= self.noise_grid_bits <= self.grid_bits <= 20 and 1 <= self.fraction_bits <= 14):
             raise ModelError("the program's description holds a value out of range")
         if self.grid_bits < self.unit_bits + self.fraction_bits or self.tile % self.multiple or self.tile < 1:
             raise ModelError("the program's grids do not fit together")
@@ -84,7 +88,7 @@ class Program:
             with safe_open(path, framework="numpy") as file:
                 description = json.loads((file.metadata() or {}).get("dqcodec", "null"))
                 tensors = {name: file.get_tensor(name) for name in file.keys()}
-        except (SafetensorError, json.JSONDecodeError) as error:
+        except (SafetensorError, ValueError, TypeError, RecursionError) as error:
             raise ModelError(f"{path}: not a model file: {error}") from None
         if not isinstance(description, dict) or description.pop("format", None) != FORMAT:
             raise ModelError(f"{path}: not a model file of format {FORMAT}")
@@ -108,7 +112,7 @@ def _location_scale_bounds(channels: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _density(d: Description, tensors) -> FlowDensity:
-    affine = Affine(ScaleTable(tensors["scales"]))
+    affine = Affine(tensors["scales"])
     levels, channels = [], d.channels
     for level, subflows in enumerate(d.subflows):
         channels *= 4
@@ -138,7 +142,7 @@ def _conv1x1(tensors, name: str, channels: int) -> Conv1x1:
 def _dequantizer(d: Description, tensors):
     if d.dequantizer == "uniform":
         return UniformDequantizer(d.fraction_bits)
-    affine = Affine(ScaleTable(tensors["scales"]))
+    affine = Affine(tensors["scales"])
     channels = 4 * d.channels
     features = PixelFeatures(tensors["features.matrix"], tensors["features.log2_gain"], 1 << (d.bits - 1))
     context_net = None
@@ -149,7 +153,7 @@ def _dequantizer(d: Description, tensors):
     ]
     cells = SigmoidCells(tensors["sigmoid.edges"], _law(tensors, "tail"))
     normal = _law(tensors, "normal", unbounded=False)
-    return FlowDequantizer(features, context_net, transforms, normal, cells, d.grid_bits, d.fraction_bits)
+    return FlowDequantizer(features, context_net, transforms, normal, cells, d.noise_grid_bits, d.fraction_bits)
 
 
 def _sampled(d: Description, tensors, name: str, channels: int, affine: Affine):
@@ -160,8 +164,8 @@ def _sampled(d: Description, tensors, name: str, channels: int, affine: Affine):
             return SampledAffine(ResidualNet(tensors, name, channels, 0, *_location_scale_bounds(channels)), affine)
         case "bipartite":
             net = ResidualNet(tensors, name, half, d.context_channels, *_location_scale_bounds(half))
-            return SampledCoupling(AffineCoupling(net, half, affine, d.grid_bits))
+            return SampledCoupling(AffineCoupling(net, half, affine, d.noise_grid_bits))
         case "ard":
             net = AutoregressiveNet(tensors, name, channels, *_location_scale_bounds(channels))
-            return SampledAutoregressive(net, affine, d.grid_bits)
+            return SampledAutoregressive(net, affine, d.noise_grid_bits)
     raise ModelError(f"unknown dequantizer {d.dequantizer!r}")

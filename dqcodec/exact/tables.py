@@ -12,8 +12,15 @@ from dqcodec.ans.stack import Stack
 from dqcodec.errors import LatentOverflow, ModelError
 
 PRECISION = 20  # P: frequencies sum to 2^P
-LOAN_CHUNK = 1 << 12  # elements coded at a time: bounds what is borrowed meanwhile
-ESCAPE_WORDS, ESCAPE_WORD_BITS = 3, 16  # an integer outside the table is told in 48 more bits
+_MIN_CHUNK, _CHUNKS = 1 << 10, 16
+_ESCAPE_WORDS, _WORD_BITS = 3, 16
+_MAX_ESCAPE_BITS = _ESCAPE_WORDS * _WORD_BITS
+
+
+def loan_chunks(count: int) -> list[slice]:
+    """Parts of an array that are coded one after the other, so that what is borrowed meanwhile stays small."""
+    size = max(_MIN_CHUNK, -(-count // _CHUNKS))
+    return [slice(start, start + size) for start in range(0, count, size)]
 
 
 @dataclass(frozen=True)
@@ -41,17 +48,17 @@ class TableLaw:
         """Code grid integers (any shape).
 
         Raises:
-            LatentOverflow: one lies more than 2^47 cells outside the table.
+            LatentOverflow: one lies 2^48 cells or more outside the table.
         """
         flat = g.ravel()
-        for start in range(0, flat.size, LOAN_CHUNK):
-            self._push_chunk(stack, flat[start : start + LOAN_CHUNK])
+        for part in loan_chunks(flat.size):
+            self._push_chunk(stack, flat[part])
 
     def pop(self, stack: Stack, shape: tuple[int, ...]) -> np.ndarray:
         """Undo push: int64 grid integers."""
         flat = np.empty(shape, np.int64).ravel()
-        for start in reversed(range(0, flat.size, LOAN_CHUNK)):
-            flat[start : start + LOAN_CHUNK] = self._pop_chunk(stack, flat[start : start + LOAN_CHUNK].size)
+        for part in reversed(loan_chunks(flat.size)):
+            flat[part] = self._pop_chunk(stack, flat[part].size)
         return flat.reshape(shape)
 
     def _push_chunk(self, stack: Stack, g: np.ndarray) -> None:
@@ -60,7 +67,7 @@ class TableLaw:
         symbol = cell.clip(0, last)
         escaped = self._escaped(symbol)
         if escaped.any():
-            self._push_escapes(stack, cell[escaped] - symbol[escaped])
+            self._push_escapes(stack, np.abs(cell[escaped] - symbol[escaped]))
         elif not self.unbounded and (cell != symbol).any():
             raise LatentOverflow("a latent lies outside the support of its law")
         stack.push(g & ((1 << self.low_bits) - 1), 1 << self.low_bits)
@@ -74,24 +81,45 @@ class TableLaw:
         low = stack.pop(1 << self.low_bits, (count,))
         escaped = self._escaped(symbol)
         if escaped.any():
-            symbol[escaped] += self._pop_escapes(stack, int(escaped.sum()))
+            distance = self._pop_escapes(stack, int(escaped.sum()))
+            symbol[escaped] += np.where(symbol[escaped] == 0, -distance, distance)
         return ((symbol + self.first) << self.low_bits) + low
 
     def _escaped(self, symbol: np.ndarray) -> np.ndarray:
         return self.unbounded & ((symbol == 0) | (symbol == len(self.frequencies) - 1))
 
     @staticmethod
-    def _push_escapes(stack: Stack, excess: np.ndarray) -> None:
-        """excess: how many cells an escaped integer lies beyond its end cell, signed."""
-        half = 1 << (ESCAPE_WORDS * ESCAPE_WORD_BITS - 1)
-        if (np.abs(excess) >= half).any():
+    def _push_escapes(stack: Stack, distance: np.ndarray) -> None:
+        """How many cells escaped integers lie beyond their end cell: the bit count of each, and the bits after its
+        leading one."""
+        if (distance >> _MAX_ESCAPE_BITS).any():
             raise LatentOverflow("a latent lies too far out to be coded")
-        for word in range(ESCAPE_WORDS):
-            stack.push(((excess + half) >> (word * ESCAPE_WORD_BITS)) & 0xFFFF, 1 << ESCAPE_WORD_BITS)
+        count = _bit_length(distance)
+        rest = distance - ((1 << count) >> 1)
+        for word in range(_ESCAPE_WORDS):
+            stack.push((rest >> (word * _WORD_BITS)) & (_word_sizes(count, word) - 1), _word_sizes(count, word))
+        stack.push(count, _MAX_ESCAPE_BITS + 1)
 
     @staticmethod
-    def _pop_escapes(stack: Stack, count: int) -> np.ndarray:
-        excess = np.zeros(count, np.int64)
-        for _ in range(ESCAPE_WORDS):
-            excess = (excess << ESCAPE_WORD_BITS) | stack.pop(1 << ESCAPE_WORD_BITS, (count,))
-        return excess - (1 << (ESCAPE_WORDS * ESCAPE_WORD_BITS - 1))
+    def _pop_escapes(stack: Stack, number: int) -> np.ndarray:
+        count = stack.pop(_MAX_ESCAPE_BITS + 1, (number,))
+        rest = np.zeros(number, np.int64)
+        for word in reversed(range(_ESCAPE_WORDS)):
+            rest += stack.pop(_word_sizes(count, word)) << (word * _WORD_BITS)
+        return ((1 << count) >> 1) + rest
+
+
+def _bit_length(numbers: np.ndarray) -> np.ndarray:
+    """0 -> 0, 1 -> 1, 2 and 3 -> 2, ...: exact below 2^53."""
+    return np.frexp(numbers.astype(np.float64))[1].astype(np.int64)
+
+
+def _word_sizes(bit_count: np.ndarray, word: int) -> np.ndarray:
+    """How many values the word-th 16 bits can take of a number of that many bits, its leading one left out."""
+    return 1 << np.clip(bit_count - 1 - word * _WORD_BITS, 0, _WORD_BITS)
+
+
+def logistic_bits(g: np.ndarray, grid_bits: int) -> float:
+    """-log2 of the standard logistic density, summed, for the report alone; for u = sigmoid(y), log2 of dy/du."""
+    z = np.abs(g).astype(np.float32) * np.float32(2.0**-grid_bits)
+    return float((z + 2 * np.log1p(np.exp(-z))).sum(dtype=np.float64) / np.log(2))

@@ -4,7 +4,7 @@ Latents are int64 arrays (B, H, W, C) on a grid of 2^-K. forward is data -> late
 each undoes the other, stack included. forward returns the bits that its Jacobian is worth, -log2|det|.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import numpy as np
@@ -12,12 +12,13 @@ import numpy as np
 from dqcodec.ans.stack import Stack
 from dqcodec.errors import LatentOverflow, ModelError
 from dqcodec.exact.networks import LOG_SCALE_BOUND, map_batch, to_input
-from dqcodec.exact.tables import LOAN_CHUNK
+from dqcodec.exact.tables import loan_chunks
 
 SCALE_BITS = 10  # r: scales are R / S, R = 2^r
 R = 1 << SCALE_BITS
 MAX_LATENT = 1 << 38  # beyond, sums and products might leave 2^63
 SHEAR_BITS = 14
+MAX_SIZE = 1 << 18  # of S
 
 
 class ExactTransform(Protocol):
@@ -39,8 +40,7 @@ def scale(g: np.ndarray, size: np.ndarray, stack: Stack) -> np.ndarray:
     check_range(g)
     flat, sizes = g.ravel(), size.ravel()
     out = np.empty_like(flat)
-    for start in range(0, len(flat), LOAN_CHUNK):
-        part = slice(start, start + LOAN_CHUNK)
+    for part in loan_chunks(len(flat)):
         t = (flat[part] << SCALE_BITS) + stack.pop(R, flat[part].shape)
         out[part], remainder = divmod_exact(t, sizes[part])
         stack.push(remainder, sizes[part])
@@ -52,8 +52,7 @@ def unscale(g: np.ndarray, size: np.ndarray, stack: Stack) -> np.ndarray:
     check_range(g)
     flat, sizes = g.ravel(), size.ravel()
     out = np.empty_like(flat)
-    for start in reversed(range(0, len(flat), LOAN_CHUNK)):
-        part = slice(start, start + LOAN_CHUNK)
+    for part in reversed(loan_chunks(len(flat))):
         t = flat[part] * sizes[part] + stack.pop(sizes[part])
         out[part] = t >> SCALE_BITS
         stack.push(t & (R - 1), R)
@@ -71,43 +70,28 @@ def divmod_exact(t: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return quotient, remainder
 
 
-class ScaleTable:
-    """log-scale indices -> sizes S = R exp(log_scale): what the net's raw output means, computed once at export."""
+class Affine:
+    """The step that all conditional layers share: forward z = (x - m) R/S, [m, raw log-scale] from a network.
+
+    sizes: raw log-scale -> S = R exp(log_scale), a table computed once at export.
+    """
 
     def __init__(self, sizes: np.ndarray):
-        if len(sizes) != 2 * LOG_SCALE_BOUND + 1 or sizes.min() < 1 or sizes.max() >= 1 << 18:
+        if len(sizes) != 2 * LOG_SCALE_BOUND + 1 or sizes.min() < 1 or sizes.max() >= MAX_SIZE:
             raise ModelError("the scale table is not one")
         self.sizes = sizes.astype(np.int64)
-        self.bits = np.log2(self.sizes / R)  # what forward gains, for the report alone
+        self.bits = np.log2(self.sizes / R)  # what forward costs an element, for the report alone
 
-    def __call__(self, index: np.ndarray) -> tuple[np.ndarray, float]:
-        """Indices -> (sizes, the sum of their log2 S/R in bits)."""
-        index = index.astype(np.int64) + LOG_SCALE_BOUND
-        return self.sizes[index], float(self.bits[index].sum())
+    def parameters(self, net: Callable[..., np.ndarray], *inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        """(m on the latent grid, S, the sum of log2 S/R in bits) from net(*inputs), (B, H, W, 2C) integers."""
 
+        def piece(*inputs):
+            m, raw = np.split(net(*inputs), 2, -1)
+            index = raw.astype(np.int64) + LOG_SCALE_BOUND
+            return m.astype(np.int64), self.sizes[index], self.bits[index].sum((1, 2, 3))
 
-def split_output(output: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A net's (B, H, W, 2C) integers -> (m on the latent grid, raw log-scale indices)."""
-    m, raw = np.split(output, 2, -1)
-    return m.astype(np.int64), raw
-
-
-class Affine:
-    """The step that all conditional layers share: forward z = (x - m) R/S, [m, S] from net outputs."""
-
-    def __init__(self, scales: ScaleTable):
-        self.scales = scales
-
-    def forward(self, x: np.ndarray, output: np.ndarray, stack: Stack) -> tuple[np.ndarray, float]:
-        m, raw = split_output(output)
-        size, bits = self.scales(raw)
-        return scale(x - m, size, stack), bits
-
-    def inverse(self, z: np.ndarray, output: np.ndarray, stack: Stack) -> tuple[np.ndarray, float]:
-        """-> (x, the bits that forward at x would report)."""
-        m, raw = split_output(output)
-        size, bits = self.scales(raw)
-        return unscale(z, size, stack) + m, bits
+        m, size, bits = map_batch(piece, *inputs)
+        return m, size, float(bits.sum())
 
 
 class AffineCoupling:
@@ -116,14 +100,16 @@ class AffineCoupling:
     def __init__(self, net: Callable[..., np.ndarray], kept: int, affine: Affine, grid_bits: int):
         self.net, self.kept, self.affine, self.grid_bits = net, kept, affine, grid_bits
 
-    def _output(self, g1, context):
-        inputs = (to_input(g1, self.grid_bits),) + (() if context is None else (context,))
-        return map_batch(self.net, *inputs)
+    def _parameters(self, g1, context):
+        def net(g1, *context):
+            return self.net(to_input(g1, self.grid_bits), *context)
+
+        return self.affine.parameters(net, g1, *([] if context is None else [context]))
 
     def forward(self, g, stack, context=None):
         g1, g2 = g[..., : self.kept], g[..., self.kept :]
-        z2, bits = self.affine.forward(g2, self._output(g1, context), stack)
-        return np.concatenate([g1, z2], -1), bits
+        m, size, bits = self._parameters(g1, context)
+        return np.concatenate([g1, scale(g2 - m, size, stack)], -1), bits
 
     def inverse(self, g, stack, context=None):
         return self.inverse_and_bits(g, stack, context)[0]
@@ -131,8 +117,8 @@ class AffineCoupling:
     def inverse_and_bits(self, g, stack, context=None):
         """inverse, and the bits that forward would report."""
         g1, g2 = g[..., : self.kept], g[..., self.kept :]
-        x2, bits = self.affine.inverse(g2, self._output(g1, context), stack)
-        return np.concatenate([g1, x2], -1), bits
+        m, size, bits = self._parameters(g1, context)
+        return np.concatenate([g1, unscale(g2, size, stack) + m], -1), bits
 
 
 class Squeeze:
@@ -153,15 +139,15 @@ class Conv1x1:
     """Twin of flows.transforms.Conv1x1, P L D U: two shears, a scale per channel, a permutation.
 
     lower, upper: int (C, C), strictly triangular, on a grid of 2^-14. sizes: (C,) S of the diagonal |d| = R/S;
-    negative: (C,) bool, where d < 0. A shear adds floor of an integer sum to one channel at a time, thus is undone
-    by subtracting the same.
+    negative: (C,) bool, where d < 0. A shear adds a rounded integer sum of other
+    channels to a channel, thus is undone by subtracting the same.
     """
 
     def __init__(self, permutation, lower, upper, sizes, negative):
         channels = len(permutation)
         if channels > 128 or sorted(permutation) != list(range(channels)) or lower.shape != (channels, channels):
             raise ModelError("a 1x1 convolution's tensors do not fit together")
-        if sizes is not None and (sizes.shape != (channels,) or sizes.min() < 1 or sizes.max() >= 1 << 18):
+        if sizes is not None and (sizes.shape != (channels,) or sizes.min() < 1 or sizes.max() >= MAX_SIZE):
             raise ModelError("a 1x1 convolution's tensors are not valid")
         if max(np.abs(lower).max(), np.abs(upper).max()) >= 1 << 17:
             raise ModelError("a 1x1 convolution's weights are too large")
@@ -172,35 +158,57 @@ class Conv1x1:
         self.sign = np.where(negative, -1, 1)
         self.bits = 0.0 if sizes is None else float(np.log2(self.sizes / R).sum())
 
-    @staticmethod
-    def _shift(g, row, start, stop):
-        """Exact in any order: |g| < 2^38, |weights| < 2^17 and at most 128 channels keep the int64 sum below 2^62."""
-        return (g[..., start:stop] @ row[start:stop] + (1 << (SHEAR_BITS - 1))) >> SHEAR_BITS
-
     def forward(self, g, stack):
         check_range(g)
-        g = g.copy()
-        channels = g.shape[-1]
-        for i in range(channels - 1):  # U x, from the first row: later channels are still untouched
-            g[..., i] += self._shift(g, self.upper[i], i + 1, channels)
+        g = g + _rounded_product(g, self.upper)
         if self.sizes is not None:
             g = scale(g * self.sign, np.broadcast_to(self.sizes, g.shape), stack)
         check_range(g)
-        for i in reversed(range(1, channels)):  # L x, from the last row
-            g[..., i] += self._shift(g, self.lower[i], 0, i)
-        positions = g.size // channels
-        return g[..., self.permutation], self.bits * positions
+        g = g + _rounded_product(g, self.lower)
+        return g[..., self.permutation], self.bits * (g.size // g.shape[-1])
 
     def inverse(self, g, stack):
         check_range(g)
-        g = g[..., self.inverse_permutation]
-        channels = g.shape[-1]
-        for i in range(1, channels):
-            g[..., i] -= self._shift(g, self.lower[i], 0, i)
-            check_range(g[..., i])
+        g = _solve_shear(g[..., self.inverse_permutation], self.lower, range(1, g.shape[-1]))
         if self.sizes is not None:
             g = unscale(g, np.broadcast_to(self.sizes, g.shape), stack) * self.sign
-        for i in reversed(range(channels - 1)):
-            g[..., i] -= self._shift(g, self.upper[i], i + 1, channels)
-            check_range(g[..., i])
-        return g
+        return _solve_shear(g, self.upper, reversed(range(g.shape[-1] - 1)))
+
+
+def _rounded_product(g: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """round(W g 2^-14) at every position: (..., C) by int (R, C) -> (..., R)."""
+    return (_exact_product(g, weight.T) + (1 << (SHEAR_BITS - 1))) >> SHEAR_BITS
+
+
+def _exact_product(g: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """g @ weight on int64, by float64's faster products where they are exact for these latents: the same integers.
+
+    |g| < 2^38, |weight| < 2^17 and at most 128 channels keep the int64 sums below 2^62.
+    """
+    if _largest_sum(g, weight.T) < 1 << 52:
+        return (g.astype(np.float64) @ weight.astype(np.float64)).astype(np.int64)
+    return g @ weight
+
+
+def _solve_shear(g: np.ndarray, weight: np.ndarray, order: Iterable[int]) -> np.ndarray:
+    """Undo g + _rounded_product(g, weight), weight strictly triangular, a channel at a time in the given order."""
+    channels = g.shape[-1]
+    columns = np.ascontiguousarray(np.moveaxis(g, -1, 0)).reshape(channels, -1)
+    real = columns.astype(np.float64)
+    scaled = weight * 2.0**-SHEAR_BITS
+    order = list(order)
+    for i in order:
+        real[i] -= np.floor(scaled[i] @ real + 0.5)
+    # if every sum of the results stays exact in float64, then so did every sum on the way to them
+    if _largest_sum(real, weight) < 1 << 52:
+        columns = real.astype(np.int64)
+    else:
+        for i in order:
+            columns[i] -= (weight[i] @ columns + (1 << (SHEAR_BITS - 1))) >> SHEAR_BITS
+            check_range(columns[i])
+    return np.moveaxis(columns.reshape(channels, *g.shape[:-1]), 0, -1)
+
+
+def _largest_sum(g: np.ndarray, weight: np.ndarray) -> float:
+    """A bound on every sum of weight times g: (channels, channels) by latents of any shape."""
+    return float(np.abs(g).max(initial=0)) * float(np.abs(weight).sum(1).max(initial=0))

@@ -11,7 +11,7 @@ class AffineAutoregressive(Transform):
     """x = m(z_<; context) + exp(log_scale(z_<; context)) z. inverse (sampling) is one parallel pass.
 
     forward solves the triangular system by fixed-point iteration: place d is right after at most d steps,
-    and a step that changes nothing has found the solution.
+    and a step that changes nothing has found the solution. It carries no gradient.
     """
 
     def __init__(self, net: nn.Module):

@@ -11,6 +11,8 @@ from dqcodec.flows.couplings import AffineCoupling
 from dqcodec.flows.networks import ResidualNet
 from dqcodec.flows.transforms import Chain, Conv1x1, Rescale, Squeeze, haar_ycocg, sum_dims
 
+_LEAST_SPREAD = 1e-3  # of data, in latent units, that initialisation scales to one
+
 
 class Density(nn.Module):
     """A density over v of shape (B, C, H, W)."""
@@ -20,7 +22,15 @@ class Density(nn.Module):
         raise NotImplementedError
 
     def sample(self, n: int, height: int, width: int) -> Float[Tensor, "n C H W"]:
-        """v ~ p(v)."""
+        """v ~ p(v), in float32. The Gaussians have one height and width alone.
+
+        Raises:
+            ValueError: the density has no images of that shape.
+        """
+        raise NotImplementedError
+
+    def initialise(self, v: Float[Tensor, "B C H W"]) -> None:
+        """Data-dependent initialisation on a first batch."""
         raise NotImplementedError
 
 
@@ -34,12 +44,28 @@ def logistic_log_prob(z: Float[Tensor, "B ..."]) -> Float[Tensor, "B"]:
     return sum_dims(-z - 2 * F.softplus(-z))
 
 
-class DiagonalGaussian(Density):
-    """Independent normals with learned mean and log-scale, for images of a fixed shape."""
+class Gaussian(Density):
+    """What the two Gaussians share: a fixed shape (C, H, W) and the unit of v."""
 
     def __init__(self, shape: tuple[int, int, int], offset: float, unit: float):
         super().__init__()
-        self.rescale = Rescale(offset, unit)
+        self.shape, self.rescale = shape, Rescale(offset, unit)
+
+    def _check(self, height: int, width: int) -> None:
+        if (height, width) != self.shape[1:]:
+            raise ValueError(f"this Gaussian has images of {self.shape[1:]} alone, not of {(height, width)}")
+
+    def _moments(self, v: Float[Tensor, "B C H W"]) -> tuple[Float[Tensor, "C H W"], Float[Tensor, "C H W"]]:
+        """(mean, log of the standard deviation) of a batch, per dimension, in latent units."""
+        y, _ = self.rescale(v)
+        return y.mean(0), y.std(0, correction=0).clamp_min(_LEAST_SPREAD).log()
+
+
+class DiagonalGaussian(Gaussian):
+    """Independent normals with learned mean and log-scale."""
+
+    def __init__(self, shape: tuple[int, int, int], offset: float, unit: float):
+        super().__init__(shape, offset, unit)
         self.mean = nn.Parameter(torch.zeros(shape))
         self.log_scale = nn.Parameter(torch.zeros(shape))
 
@@ -47,19 +73,25 @@ class DiagonalGaussian(Density):
         y, log_det = self.rescale(v)
         return normal_log_prob((y - self.mean) * torch.exp(-self.log_scale)) - self.log_scale.sum() + log_det
 
-    def sample(self, n, height=0, width=0):
-        eps = torch.randn(n, *self.mean.shape)
+    @torch.no_grad()
+    def sample(self, n, height, width):
+        self._check(height, width)
+        eps = torch.randn(n, *self.shape, device=self.mean.device)
         return self.rescale.inverse(self.mean + eps * torch.exp(self.log_scale))[0]
 
+    @torch.no_grad()
+    def initialise(self, v):
+        mean, log_scale = self._moments(v)
+        self.mean.copy_(mean)
+        self.log_scale.copy_(log_scale)
 
-class CovarianceGaussian(Density):
+
+class CovarianceGaussian(Gaussian):
     """Full covariance: precision L L^T, L lower triangular with exp(log_diagonal) on its diagonal."""
 
     def __init__(self, shape: tuple[int, int, int], offset: float, unit: float):
-        super().__init__()
-        self.shape = shape
+        super().__init__(shape, offset, unit)
         dims = math.prod(shape)
-        self.rescale = Rescale(offset, unit)
         self.mean = nn.Parameter(torch.zeros(dims))
         self.log_diagonal = nn.Parameter(torch.zeros(dims))
         self.lower = nn.Parameter(torch.zeros(dims, dims))
@@ -73,10 +105,18 @@ class CovarianceGaussian(Density):
         z = (y.flatten(1) - self.mean) @ self.cholesky()
         return normal_log_prob(z) + self.log_diagonal.sum() + log_det
 
-    def sample(self, n, height=0, width=0):
-        eps = torch.randn(n, len(self.mean))
+    @torch.no_grad()
+    def sample(self, n, height, width):
+        self._check(height, width)
+        eps = torch.randn(n, len(self.mean), device=self.mean.device)
         y = self.mean + torch.linalg.solve_triangular(self.cholesky(), eps, upper=False, left=False)
         return self.rescale.inverse(y.view(n, *self.shape))[0]
+
+    @torch.no_grad()
+    def initialise(self, v):
+        mean, log_scale = self._moments(v)
+        self.mean.copy_(mean.flatten())
+        self.log_diagonal.copy_(-log_scale.flatten())
 
 
 class FlowDensity(Density):
@@ -114,24 +154,27 @@ class FlowDensity(Density):
             total = total + log_det + logistic_log_prob(out)
         return total + logistic_log_prob(h)
 
+    @torch.no_grad()
     def sample(self, n, height, width):
-        def base(channels, level):
-            u = torch.rand(n, channels, height >> level, width >> level, device=self.levels[0].transforms[1].sign.device)
-            return torch.logit(u, eps=1e-7)
-
         depth = len(self.levels)
-        h = base(self.channels * 2**depth, depth)
-        for level in reversed(range(depth)):
-            out = base(h.shape[1], level + 1)
-            h, _ = self.levels[level].inverse(torch.cat([h, out], 1))
+        if height % 2**depth or width % 2**depth:
+            raise ValueError(f"a flow of {depth} levels has no images of {(height, width)}")
+        shape = (n, self.channels * 2**depth, height >> depth, width >> depth)
+        h = self._sample_base(shape)
+        for level in reversed(self.levels):
+            h, _ = level.inverse(torch.cat([h, self._sample_base(h.shape)], 1))
         return self.rescale.inverse(h)[0]
 
+    def _sample_base(self, shape):
+        u = torch.rand(shape, device=next(self.parameters()).device)
+        return torch.logit(u, eps=torch.finfo(u.dtype).eps / 2)
+
     @torch.no_grad()
-    def initialise(self, v: Float[Tensor, "B C H W"]) -> None:
+    def initialise(self, v):
         """Scale the rows of each level's first 1x1 convolution so that its outputs have unit variance on v."""
         h, _ = self.rescale(v)
         for level in self.levels:
             squeeze, conv = level.transforms[:2]
             z, _ = conv(squeeze(h)[0])
-            conv.set_weight(conv.weight() / z.std((0, 2, 3)).clamp_min(1e-3)[:, None])
+            conv.set_weight(conv.weight() / z.std((0, 2, 3)).clamp_min(_LEAST_SPREAD)[:, None])
             h = level(h)[0].chunk(2, 1)[0]

@@ -21,7 +21,10 @@ class Hypercube:
 
     def from_real(self, y: Tensor) -> tuple[Tensor, Float[Tensor, "B"]]:
         """y -> (u, log|det dy/du|)."""
-        return torch.sigmoid(y), sum_dims(F.softplus(y) + F.softplus(-y))
+        # far out the float sigmoid is 0 or 1, and 1 is another bin's
+        limits = torch.finfo(y.dtype)
+        u = torch.sigmoid(y).clamp(limits.tiny, 1 - limits.eps / 2)
+        return u, sum_dims(F.softplus(y) + F.softplus(-y))
 
     def to_real(self, u: Tensor) -> tuple[Tensor, Float[Tensor, "B"]]:
         """u -> (y, log|det dy/du|)."""
@@ -32,19 +35,26 @@ class Hypercube:
         """v in B(x)."""
         return x + u
 
+    def quantize(self, v: Tensor) -> Tensor:
+        """The x whose bin holds v."""
+        return v.floor()
+
 
 class HalfInfinite:
-    """B(x) = {x u : u > 0} for x in {-1, 1} (Winkler et al. 2019), given as bits {0, 1}: u = exp(y)."""
+    """B(x) = {x u : u > 0} for x in {-1, 1} (Winkler et al. 2019), given as bits {0, 1}: u = softplus(y)."""
 
     def from_real(self, y):
-        return torch.exp(y), -sum_dims(y)
+        return F.softplus(y).clamp_min(torch.finfo(y.dtype).tiny), sum_dims(F.softplus(-y))
 
     def to_real(self, u):
-        y = torch.log(u)
-        return y, -sum_dims(y)
+        y = u + torch.log(-torch.expm1(-u))
+        return y, sum_dims(F.softplus(-y))
 
     def value(self, x, u):
         return (2 * x - 1) * u
+
+    def quantize(self, v):
+        return (v > 0).to(v)
 
 
 BINS = {"hypercube": Hypercube, "half_infinite": HalfInfinite}
@@ -83,24 +93,36 @@ class Dequantizer(nn.Module):
         super().__init__()
         self.bins = BINS[bins]()
 
-    def sample(self, x: Float[Tensor, "B C H W"]) -> tuple[Float[Tensor, "B C H W"], Float[Tensor, "B"]]:
-        """u ~ q(u|x) -> (u, log q(u|x)), nats."""
+    def noise(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B ..."]:
+        """All that is random in sample(x)."""
+        raise NotImplementedError
+
+    def sample(
+        self, x: Float[Tensor, "B C H W"], noise: Float[Tensor, "B ..."] | None = None
+    ) -> tuple[Float[Tensor, "B C H W"], Float[Tensor, "B"]]:
+        """u ~ q(u|x) -> (u, log q(u|x)), nats; u is a function of the noise, fresh where none is given."""
         raise NotImplementedError
 
     def log_prob(self, u: Float[Tensor, "B C H W"], x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B"]:
         """log q(u|x), nats."""
         raise NotImplementedError
 
-    def value(self, x: Tensor, u: Tensor) -> Tensor:
+    def value(self, x: Float[Tensor, "B C H W"], u: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
         """The point v of the bin of x that u names."""
         return self.bins.value(x, u)
+
+    def initialise(self, x: Float[Tensor, "B C H W"]) -> None:
+        """Data-dependent initialisation on a first batch, where there is any."""
 
 
 class UniformDequantizer(Dequantizer):
     """u uniform in [0, 1)^D (Theis et al. 2016)."""
 
-    def sample(self, x):
-        return torch.rand_like(x), x.new_zeros(len(x))
+    def noise(self, x):
+        return torch.rand_like(x)
+
+    def sample(self, x, noise=None):
+        return self.noise(x) if noise is None else noise, x.new_zeros(len(x))
 
     def log_prob(self, u, x):
         return x.new_zeros(len(x))
@@ -114,14 +136,21 @@ class FlowDequantizer(Dequantizer):
         self.features, self.transforms = features, transforms
         self.context_net = context_net
 
+    def initialise(self, x):
+        self.features.initialise(x)
+
     def context(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B K H/2 W/2"]:
         features = self.features(x)
         return features if self.context_net is None else self.context_net(features).clamp(0, INPUT_BOUND)
 
-    def sample(self, x):
-        context = self.context(x)
-        eps = torch.randn(len(x), 4 * x.shape[1], x.shape[2] // 2, x.shape[3] // 2, device=x.device)
-        y, log_det = self.transforms.inverse(eps, context)
+    def noise(self, x):
+        """eps ~ N(0, 1), of the squeezed shape."""
+        batch, channels, height, width = x.shape
+        return torch.randn(batch, 4 * channels, height // 2, width // 2, device=x.device, dtype=x.dtype)
+
+    def sample(self, x, noise=None):
+        eps = self.noise(x) if noise is None else noise
+        y, log_det = self.transforms.inverse(eps, self.context(x))
         u, bin_log_det = self.bins.from_real(F.pixel_shuffle(y, 2))
         return u, normal_log_prob(eps) + log_det + bin_log_det
 

@@ -1,5 +1,6 @@
 """Export: a trained model becomes an exact program (dqcodec.exact), integer weights and integer tables in one file."""
 
+import copy
 import hashlib
 import json
 from pathlib import Path
@@ -9,6 +10,7 @@ import torch
 from safetensors.numpy import save
 from torch import Tensor, nn
 
+from dqcodec.errors import ModelError
 from dqcodec.exact import networks as exact_networks
 from dqcodec.exact.program import FORMAT
 from dqcodec.exact.tables import PRECISION
@@ -17,12 +19,13 @@ from dqcodec.flows import couplings
 from dqcodec.flows.autoregressive import AffineAutoregressive
 from dqcodec.flows.couplings import AffineCoupling, ConditionalAffine
 from dqcodec.flows.densities import FlowDensity
-from dqcodec.flows.dequantizers import FlowDequantizer, UniformDequantizer
+from dqcodec.flows.dequantizers import FlowDequantizer, Hypercube, UniformDequantizer
 from dqcodec.flows.model import DequantizedModel
-from dqcodec.flows.networks import AutoregressiveNet, MaskedConv2d, ResidualNet
+from dqcodec.flows.networks import AutoregressiveNet, MaskedConv2d, ResidualBlock, ResidualNet
 from dqcodec.flows.transforms import Conv1x1
 
-GRID_BITS = 14  # K: latents lie on a grid of 2^-14
+GRID_BITS = 14  # K: the density's latents lie on a grid of 2^-14
+NOISE_GRID_BITS = 11  # the dequantizer's lie on a coarser one: a finer grid only borrows more bits
 WEIGHT_BITS = 8  # of the trunks
 OUTPUT_WEIGHT_BITS = 14  # of each net's last convolution
 MAX_LEVEL = 4095  # activations take at most 12 bits
@@ -32,28 +35,40 @@ _HEADROOM = 1.5  # activations may grow by this over the calibration batch befor
 Tensors = dict[str, np.ndarray]
 
 
+def has_exact_twin(model: DequantizedModel) -> bool:
+    """Whether the model can be exported: flow densities over hypercube bins of at least 2 bits can."""
+    return (
+        isinstance(model.density, FlowDensity) and isinstance(model.dequantizer.bins, Hypercube) and model.bits >= 2
+    )
+
+
 def export(model: DequantizedModel, name: str, tile: int, calibration: Tensor, card: dict, folder: Path) -> Path:
     """Write the model's exact program to folder/<name>-<first 8 hex digits of its sha256>.safetensors.
 
     Args:
+        tile: side of a full tile, a multiple of 2^levels.
         calibration: pixels (B, C, H, W) that show the networks' activation ranges.
 
     Raises:
-        ValueError: a density or dequantizer that has no exact twin.
+        ModelError: the model has no exact twin, or the tile does not fit it.
     """
     data = export_bytes(model, name, tile, calibration, card)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-{hashlib.sha256(data).hexdigest()[:8]}.safetensors"
-    path.write_bytes(data)
-    return path
+    partial = path.with_suffix(".partial")
+    partial.write_bytes(data)
+    return partial.replace(path)
 
 
 @torch.no_grad()
 def export_bytes(model: DequantizedModel, name: str, tile: int, calibration: Tensor, card: dict) -> bytes:
     """The model file's bytes; see export."""
+    if not has_exact_twin(model):
+        raise ModelError("only flow densities over hypercube bins of 2 bits or more have an exact twin")
+    if tile < 1 or tile % 2 ** len(model.density.levels):
+        raise ModelError(f"the tile's side must be a multiple of {2 ** len(model.density.levels)}, not {tile}")
+    model, calibration = copy.deepcopy(model).cpu().eval(), calibration.cpu()
     density, dequantizer = model.density, model.dequantizer
-    if not isinstance(density, FlowDensity) or dequantizer.bins.__class__.__name__ != "Hypercube":
-        raise ValueError("only flow densities over hypercube bins have an exact twin")
     ranges = _activation_ranges(model, calibration)
     tensors = _shared_tables(unit_bits := model.bits - 2)
     fraction_bits = GRID_BITS - unit_bits
@@ -64,7 +79,7 @@ def export_bytes(model: DequantizedModel, name: str, tile: int, calibration: Ten
             if isinstance(transform, Conv1x1):
                 tensors |= _conv1x1(prefix, transform)
             else:
-                tensors |= _residual_net(f"{prefix}.net", transform.net, ranges, _location_scale_grids(transform.net))
+                tensors |= _residual_net(f"{prefix}.net", transform.net, ranges, _location_scale_grids(transform.net, GRID_BITS))
                 nets += 1
     transforms = []
     if isinstance(dequantizer, FlowDequantizer):
@@ -80,16 +95,18 @@ def export_bytes(model: DequantizedModel, name: str, tile: int, calibration: Ten
         for index, transform in enumerate(transforms):
             net = transform.net
             write = _autoregressive_net if isinstance(net, AutoregressiveNet) else _residual_net
-            tensors |= write(f"dequantizer.{index}", net, ranges, _location_scale_grids(net))
+            tensors |= write(f"dequantizer.{index}", net, ranges, _location_scale_grids(net, NOISE_GRID_BITS))
     description = {
         "format": FORMAT, "name": name, "channels": density.channels, "bits": model.bits, "tile": tile,
-        "grid_bits": GRID_BITS, "unit_bits": unit_bits, "fraction_bits": fraction_bits,
+        "grid_bits": GRID_BITS, "noise_grid_bits": NOISE_GRID_BITS, "unit_bits": unit_bits, "fraction_bits": fraction_bits,
         "dequantizer": _kind(dequantizer, transforms), "dequantizer_transforms": len(transforms),
         "context_channels": _context_channels(dequantizer),
         "subflows": [sum(isinstance(t, Conv1x1) for t in chain.transforms) for chain in density.levels],
         "card": card,
     }
-    return save(dict(sorted(tensors.items())), metadata={"dqcodec": json.dumps(description, sort_keys=True)})
+    # safetensors writes memory as it lies, and channels_last weights lie otherwise
+    tensors = {key: np.asarray(tensor, order="C") for key, tensor in sorted(tensors.items())}
+    return save(tensors, metadata={"dqcodec": json.dumps(description, sort_keys=True)})
 
 
 def _kind(dequantizer, transforms) -> str:
@@ -104,9 +121,9 @@ def _context_channels(dequantizer) -> int:
     return 0 if context_net is None else context_net.conv_out.out_channels
 
 
-def _location_scale_grids(net: nn.Module) -> np.ndarray:
+def _location_scale_grids(net: nn.Module, grid_bits: int) -> np.ndarray:
     half = net.conv_out.out_channels // 2
-    return np.repeat([GRID_BITS, exact_networks.LOG_SCALE_BITS], half)
+    return np.repeat([grid_bits, exact_networks.LOG_SCALE_BITS], half)
 
 
 def _activation_ranges(model: DequantizedModel, calibration: Tensor) -> dict[nn.Module, float]:
@@ -117,10 +134,12 @@ def _activation_ranges(model: DequantizedModel, calibration: Tensor) -> dict[nn.
         ranges[module] = max(ranges.get(module, 0.0), float(output.abs().max()))
 
     for module in model.modules():
-        if isinstance(module, nn.Conv2d) or type(module).__name__ == "ResidualBlock":
+        if isinstance(module, nn.Conv2d | ResidualBlock):
             handles.append(module.register_forward_hook(record))
     try:
-        model.bound(calibration)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)  # the same model gives the same file
+            model.bound(calibration)
     finally:
         for handle in handles:
             handle.remove()
@@ -223,14 +242,14 @@ def _frequencies(mass: np.ndarray) -> np.ndarray:
     return f.astype(np.int32)
 
 
-def _law(name: str, cdf, low: float, high: float) -> Tensors:
+def _law(name: str, cdf, low: float, high: float, grid_bits: int) -> Tensors:
     """A table law for a distribution given by its cdf, cells of 2^-4 from low to high, tails in the end cells."""
     edges = np.arange(low, high, 2.0**-_CELL_BITS)
     bounds = np.concatenate([[0.0], cdf(edges), [1.0]])
     first = int(low * 2**_CELL_BITS) - 1
     return {
         f"{name}.frequencies": _frequencies(np.diff(bounds)),
-        f"{name}.grid": np.array([first, GRID_BITS - _CELL_BITS], np.int32),
+        f"{name}.grid": np.array([first, grid_bits - _CELL_BITS], np.int32),
     }
 
 
@@ -239,13 +258,13 @@ def _shared_tables(unit_bits: int) -> Tensors:
     raw = np.arange(-bound, bound + 1) / 2**exact_networks.LOG_SCALE_BITS
     log_scale = couplings.LOG_SCALE_BOUND * np.tanh(raw / couplings.LOG_SCALE_BOUND)
     scales = np.round(R * np.exp(log_scale)).astype(np.int32)
-    return {"scales": scales} | _law("logistic", lambda z: 1 / (1 + np.exp(-z)), -14.0, 14.0)
+    return {"scales": scales} | _law("logistic", lambda z: 1 / (1 + np.exp(-z)), -14.0, 14.0, GRID_BITS)
 
 
 def _dequantizer_tables(fraction_bits: int) -> Tensors:
     u = np.arange(1, 2**fraction_bits) / 2**fraction_bits
-    edges = np.round(np.log(u / (1 - u)) * 2**GRID_BITS).astype(np.int32)
-    normal = _law("normal", lambda z: torch.special.ndtr(torch.from_numpy(z)).numpy(), -6.0, 6.0)
+    edges = np.round(np.log(u / (1 - u)) * 2**NOISE_GRID_BITS).astype(np.int32)
+    normal = _law("normal", lambda z: torch.special.ndtr(torch.from_numpy(z)).numpy(), -6.0, 6.0, NOISE_GRID_BITS)
     # the dummy cell below zero is never used: a distance is not negative
-    tail = _law("tail", lambda d: 1 - np.exp(-d), 0.0, 14.0)
+    tail = _law("tail", lambda d: 1 - np.exp(-d), 0.0, 14.0, NOISE_GRID_BITS)
     return {"sigmoid.edges": edges} | normal | tail

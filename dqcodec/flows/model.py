@@ -18,32 +18,45 @@ class DequantizedModel(nn.Module):
         super().__init__()
         self.dequantizer, self.density, self.bits = dequantizer, density, bits
 
+    def log_weight(
+        self, x: Float[Tensor, "B C H W"], noise: Float[Tensor, "B ..."] | None = None
+    ) -> Float[Tensor, "B"]:
+        """log w = log p(x + u) - log q(u|x), u ~ q(u|x) made from the noise, fresh where none is given; nats."""
+        u, log_q = self.dequantizer.sample(x, noise)
+        return self.density.log_prob(self.dequantizer.value(x, u)) - log_q
+
     def log_weights(self, x: Float[Tensor, "B C H W"], samples: int) -> Float[Tensor, "K B"]:
-        """log w_k = log p(x + u_k) - log q(u_k|x), u_k ~ q(u|x), nats."""
-        repeated = x.repeat(samples, 1, 1, 1)
-        u, log_q = self.dequantizer.sample(repeated)
-        log_p = self.density.log_prob(self.dequantizer.value(repeated, u))
-        return (log_p - log_q).view(samples, len(x))
+        """K independent log weights of each image, nats."""
+        return self.log_weight(x.repeat(samples, 1, 1, 1)).view(samples, len(x))
 
     def bound(self, x: Float[Tensor, "B C H W"], samples: int = 1, alpha: float = 1.0) -> Float[Tensor, "B"]:
         """The Renyi-alpha bound on log P(x) from K samples: vi (alpha 1), iw (0), VR-max (-inf), nats.
 
         VR-max takes gradients of the largest weight's sample alone.
         """
+        if alpha == -math.inf:
+            return self.log_weight(x, self._best_noise(x, samples))
         return objectives.renyi(self.log_weights(x, samples), alpha)
 
     @torch.no_grad()
+    def _best_noise(self, x, samples):
+        """The noise of each image's largest weight among K samples."""
+        repeated = x.repeat(samples, 1, 1, 1)
+        noise = self.dequantizer.noise(repeated)
+        best = self.log_weight(repeated, noise).view(samples, len(x)).argmax(0)
+        return noise.view(samples, len(x), *noise.shape[1:])[best, torch.arange(len(x), device=x.device)]
+
+    @torch.no_grad()
     def sample(self, n: int, height: int, width: int) -> Float[Tensor, "n C H W"]:
-        """v ~ p(v); floor(v) is x for hypercube bins."""
-        return self.density.sample(n, height, width)
+        """x ~ P(x): the symbol in whose bin v ~ p(v) lies, the nearest one where v lies in none."""
+        v = self.density.sample(n, height, width)
+        return self.dequantizer.bins.quantize(v).clamp(0, 2**self.bits - 1)
 
     @torch.no_grad()
     def initialise(self, x: Float[Tensor, "B C H W"]) -> None:
         """Data-dependent initialisation on a first batch."""
-        if hasattr(self.dequantizer, "features"):
-            self.dequantizer.features.initialise(x)
-        if hasattr(self.density, "initialise"):
-            self.density.initialise(self.dequantizer.value(x, torch.rand_like(x)))
+        self.dequantizer.initialise(x)
+        self.density.initialise(self.dequantizer.value(x, torch.rand_like(x)))
 
 
 def bits_per_dim(log_prob: Float[Tensor, "B"], dims: int) -> Float[Tensor, "B"]:

@@ -19,10 +19,14 @@ def orthogonalise(matrix: Tensor, steps: int = 5) -> Tensor:
 
 
 class Muon(Optimizer):
-    """Nesterov momentum, orthogonalised per weight taken as (out, in * k * k)."""
+    """Nesterov momentum, orthogonalised per weight taken as (out, in * k * k).
 
-    def __init__(self, params, lr: float, momentum: float = 0.95):
-        super().__init__(params, {"lr": lr, "momentum": momentum})
+    Every update has the same norm, however weak the gradient: without weight decay, what hardly matters grows for ever.
+    With it, singular values stay below 1 / weight_decay, which also keeps activations in a range that quantises well.
+    """
+
+    def __init__(self, params, lr: float, weight_decay: float, momentum: float = 0.95):
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum})
 
     @torch.no_grad()
     def step(self) -> None:
@@ -37,4 +41,5 @@ class Muon(Optimizer):
                 direction = p.grad.lerp(state["momentum"], group["momentum"]).flatten(1)
                 rows, columns = direction.shape
                 update = orthogonalise(direction) * max(1, rows / columns) ** 0.5
+                p.mul_(1 - group["lr"] * group["weight_decay"])
                 p.add_(update.view_as(p), alpha=-group["lr"])

@@ -1,6 +1,6 @@
 """Networks whose every operation has an integer twin (dqcodec.exact.networks).
 
-They use convolutions, ReLU, sums and clamps alone: what is left of a network after export is sums of integers.
+They use convolutions, leaky rectifiers, sums and clamps alone: what is left of a network after export is sums of integers.
 """
 
 import torch
@@ -10,6 +10,14 @@ from torch import Tensor, nn
 
 INPUT_BOUND = 8.0  # what a network sees is clamped to [-8, 8): proven range of the exact twin
 HIGHPASS_GAIN = 4.0
+
+LEAK = 0.125  # slope of the activation below zero
+
+
+def leaky(x: Tensor) -> Tensor:
+    """max(x, x / 8). A network of plain ReLUs whose gradient is weak can die in training, and then stays dead."""
+    return F.leaky_relu(x, LEAK)
+
 
 _BLUR = torch.tensor([1.0, 2.0, 1.0]) / 4
 
@@ -25,8 +33,18 @@ def highpass(x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
     return (HIGHPASS_GAIN * (x - F.conv2d(x, kernel, padding=1, groups=channels))).clamp(-INPUT_BOUND, INPUT_BOUND)
 
 
+class Network(nn.Module):
+    """Base of the networks of transforms. Where `bfloat16` is set (in training, on machines that are fast at it), all
+    but the last convolution run in it; outputs, and all that is done with them, stay float32."""
+
+    bfloat16 = False
+
+    def _trunk_precision(self, x: Tensor) -> torch.autocast:
+        return torch.autocast(x.device.type, torch.bfloat16, enabled=self.bfloat16)
+
+
 class ResidualBlock(nn.Module):
-    """x + conv1x1(relu(conv3x3(relu(x)))), the identity at initialisation."""
+    """x + conv1x1(leaky(conv3x3(leaky(x)))), the identity at initialisation."""
 
     def __init__(self, channels: int):
         super().__init__()
@@ -36,11 +54,11 @@ class ResidualBlock(nn.Module):
         nn.init.zeros_(self.conv2.bias)
 
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
-        return x + self.conv2(F.relu(self.conv1(F.relu(x))))
+        return x + self.conv2(leaky(self.conv1(leaky(x))))
 
 
-class ResidualNet(nn.Module):
-    """conv3x3 over [x, highpass(x), context], residual blocks, ReLU, conv1x1 (zero at initialisation).
+class ResidualNet(Network):
+    """conv3x3 over [x, highpass(x), context], residual blocks, leaky, conv1x1 (zero at initialisation).
 
     Args:
         in_channels: of x. context_channels: of an optional second input, taken as it is.
@@ -59,10 +77,11 @@ class ResidualNet(nn.Module):
     ) -> Float[Tensor, "B O H W"]:
         x = x.clamp(-INPUT_BOUND, INPUT_BOUND)
         parts = [x, highpass(x)] + ([] if context is None else [context])
-        h = self.conv_in(torch.cat(parts, 1))
-        for block in self.blocks:
-            h = block(h)
-        return self.conv_out(F.relu(h))
+        with self._trunk_precision(x):
+            h = self.conv_in(torch.cat(parts, 1))
+            for block in self.blocks:
+                h = block(h)
+        return self.conv_out(leaky(h).to(x))
 
 
 class MaskedConv2d(nn.Conv2d):
@@ -92,7 +111,7 @@ class MaskedConv2d(nn.Conv2d):
         return F.conv2d(x, self.masked_weight(), self.bias, padding=self.padding)
 
 
-class AutoregressiveNet(nn.Module):
+class AutoregressiveNet(Network):
     """The ARM of the paper's equation (iaf): [m, s] = ARM(eps, h), masked in C x H x W order.
 
     Output o of channel c depends on eps at strictly earlier places alone, and on the whole context h.
@@ -115,6 +134,7 @@ class AutoregressiveNet(nn.Module):
         self, x: Float[Tensor, "B C H W"], context: Float[Tensor, "B K H W"]
     ) -> Float[Tensor, "B 2C H W"]:
         x = x.clamp(-INPUT_BOUND, INPUT_BOUND)
-        h = F.relu(self.conv_in(x) + self.conv_context(context))
-        h = F.relu(h + self.conv_mid(h))
-        return self.conv_out(h)[:, self.order]
+        with self._trunk_precision(x):
+            h = leaky(self.conv_in(x) + self.conv_context(context))
+            h = leaky(h + self.conv_mid(h))
+        return self.conv_out(h.to(x))[:, self.order]

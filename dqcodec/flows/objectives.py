@@ -22,7 +22,7 @@ def renyi(log_weights: Float[Tensor, "K B"], alpha: float) -> Float[Tensor, "B"]
 
     alpha = 1 is vi, 0 is iw, -inf is VR-max, equation (vr_max_bound). Below 0 it may exceed log P(x).
     """
-    if alpha > 1:
+    if not alpha <= 1:
         raise ValueError(f"alpha must be at most 1, not {alpha}")
     if alpha == 1:
         return vi(log_weights)

@@ -1,0 +1,38 @@
+"""The main job on one real photograph: compress, decompress, compare, show the rates.
+
+    python benchmarks/demo.py [PNG]      (default: a photograph that scikit-image ships)
+"""
+
+import subprocess
+import sys
+import tempfile
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+
+def main() -> None:
+    source = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(str(files("skimage.data") / "astronaut.png"))
+    with tempfile.TemporaryDirectory() as folder:
+        packed, restored = Path(folder) / "image.png.dqc", Path(folder) / "image.png"
+        _dqcodec("compress", "-v", source, "-o", packed)
+        _dqcodec("decompress", packed, "-o", restored)
+        before, after = (np.asarray(Image.open(path)) for path in (source, restored))
+        if before.dtype != after.dtype or not np.array_equal(before, after):
+            sys.exit("the pixels differ")
+        webp = Path(folder) / "image.webp"
+        Image.open(source).save(webp, lossless=True, quality=100, method=6)
+        print(f"\n{source.name}, {before.shape[1]} x {before.shape[0]}: every pixel is the same.")
+        for name, path in (("PNG as given", source), ("WebP, slowest", webp), ("dqcodec", packed)):
+            size = path.stat().st_size
+            print(f"{name:>14} {size:>9} bytes  {8 * size / before.size:.3f} bits per sample")
+
+
+def _dqcodec(*arguments) -> None:
+    subprocess.run([sys.executable, "-m", "dqcodec", *map(str, arguments)], check=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Which optimiser steps which parameter, and the average of the weights."""
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from dqcodec.config import Training
+from dqcodec.flows.muon import Muon
+
+
+def optimisers(model: nn.Module, settings: Training) -> list[torch.optim.Optimizer]:
+    """Adam, and, if it is chosen, Muon for the weights of all convolutions but each network's last, whose noise would
+    reach the latents; `base_lr` of each group is its full rate."""
+    matrices = [
+        p for name, p in model.named_parameters()
+        if p.ndim == 4 and "conv_out" not in name and settings.optimiser == "muon"
+    ]
+    chosen = {id(p) for p in matrices}
+    others = [p for p in model.parameters() if id(p) not in chosen]
+    result = [torch.optim.Adam(others, settings.learning_rate, betas=(0.9, 0.99))]
+    if matrices:
+        result.append(Muon(matrices, settings.muon_learning_rate, settings.muon_weight_decay))
+    for optimiser in result:
+        for group in optimiser.param_groups:
+            group["base_lr"] = group["lr"]
+    return result
+
+
+def averaging(decay: float) -> Callable:
+    """For AveragedModel: an exponential average whose decay starts small, so that early validation is not of stale
+    weights."""
+
+    def update(averages, currents, count):
+        weight = 1 - min(decay, (1 + int(count)) / (10 + int(count)))
+        for average, current in zip(averages, currents):
+            if average.is_floating_point():
+                average.lerp_(current, weight)
+            else:
+                average.copy_(current)
+
+    return update

@@ -1,0 +1,86 @@
+"""How a training is seen while it runs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+
+
+class Progress:
+    """Sees a training's steps and milestones, and says nothing. Fractions are of the whole budget."""
+
+    def step(self, fraction: float, step: int, train_bpd: float) -> None:
+        """Called every few steps with their mean bound."""
+
+    def milestone(self, fraction: float, metrics: dict) -> None:
+        """Called with the metrics as they were logged."""
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        pass
+
+
+class LineProgress(Progress):
+    """A line per milestone on stderr, with the time that is left."""
+
+    def __init__(self):
+        self._begun: tuple[float, float] | None = None  # (time, fraction) at the first step seen
+
+    def step(self, fraction, step, train_bpd):
+        self._begun = self._begun or (time.monotonic(), fraction)
+
+    def milestone(self, fraction, metrics):
+        print(f"{100 * fraction:3.0f}%{self._left(fraction)}  {metrics_line(metrics)}", file=sys.stderr, flush=True)
+
+    def _left(self, fraction: float) -> str:
+        if self._begun is None or fraction >= 1 or fraction <= self._begun[1]:
+            return ""
+        pace = (time.monotonic() - self._begun[0]) / (fraction - self._begun[1])
+        return f"  {pace * (1 - fraction) / 60:.0f} min left"
+
+
+class BarProgress(Progress):
+    """A bar on the terminal (stderr), with the milestones' lines above it."""
+
+    def __init__(self):
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        self._bar: Bar = Progress(
+            TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
+            TextColumn("left"), TimeRemainingColumn(), console=Console(stderr=True),
+        )
+        self._task = self._bar.add_task("starting", total=1.0)
+
+    def step(self, fraction, step, train_bpd):
+        self._bar.update(self._task, completed=fraction, description=f"step {step}, {train_bpd:.3f} bpd")
+
+    def milestone(self, fraction, metrics):
+        self._bar.update(self._task, completed=fraction)
+        self._bar.console.print(metrics_line(metrics), highlight=False)
+
+    def __enter__(self):
+        self._bar.start()
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        self._bar.stop()
+
+
+def on_stderr(quiet: bool) -> Progress:
+    """A bar on a terminal, else lines; silence where asked."""
+    if quiet:
+        return Progress()
+    return BarProgress() if sys.stderr.isatty() else LineProgress()
+
+
+def metrics_line(metrics: dict) -> str:
+    """`step 398, minutes 3.0, ..., valid_bpd 3.96`"""
+    return ", ".join(f"{key} {value}" for key, value in metrics.items() if value is not None)

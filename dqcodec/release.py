@@ -1,0 +1,44 @@
+"""A run becomes a model file to ship: the averaged model's exact program, with its card."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from dqcodec.card import card
+from dqcodec.data import load
+from dqcodec.evaluate import evaluate
+from dqcodec.flows.export import export
+from dqcodec.runs import RunError, RunFolder
+from dqcodec.train import CALIBRATION_CROPS, default_tile, load_model
+
+_MEASURED_CROPS = 512
+
+
+def export_run(
+    run: Path, folder: Path, *, data: Path | None = None, name: str | None = None, tile: int | None = None,
+    facts: dict[str, str] | None = None,
+) -> Path:
+    """Write folder/<name>-<sha8>.safetensors.
+
+    Args:
+        data: training data whose validation part calibrates the export and gives the card's rate; without it the
+        run's own crops and its last milestone do. facts: added to the card.
+
+    Raises:
+        DqcodecError: the run cannot be read, has no calibration crops, or its model has no exact twin.
+    """
+    model, config = load_model(run)
+    source = RunFolder(run)
+    if data is None:
+        crops, valid_bpd = source.calibration(), next((m["valid_bpd"] for m in reversed(source.metrics())), None)
+        if crops is None:
+            raise RunError(f"{run} has no calibration crops; name its data")
+    else:
+        valid = load(data, config.data.channels, config.data.crop, config.data.bits).valid
+        crops = np.concatenate(list(valid.tiles(CALIBRATION_CROPS, CALIBRATION_CROPS)))
+        valid_bpd = evaluate(model, valid.tiles(32, _MEASURED_CROPS), 1).vi_bpd
+    state = source.checkpoint()
+    facts = card(model, config, state["seconds"], state["step"], valid_bpd) | (facts or {})
+    calibration = torch.from_numpy(crops).float()
+    return export(model, name or config.name, tile or default_tile(config), calibration, facts, folder)

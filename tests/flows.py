@@ -1,0 +1,49 @@
+"""What the tests of flows share: tiny parts with random parameters, Jacobians, toy images."""
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dqcodec.flows.densities import CovarianceGaussian, DiagonalGaussian, FlowDensity
+from dqcodec.flows.dequantizers import (
+    UniformDequantizer, autoregressive_dequantizer, bipartite_dequantizer, gaussian_dequantizer,
+)
+
+torch.set_num_threads(1)
+
+DEQUANTIZERS = {
+    "uniform": lambda bins: UniformDequantizer(bins),
+    "gaussian": lambda bins: gaussian_dequantizer(1, 1, 4, 1, bins),
+    "bipartite": lambda bins: bipartite_dequantizer(1, 1, 4, 1, 2, 3, bins),
+    "ard": lambda bins: autoregressive_dequantizer(1, 1, 4, 1, 2, 3, 2, bins),
+}
+DENSITIES = {
+    "diagonal": lambda: DiagonalGaussian((1, 2, 2), 2.0, 1.0),
+    "covariance": lambda: CovarianceGaussian((1, 2, 2), 2.0, 1.0),
+    "flow": lambda: FlowDensity(1, [(2, 4, 1)], 2.0, 1.0),
+}
+
+
+def randomised(module: nn.Module, scale: float = 0.3) -> nn.Module:
+    """The module in float64, every trained parameter moved by noise, so that nothing is zero or the identity."""
+    module = module.double()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            if parameter.requires_grad:
+                parameter.add_(scale * torch.randn_like(parameter))
+    return module
+
+
+def jacobian(function, x: Tensor) -> Tensor:
+    """(D, D) of a map between (1, C, H, W) tensors, both in C x H x W order."""
+    return torch.autograd.functional.jacobian(lambda flat: function(flat.view(x.shape)).flatten(), x.flatten())
+
+
+def symbols(*shape: int, bits: int = 1) -> Tensor:
+    return torch.randint(0, 2**bits, shape).double()
+
+
+def smooth_images(count: int, side: int, channels: int, seed: int = 0) -> np.ndarray:
+    """(count, side, side, channels) uint8 random walks in both directions."""
+    steps = np.random.default_rng(seed).normal(size=(count, side, side, channels))
+    return (128 + 6 * steps.cumsum(1).cumsum(2)).clip(0, 255).astype(np.uint8)

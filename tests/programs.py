@@ -1,0 +1,152 @@
+"""Small exact programs with random weights, of every dequantizer, made once per session; and pixels to code."""
+
+import atexit
+import functools
+import json
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.numpy import load, save
+from torch import nn
+
+from dqcodec.ans.stack import Stack
+from dqcodec.config import Config
+from dqcodec.errors import CorruptError, LatentOverflow
+from dqcodec.exact.program import Program
+from dqcodec.flows.build import build
+from dqcodec.flows.export import export_bytes
+from dqcodec.flows.model import DequantizedModel
+from dqcodec.flows.transforms import Conv1x1
+
+KINDS = ("uniform", "gaussian", "bipartite", "ard")
+TILE = 8
+OUT_OF_RANGE = (LatentOverflow, CorruptError)  # what a dequantizer says of a point that it never samples
+
+_folder = Path(tempfile.mkdtemp(prefix="dqcodec-tests-"))
+atexit.register(shutil.rmtree, _folder, ignore_errors=True)
+
+
+def config(kind: str, channels: int = 3, levels: int = 1) -> Config:
+    level = {"subflows": 2, "width": 8, "blocks": 1}
+    dequantizer = {
+        "kind": kind, "width": 8, "blocks": 1, "subflows": 1 if kind == "ard" else 2,
+        "context_channels": 4, "channels_per_group": 2,
+    }
+    return Config.model_validate({
+        "name": kind, "data": {"channels": channels, "crop": TILE}, "dequantizer": dequantizer,
+        "density": {"levels": [level] * levels},
+    })
+
+
+@functools.cache
+def model(kind: str, channels: int = 3, levels: int = 1) -> DequantizedModel:
+    """An untrained model all of whose layers do something."""
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        result = build(config(kind, channels, levels)).eval()
+        result.initialise(calibration(channels))
+        with torch.no_grad():
+            for module in result.modules():
+                if isinstance(module, nn.Conv2d):
+                    randomise(module)
+                elif isinstance(module, Conv1x1):
+                    module.lower.add_(0.1 * torch.randn_like(module.lower))
+                    module.upper.add_(0.1 * torch.randn_like(module.upper))
+    return result
+
+
+@torch.no_grad()
+def randomise(conv: nn.Conv2d, strength: float = 0.5) -> None:
+    fan_in = conv.weight[0].numel()
+    conv.weight.copy_(strength * torch.randn_like(conv.weight) / fan_in**0.5)
+    conv.bias.copy_(0.1 * torch.randn_like(conv.bias))
+
+
+@functools.cache
+def data(kind: str, channels: int = 3, levels: int = 1) -> bytes:
+    """The bytes of a model file."""
+    with torch.random.fork_rng():
+        torch.manual_seed(2)
+        return export_bytes(model(kind, channels, levels), kind, TILE, calibration(channels), {"about": "a test"})
+
+
+def write(content: bytes) -> Path:
+    """A new file of that content."""
+    with tempfile.NamedTemporaryFile(dir=_folder, suffix=".safetensors", delete=False) as file:
+        file.write(content)
+    return Path(file.name)
+
+
+@functools.cache
+def path(kind: str, channels: int = 3, levels: int = 1) -> Path:
+    return write(data(kind, channels, levels))
+
+
+@functools.cache
+def program(kind: str, channels: int = 3, levels: int = 1) -> Program:
+    return Program.load(path(kind, channels, levels))
+
+
+def tensors(kind: str, channels: int = 3, levels: int = 1) -> dict[str, np.ndarray]:
+    return load(data(kind, channels, levels))
+
+
+def metadata(content: bytes) -> dict[str, str]:
+    return json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
+
+
+def with_tensors(kind: str, changed: dict[str, np.ndarray]) -> bytes:
+    """The model file with other tensors."""
+    return save({name: np.asarray(a, order="C") for name, a in changed.items()}, metadata=metadata(data(kind)))
+
+
+def amplified(kind: str, shear_bits: int) -> dict[str, np.ndarray]:
+    """The tensors of a program whose 1x1 convolutions make all that goes through them larger."""
+    changed = tensors(kind)
+    for name, tensor in changed.items():
+        if name.endswith(".lower"):
+            changed[name] = np.tril(np.ones_like(tensor), -1) * ((1 << shear_bits) - 1)
+        if name.endswith(".upper"):
+            changed[name] = np.triu(np.ones_like(tensor), 1) * ((1 << shear_bits) - 1)
+        if name.endswith(".sizes"):
+            changed[name] = np.ones_like(tensor)
+    return changed
+
+
+def smooth(rng: np.random.Generator, batch: int, height: int, width: int, channels: int = 3) -> np.ndarray:
+    """Slopes of random directions with a little noise: (B, H, W, C) int64 pixels."""
+    slope = rng.uniform(-3, 3, (2, batch, 1, 1, 1))
+    y, x = np.arange(height)[:, None, None], np.arange(width)[:, None]
+    level = rng.uniform(60, 200, (batch, 1, 1, channels))
+    pixels = level + slope[0] * y + slope[1] * x + rng.normal(0, 3, (batch, height, width, channels))
+    return pixels.round().clip(0, 255).astype(np.int64)
+
+
+def calibration(channels: int = 3) -> torch.Tensor:
+    """Pixels (B, C, H, W), smooth and noisy ones."""
+    rng = np.random.default_rng(0)
+    noise = rng.integers(0, 256, (2, TILE, TILE, channels))
+    pixels = np.concatenate([smooth(rng, 6, TILE, TILE, channels), noise])
+    return torch.from_numpy(pixels).permute(0, 3, 1, 2).float()
+
+
+def odd_tiles(channels: int = 3) -> dict[str, np.ndarray]:
+    """Tiles that no model expects."""
+    shape = (1, TILE, TILE, channels)
+    board = np.indices((TILE, TILE)).sum(0)[None, ..., None] % 2 * 255
+    line = np.zeros(shape, np.int64)
+    line[:, 3] = 255
+    rng = np.random.default_rng(5)
+    return {
+        "black": np.zeros(shape, np.int64), "white": np.full(shape, 255), "noise": rng.integers(0, 256, shape),
+        "checkerboard": np.broadcast_to(board, shape).astype(np.int64), "line": line,
+        "smooth": smooth(rng, 1, TILE, TILE, channels),
+    }
+
+
+def noise_stack(seed: int = 0, length: int = 1 << 15) -> Stack:
+    """A stack that pops what cannot be told from random bits."""
+    return Stack(np.random.default_rng(seed).bytes(length))

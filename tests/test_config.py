@@ -1,0 +1,52 @@
+"""Configurations: what is written is read, what is unknown is refused in one line."""
+
+import math
+
+import pytest
+
+from dqcodec import config
+from dqcodec.config import ConfigError
+from dqcodec.flows.build import build
+
+
+def test_the_resolved_config_reads_back(tmp_path):
+    overrides = ("dequantizer.kind=ard", "objective.alpha=-inf", "density.levels=[{subflows=2}]", "data.crop=16")
+    resolved = config.load(None, overrides)
+    (tmp_path / "config.toml").write_text(config.dump(resolved))
+    assert config.load(tmp_path / "config.toml") == resolved
+    assert resolved.objective.alpha == -math.inf and resolved.density.levels[0].subflows == 2
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "data.colour=1", "nosuch=1", "data=3", "data.bits=9", "objective.alpha=1.5", "dequantizer.kind=other", "data.crop",
+        "data.crop=31", "density.levels=[]", "dequantizer.bins=half_infinite", "training.optimiser.x=1",
+    ],
+)
+def test_what_is_unknown_or_wrong_is_refused_in_one_line(override):
+    with pytest.raises(ConfigError) as error:
+        config.load(None, (override,))
+    assert "\n" not in str(error.value) and str(error.value)
+
+
+@pytest.mark.parametrize("content", ["x =", "[data]\nsize = 3", "\x00"])
+def test_a_broken_file_is_named(tmp_path, content):
+    path = tmp_path / "broken.toml"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match="broken.toml"):
+        config.load(path)
+
+
+def test_an_absent_file_is_named(tmp_path):
+    with pytest.raises(ConfigError, match="absent"):
+        config.load(tmp_path / "absent.toml")
+
+
+@pytest.mark.parametrize("kind", ["uniform", "gaussian", "bipartite", "ard"])
+@pytest.mark.parametrize("density", ["diagonal", "covariance", "flow"])
+@pytest.mark.parametrize("bits", [1, 5, 8])
+def test_every_choice_builds(kind, density, bits):
+    overrides = (f"dequantizer.kind={kind}", f"density.kind={density}", f"data.bits={bits}", "data.crop=4")
+    model = build(config.load(None, overrides))
+    assert sum(parameter.numel() for parameter in model.parameters())

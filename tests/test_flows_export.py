@@ -1,0 +1,46 @@
+"""Export: what is written does not depend on how weights lie in memory, and models without a twin are refused."""
+
+import pytest
+import torch
+from flows import randomised, symbols
+
+from dqcodec import config as configs
+from dqcodec.errors import ModelError
+from dqcodec.flows.build import build
+from dqcodec.flows.export import export_bytes, has_exact_twin
+
+SMALL = ("data.crop=8", "density.levels=[{subflows=1, width=4, blocks=1}]", "dequantizer.width=4", "data.channels=1")
+
+
+def _model(*overrides: str):
+    torch.manual_seed(0)
+    return randomised(build(configs.load(None, SMALL + overrides)), 0.1).float()
+
+
+def _export(model, tile: int = 8) -> bytes:
+    torch.manual_seed(1)
+    return export_bytes(model, "toy", tile, symbols(4, 1, 8, 8, bits=8).float(), {})
+
+
+@pytest.mark.parametrize("kind", ["uniform", "gaussian", "bipartite", "ard"])
+def test_the_same_model_gives_the_same_file_in_any_memory_format(kind):
+    model = _model(f"dequantizer.kind={kind}")
+    contiguous = _export(model)
+    state = torch.get_rng_state()
+    assert _export(model.to(memory_format=torch.channels_last)) == contiguous
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize(
+    "overrides", [("density.kind=diagonal",), ("data.bits=1",), ("data.bits=1", "dequantizer.bins=half_infinite")]
+)
+def test_a_model_without_an_exact_twin_is_refused(overrides):
+    model = _model(*overrides)
+    assert not has_exact_twin(model)
+    with pytest.raises(ModelError):
+        _export(model)
+
+
+def test_a_tile_must_fit_the_levels():
+    with pytest.raises(ModelError, match="multiple of 2"):
+        _export(_model(), tile=9)

@@ -1,0 +1,189 @@
+"""Training: it learns, stops and resumes exactly, and what it exports codes at the rate of its bound."""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from flows import smooth_images
+
+from dqcodec import config as configs
+from dqcodec import data
+from dqcodec.cli import main
+from dqcodec.evaluate import evaluate
+from dqcodec.exact.program import Program
+from dqcodec.progress import LineProgress
+from dqcodec.runs import RunError
+from dqcodec.train import Budget, Trainer, load_model
+
+TINY = (
+    "data.crop=8", "density.levels=[{subflows=2, width=8, blocks=1}]", "dequantizer.width=8", "dequantizer.blocks=1",
+    "dequantizer.context_channels=4", "dequantizer.channels_per_group=2",
+    "training.batch=8", "training.warmup_steps=5", "training.validation_crops=40",
+)
+
+
+@pytest.fixture(scope="module")
+def images_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "images.npy"
+    np.save(path, smooth_images(80, 12, 3))
+    return path
+
+
+def _trainer(images_file, folder, images: int, *overrides: str) -> Trainer:
+    config = configs.load(None, TINY + overrides)
+    return Trainer(config, data.load(images_file, 3, 8), folder, Budget(images=images), "cpu", "off")
+
+
+def _metrics(folder) -> list[dict]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("kind", ["uniform", "gaussian", "bipartite", "ard"])
+def test_training_lowers_the_bound_and_the_export_codes_at_it(images_file, tmp_path, kind):
+    trainer = _trainer(images_file, tmp_path, 480, f"dequantizer.kind={kind}")
+    trainer.start()
+    before = trainer.validate()
+    assert trainer.run()
+    last = _metrics(tmp_path)[-1]
+    assert last["valid_bpd"] < before - 0.1
+    assert abs(last["coded_bpd"] - last["same_crops_vi_bpd"]) < 0.05
+    (exported,) = tmp_path.glob("*.safetensors")
+    assert Program.load(exported).card["valid_vi_bpd"] == last["valid_bpd"]
+
+
+@pytest.mark.parametrize("density", ["diagonal", "covariance"])
+@pytest.mark.parametrize("alpha", ["1.0", "0.0", "0.5", "-inf"])
+def test_gaussian_densities_train_under_every_objective(images_file, tmp_path, density, alpha):
+    overrides = (f"density.kind={density}", f"objective.alpha={alpha}", "objective.samples=2")
+    trainer = _trainer(images_file, tmp_path, 160, *overrides)
+    trainer.start()
+    before = trainer.validate()
+    assert trainer.run() and trainer.validate() < before
+    assert not list(tmp_path.glob("*.safetensors"))  # these have no exact twin
+
+
+@pytest.mark.parametrize("optimiser", ["muon", "adam"])
+def test_a_run_that_is_stopped_and_resumed_gives_the_same_weights(images_file, tmp_path, optimiser):
+    overrides = ("dequantizer.kind=ard", f"training.optimiser={optimiser}")
+    whole = _trainer(images_file, tmp_path / "whole", 96, *overrides)
+    whole.start()
+    whole.run()
+
+    first = _trainer(images_file, tmp_path / "parts", 96, *overrides)
+    first.start()
+    _interrupt_at(first, 5)
+    assert not first.run()
+    second = _trainer(images_file, tmp_path / "parts", 96, *overrides)
+    second.resume()
+    assert second.step == 5 and second.run()
+    for ours, theirs in [(second.model, whole.model), (second.ema, whole.ema)]:
+        for name, value in theirs.state_dict().items():
+            assert torch.equal(ours.state_dict()[name], value), name
+
+
+def _interrupt_at(trainer: Trainer, step: int) -> None:
+    """Press Ctrl-C in the middle of a step."""
+    draw = trainer._draw
+
+    def pressing(size):
+        if trainer.step == step - 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return draw(size)
+
+    trainer._draw = pressing
+
+
+def test_ctrl_c_saves_whole_steps_and_leaves_the_handler(images_file, tmp_path):
+    trainer = _trainer(images_file, tmp_path, 10_000)
+    trainer.start()
+    handler = signal.getsignal(signal.SIGINT)
+    _interrupt_at(trainer, 3)
+    assert not trainer.run()
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert torch.load(tmp_path / "checkpoint.pt", weights_only=True)["step"] == 3
+
+
+def test_a_run_is_never_overwritten(images_file, tmp_path):
+    trainer = _trainer(images_file, tmp_path, 8)
+    trainer.start()
+    trainer.run()
+    with pytest.raises(RunError):
+        _trainer(images_file, tmp_path, 8).start()
+
+
+def test_a_run_starts_from_anothers_averaged_weights(images_file, tmp_path):
+    first = _trainer(images_file, tmp_path / "first", 40)
+    first.start()
+    first.run()
+    second = _trainer(images_file, tmp_path / "second", 40)
+    second.start_from(tmp_path / "first")
+    assert second.step == 0 and second.validate() == first.validate()
+
+
+def test_bfloat16_networks_train(images_file, tmp_path):
+    config = configs.load(None, TINY)
+    trainer = Trainer(config, data.load(images_file, 3, 8), tmp_path, Budget(images=80), "cpu", "on")
+    trainer.start()
+    before = trainer.validate()
+    assert trainer.run() and trainer.validate() < before
+
+
+def test_iw_is_tighter_than_vi_and_does_not_depend_on_the_batch(images_file, tmp_path):
+    trainer = _trainer(images_file, tmp_path, 80)
+    trainer.start()
+    trainer.run()
+    model, config = load_model(tmp_path)
+    crops = data.load(images_file, 3, 8).valid
+    result = evaluate(model, crops.tiles(2), 300)
+    assert result.kl_bpd > 0 and result.crops == len(list(crops.tiles(1)))
+    single = evaluate(model, crops.tiles(1), 300)
+    assert single.vi_bpd == pytest.approx(result.vi_bpd, abs=0.01)
+
+
+def test_the_commands_train_resume_evaluate_and_export(images_file, tmp_path):
+    run, models = tmp_path / "run", tmp_path / "models"
+    settings = [word for override in TINY for word in ("--set", override)]
+    runner = CliRunner()
+
+    def dqcodec(*arguments: str, code: int = 0):
+        result = runner.invoke(main, [str(argument) for argument in arguments])
+        assert result.exit_code == code, result.output
+        return result
+
+    started = dqcodec("train", images_file, "-o", run, "--images", 64, "--seed", 3, *settings)
+    assert "valid_bpd" in started.stderr
+    assert configs.load(run / "config.toml").training.seed == 3
+    dqcodec("train", images_file, "-o", run, "--images", 96, "--resume", "-q")
+    assert [line["images"] for line in _metrics(run)] == [64, 96]
+    dqcodec("train", images_file, "-o", run, "--images", 96, *settings, code=3)  # not over a run
+    dqcodec("train", images_file, "-o", run, "--images", 96, "--resume", "--seed", 1, code=2)
+    dqcodec("train", images_file, "-o", run, code=2)
+    bounds = json.loads(dqcodec("evaluate", run, images_file, "--samples", 4, "--json").stdout)
+    assert bounds["kl_bpd"] == bounds["vi_bpd"] - bounds["iw_bpd"] and bounds["samples"] == 4
+    dqcodec("export", run, "-o", models, "--name", "toy", "--tile", 3, code=3)
+    path = dqcodec("export", run, "-o", models, "--name", "toy", "--set-card", "licence=CC0").stdout.strip()
+    program = Program.load(Path(path))
+    assert program.card["licence"] == "CC0" and program.card["steps"] == 12 and program.tile == 64
+    assert dqcodec("export", run, "-o", models, "--name", "toy", "--set-card", "licence=CC0").stdout.strip() == path
+
+
+def test_missing_torch_is_told_in_one_line(images_file, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dqcodec.train", None)
+    error = ModuleNotFoundError("No module named 'torch'", name="torch")
+    monkeypatch.setattr("dqcodec.runs.RunFolder.config", lambda self: (_ for _ in ()).throw(error))
+    result = CliRunner().invoke(main, ["train", str(images_file), "-o", str(tmp_path), "--images", "1", "--resume"])
+    assert result.exit_code == 3 and "pip install 'dqcodec[train]'" in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_lines_tell_the_time_that_is_left(capsys):
+    progress = LineProgress()
+    progress.step(0.0, 0, 5.0)
+    progress.milestone(0.5, {"step": 1, "valid_bpd": 4.0})
+    assert " min left  step 1, valid_bpd 4.0" in capsys.readouterr().err
