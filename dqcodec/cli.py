@@ -15,9 +15,10 @@ from typing import Any, NoReturn
 
 import click
 
-from . import __version__, cli_training, files
+from . import __version__, files
 from .errors import DqcodecError
 from .report import CompressReport, DecompressReport, FileResult, RunReport
+from .training import cli as training_cli
 
 Work = Callable[[bytes], tuple[bytes, CompressReport | DecompressReport]]
 
@@ -140,9 +141,9 @@ def models(as_json):
         click.echo(f"no models in {zoo.directory()}", err=True)
 
 
-main.add_command(cli_training.train)
-main.add_command(cli_training.evaluate)
-main.add_command(cli_training.export)
+main.add_command(training_cli.train)
+main.add_command(training_cli.evaluate)
+main.add_command(training_cli.export)
 
 
 def _plan(paths, output, rename, recursive, suffix, as_json) -> list[files.Job]:

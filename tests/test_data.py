@@ -5,8 +5,8 @@ import pytest
 from flows import smooth_images
 from PIL import Image
 
-from dqcodec import data
-from dqcodec.data import Crops, DataError
+from dqcodec.training import data
+from dqcodec.training.data import Crops, DataError
 
 
 def test_a_folder_of_all_kinds_is_read(tmp_path):

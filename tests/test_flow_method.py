@@ -109,7 +109,6 @@ def test_the_program_of_the_fewest_bits_is_chosen():
     assert flow.choose(image(64, 64, 1), [gray, chosen]) is gray
 
 
-@pytest.mark.xfail(reason="choose gives up where one program overflows", strict=True)
 def test_a_program_that_cannot_code_the_image_does_not_keep_another_from_it():
     changed = programs.amplified("uniform", 17)
     bad = programs.Program.load(programs.write(programs.with_tensors("uniform", changed)))

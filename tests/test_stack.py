@@ -95,7 +95,7 @@ def test_a_pop_that_the_stack_cannot_pay_for_is_an_underflow_never_invented_bits
         symbols = stack.pop(sizes)
     except StackUnderflow:
         # the seed, the zero word above it and the mark on top
-        assert np.log2(sizes).sum() > 8 * len(seed) - 1
+        assert np.log2(sizes).sum() > 8 * len(seed) - 33
     else:
         stack.push(symbols, sizes)
         assert stack.to_bytes() == before
@@ -129,8 +129,7 @@ def test_golden_words():
 
 
 GOLDEN = (
-    "64657175616e74697a6174696f6e0000004004124c80030f40c0020c34000209284001061c400002"
-    "0f0000ba80c40360e2cb0600"
+    "64657175616e74697a6174696f6e04124c80030f40c0020c34000209284001061c4000020f0000ba80c40360e2cb0600"
 )
 
 
@@ -174,7 +173,7 @@ def test_the_seed_is_there_again_when_all_is_popped(seed):
 @given(st.binary(max_size=20), st.integers(0, 40))
 def test_a_seed_of_another_length_is_corrupt(seed, length):
     stack = Stack(seed)
-    same_words = -length % 4 + length == -len(seed) % 4 + len(seed)
+    same_words = max(1, -(-length // 4)) == max(1, -(-len(seed) // 4))
     if same_words and not any(seed[length:]):
         assert stack.seed(length) == (seed + bytes(3))[:length]
     else:

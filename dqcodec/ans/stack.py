@@ -10,7 +10,7 @@ Uniform = constriction.stream.model.Uniform
 
 MAX_SIZE = 1 << 23  # the coder's probabilities have 24 bits
 _FULL_STATE = 1 << 32
-_TOP = np.uint32(1)  # marks the top of the seed: the coder needs a nonzero last word
+_TOP = (1).to_bytes(4, "little")  # above the seed: the coder needs a nonzero last word
 
 
 class Stack:
@@ -21,8 +21,7 @@ class Stack:
     """
 
     def __init__(self, seed: bytes = b""):
-        padded = seed + bytes(-len(seed) % 4)
-        self._coder = AnsCoder(np.append(np.frombuffer(padded, "<u4").astype(np.uint32), [np.uint32(0), _TOP]))
+        self._coder = AnsCoder(np.frombuffer(_bottom(seed), "<u4").astype(np.uint32))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Stack":
@@ -49,7 +48,7 @@ class Stack:
             CorruptError: something else is left, or less.
         """
         data = self.to_bytes()
-        if data[length:] != bytes(-length % 4 + 4) + _TOP.astype("<u4").tobytes():
+        if data != _bottom(data[:length]):
             raise CorruptError("the bit stack does not end at its seed")
         return data[:length]
 
@@ -101,3 +100,8 @@ class Stack:
         if words == 0 and state < _FULL_STATE:
             raise StackUnderflow("the bit stack ran out")
         return symbols
+
+
+def _bottom(seed: bytes) -> bytes:
+    """The words of a stack that holds a seed alone; at least two, a full state."""
+    return seed + bytes(-len(seed) % 4 if seed else 4) + _TOP

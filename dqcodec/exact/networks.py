@@ -48,6 +48,14 @@ class Conv:
         if self.shift.min() < 1 or self.shift.max() > 40 or self.bound >= 1 << 53:
             raise ModelError("a convolution's sums are not proven exact")
 
+    @property
+    def outputs(self) -> int:
+        return self.weight.shape[0]
+
+    @property
+    def inputs(self) -> int:
+        return self.weight.shape[1]
+
     @cached_property
     def bound(self) -> int:
         """No partial sum of this convolution exceeds this."""
@@ -127,17 +135,20 @@ class ResidualNet:
     """Twin of flows.networks.ResidualNet. Output: per position (m, raw log-scale) or context, as `out` clamps them."""
 
     def __init__(self, tensors: Tensors, name: str, in_channels: int, context_channels: int, low, high):
-        level = int(tensors[f"{name}.level"])  # activations are integers up to this
+        level = load_level(tensors, name)  # activations are integers up to this
         self.in_channels, self.level = in_channels, level
         self.conv_in = load_conv(tensors, f"{name}.in", INPUT_BOUND, -level, level)
         if self.conv_in.weight.shape[1] != 2 * in_channels + context_channels:
             raise ModelError(f"{name}: a network's input does not fit its place")
         self.blocks, index = [], 0
-        while f"{name}.{index}.1.weight" in tensors:
+        while f"{name}.{index}.1.weight" in tensors or f"{name}.{index}.2.weight" in tensors:
             first = load_conv(tensors, f"{name}.{index}.1", level, -level, level)
             self.blocks.append((first, load_conv(tensors, f"{name}.{index}.2", level, -2 * level, 2 * level)))
             index += 1
         self.conv_out = load_conv(tensors, f"{name}.out", level, low, high)
+        check_chain(name, self.conv_in, *[conv for block in self.blocks for conv in block], self.conv_out)
+        if any(second.outputs != self.conv_in.outputs for _, second in self.blocks):
+            raise ModelError(f"{name}: a network's tensors do not fit together")
 
     def __call__(self, a: np.ndarray, context: np.ndarray | None = None) -> np.ndarray:
         """a: (B, H, W, I) float32 integers of the input grid -> (B, H, W, O) float integers."""
@@ -153,7 +164,7 @@ class AutoregressiveNet:
     """Twin of flows.networks.AutoregressiveNet; the context's part is computed once and given again."""
 
     def __init__(self, tensors: Tensors, name: str, in_channels: int, low, high):
-        level = int(tensors[f"{name}.level"])
+        level = load_level(tensors, name)
         self.in_channels, self.level = in_channels, level
         # x and context enter one sum: the two share bias, shift and bound
         joint = load_conv(tensors, f"{name}.in", INPUT_BOUND, -level, level)
@@ -163,6 +174,9 @@ class AutoregressiveNet:
         self.conv_in, self.conv_context = joint, context_part
         self.conv_mid = load_conv(tensors, f"{name}.mid", level, -2 * level, 2 * level)
         self.conv_out = load_conv(tensors, f"{name}.out", level, low, high)
+        check_chain(name, joint, self.conv_mid, self.conv_out)
+        if joint.inputs != in_channels or not joint.outputs == context_part.outputs == self.conv_mid.outputs:
+            raise ModelError(f"{name}: a network's tensors do not fit together")
 
     def context_sums(self, context: np.ndarray) -> np.ndarray:
         return self.conv_context.sums(context).astype(np.float64)
@@ -172,6 +186,21 @@ class AutoregressiveNet:
         h += self.conv_mid(h)
         np.clip(h, -self.level, self.level, out=h)
         return self.conv_out(leaky(h))
+
+
+def check_chain(name: str, *convs: Conv) -> None:
+    """Raises ModelError unless each convolution takes what the one before it gives, and clamps as many outputs."""
+    last = convs[-1]
+    if any(a.outputs != b.inputs for a, b in zip(convs, convs[1:])) or np.shape(last.high) not in {(), (last.outputs,)}:
+        raise ModelError(f"{name}: a network's tensors do not fit together")
+
+
+def load_level(tensors: Tensors, name: str) -> int:
+    """The largest activation of a network, such that a sum of three stays exact in float32."""
+    level = int(tensors[f"{name}.level"])
+    if not 0 < level < 1 << 22:
+        raise ModelError(f"{name}: a network's activations are not proven exact")
+    return level
 
 
 def load_conv(tensors: Tensors, name: str, max_input: int, low, high) -> Conv:

@@ -45,10 +45,15 @@ class Description:
 
     def __post_init__(self):
         numbers = (
+            self.dequantizer_transforms,
             self.bits, self.tile, self.grid_bits, self.noise_grid_bits, self.unit_bits, self.fraction_bits,
             self.context_channels,
         )
         if self.channels not in (1, 3) or any(type(n) is not int or n < 0 for n in numbers):
+            raise ModelError("the program's description holds a wrong value")
+        if not (type(self.name) is str and type(self.card) is dict and 1 <= self.bits <= 8 and self.tile <= 1 << 12):
+            raise ModelError("the program's description holds a wrong value")
+        if any(type(n) is not int or n < 1 for n in self.subflows) or self.dequantizer_transforms < (self.dequantizer != "uniform"):
             raise ModelError("the program's description holds a wrong value")
         if not (1 <= len(self.subflows) <= 8 and 8 <= self.noise_grid_bits <= self.grid_bits <= 20 and 1 <= self.fraction_bits <= 14):
             raise ModelError("the program's description holds a value out of range")
@@ -87,7 +92,9 @@ class Program:
         try:
             with safe_open(path, framework="numpy") as file:
                 description = json.loads((file.metadata() or {}).get("dqcodec", "null"))
-                tensors = {name: file.get_tensor(name) for name in file.keys()}
+                tensors = {name: _integers(name, file.get_tensor(name)) for name in file.keys()}
+        except ModelError as error:
+            raise ModelError(f"{path}: {error}") from None
         except (SafetensorError, ValueError, TypeError, RecursionError) as error:
             raise ModelError(f"{path}: not a model file: {error}") from None
         if not isinstance(description, dict) or description.pop("format", None) != FORMAT:
@@ -99,6 +106,13 @@ class Program:
             raise ModelError(f"{path}: the model file is not valid: {error}") from None
         except ModelError as error:
             raise ModelError(f"{path}: {error}") from None
+
+
+def _integers(name: str, tensor: np.ndarray) -> np.ndarray:
+    """The tensor as int64, if it holds integers that float64 holds too: what all proofs of bounds rest on."""
+    if tensor.dtype.kind not in "iu" or not tensor.size or not -(1 << 53) < int(tensor.min()) <= int(tensor.max()) < 1 << 53:
+        raise ModelError(f"the tensor {name!r} does not hold integers below 2^53")
+    return tensor.astype(np.int64)
 
 
 def _law(tensors, name: str, unbounded: bool = True) -> TableLaw:
@@ -136,6 +150,8 @@ def _conv1x1(tensors, name: str, channels: int) -> Conv1x1:
         raise ModelError(f"{name}: a 1x1 convolution does not fit its place")
     sizes = tensors.get(f"{name}.sizes")
     negative = tensors[f"{name}.negative"].astype(bool) if sizes is not None else np.zeros(channels, bool)
+    if negative.shape != (channels,):
+        raise ModelError(f"{name}: a 1x1 convolution does not fit its place")
     return Conv1x1(permutation.tolist(), tensors[f"{name}.lower"], tensors[f"{name}.upper"], sizes, negative)
 
 
@@ -145,9 +161,11 @@ def _dequantizer(d: Description, tensors):
     affine = Affine(tensors["scales"])
     channels = 4 * d.channels
     features = PixelFeatures(tensors["features.matrix"], tensors["features.log2_gain"], 1 << (d.bits - 1))
+    if len(features.matrix) != channels:
+        raise ModelError("the pixel features do not fit the image's channels")
     context_net = None
     if d.dequantizer != "gaussian":
-        context_net = ResidualNet(tensors, "context", channels, 0, 0, INPUT_BOUND)
+        context_net = ResidualNet(tensors, "context", channels, 0, 0, np.full(d.context_channels, INPUT_BOUND))
     transforms = [
         _sampled(d, tensors, f"dequantizer.{index}", channels, affine) for index in range(d.dequantizer_transforms)
     ]
@@ -167,5 +185,7 @@ def _sampled(d: Description, tensors, name: str, channels: int, affine: Affine):
             return SampledCoupling(AffineCoupling(net, half, affine, d.noise_grid_bits))
         case "ard":
             net = AutoregressiveNet(tensors, name, channels, *_location_scale_bounds(channels))
+            if net.conv_context.inputs != d.context_channels:
+                raise ModelError(f"{name}: a network's context does not fit its place")
             return SampledAutoregressive(net, affine, d.noise_grid_bits)
     raise ModelError(f"unknown dequantizer {d.dequantizer!r}")

@@ -40,6 +40,8 @@ class TableLaw:
         f = self.frequencies
         if f.ndim != 1 or len(f) < 3 or f.min() < 1 or f.sum() != 1 << PRECISION or not 0 <= self.low_bits <= 22:
             raise ModelError("a frequency table is not one")
+        if abs(self.first) > 1 << 24:
+            raise ModelError("a frequency table lies too far out")
         object.__setattr__(self, "starts", np.concatenate([[0], np.cumsum(f)[:-1]]).astype(np.int64))
         slots = np.repeat(np.arange(len(f), dtype=np.int32), f)
         object.__setattr__(self, "symbol_of_slot", slots)

@@ -149,6 +149,8 @@ class Conv1x1:
             raise ModelError("a 1x1 convolution's tensors do not fit together")
         if sizes is not None and (sizes.shape != (channels,) or sizes.min() < 1 or sizes.max() >= MAX_SIZE):
             raise ModelError("a 1x1 convolution's tensors are not valid")
+        if upper.shape != lower.shape or np.triu(lower).any() or np.tril(upper).any():
+            raise ModelError("a 1x1 convolution's shears are not triangular")
         if max(np.abs(lower).max(), np.abs(upper).max()) >= 1 << 17:
             raise ModelError("a 1x1 convolution's weights are too large")
         self.permutation = np.asarray(permutation)

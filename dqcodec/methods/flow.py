@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dqcodec.ans.stack import Stack
-from dqcodec.errors import CorruptError, StackUnderflow
+from dqcodec.errors import CorruptError, LatentOverflow, StackUnderflow
 from dqcodec.exact.program import Program
 from dqcodec.methods import classical
 from dqcodec.varint import read_varint, write_varint
@@ -159,11 +159,17 @@ def _encode(pixels, program, strips, tiles, seed_tiles):
 
 
 def _sample_bpd(pixels: np.ndarray, program: Program) -> float:
-    """The model's bound on a few tiles spread over the image, bpd; on a stack of noise, as no bits are kept."""
+    """The model's bound on a few tiles spread over the image, bpd; on a stack of noise, as no bits are kept.
+
+    Infinite where the program cannot code them.
+    """
     tiles = _layout(pixels.shape, program)[1]
     boxes = [box for box in tiles if pixels[box].shape == pixels[tiles[0]].shape]
     count = max(1, _SAMPLE_PIXELS // pixels[boxes[0]][..., 0].size)
     boxes = boxes[:: max(1, len(boxes) // count)][:count]
     values = np.stack([pixels[box] for box in boxes]).astype(np.int64)
     noise = np.random.Generator(np.random.PCG64(0)).bytes(8 * values.size)
-    return program.codec.push(Stack(noise), values) / values.size
+    try:
+        return program.codec.push(Stack(noise), values) / values.size
+    except LatentOverflow:
+        return float("inf")

@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from dqcodec.card import card
-from dqcodec.data import load
-from dqcodec.evaluate import evaluate
+from dqcodec.training.card import card
+from dqcodec.training.data import load
+from dqcodec.training.evaluate import evaluate
 from dqcodec.flows.export import export
-from dqcodec.runs import RunError, RunFolder
-from dqcodec.train import CALIBRATION_CROPS, default_tile, load_model
+from dqcodec.training.runs import RunError, RunFolder
+from dqcodec.training.trainer import CALIBRATION_CROPS, default_tile, load_model
 
 _MEASURED_CROPS = 512
 
@@ -19,7 +19,7 @@ def export_run(
     run: Path, folder: Path, *, data: Path | None = None, name: str | None = None, tile: int | None = None,
     facts: dict[str, str] | None = None,
 ) -> Path:
-    """Write folder/<name>-<sha8>.safetensors.
+    """Write folder/<name>-<sha8>.safetensors, and the released run (dqcodec.training.runs) in folder/<name>/.
 
     Args:
         data: training data whose validation part calibrates the export and gives the card's rate; without it the
@@ -41,4 +41,5 @@ def export_run(
     state = source.checkpoint()
     facts = card(model, config, state["seconds"], state["step"], valid_bpd) | (facts or {})
     calibration = torch.from_numpy(crops).float()
+    source.release(model, folder / (name or config.name))
     return export(model, name or config.name, tile or default_tile(config), calibration, facts, folder)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from .errors import DqcodecError
+from ..errors import DqcodecError
 
 _folder = click.Path(exists=True, file_okay=False, path_type=Path)
 _data = click.Path(exists=True, path_type=Path)
@@ -54,10 +54,10 @@ def train(data, output, config_file, overrides, minutes, images, resume, init, s
     if resume and (config_file or overrides or init or seed is not None):
         raise click.UsageError("--resume keeps the run's own settings; leave out --config, --set, --seed and --init.")
     with _one_line_errors():
-        from . import config as configs
+        from .. import config as configs
         from . import data as data_sets
         from . import progress, runs
-        from .train import Budget, Trainer
+        from .trainer import Budget, Trainer
 
         seeds = () if seed is None else (f"training.seed={seed}",)
         config = runs.RunFolder(output).config() if resume else configs.load(config_file, overrides + seeds)
@@ -87,7 +87,7 @@ def evaluate(run, data, samples, split, limit, as_json):
     with _one_line_errors():
         from .data import load
         from .evaluate import evaluate as bounds
-        from .train import load_model
+        from .trainer import load_model
 
         model, config = load_model(run)
         images = load(data, config.data.channels, config.data.crop, config.data.bits)

@@ -1,4 +1,4 @@
-"""Training: images -> a run folder (dqcodec.runs)."""
+"""Training: images -> a run folder (dqcodec.training.runs)."""
 
 import signal
 import threading
@@ -14,19 +14,19 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
-from dqcodec import data
-from dqcodec.card import card
+from dqcodec.training import data
+from dqcodec.training.card import card
 from dqcodec.config import Config
 from dqcodec.errors import DqcodecError
-from dqcodec.evaluate import coded_bpd
+from dqcodec.training.evaluate import coded_bpd
 from dqcodec.exact.program import Program
 from dqcodec.flows.build import build
 from dqcodec.flows.export import export, has_exact_twin
 from dqcodec.flows.model import DequantizedModel, bits_per_dim
 from dqcodec.flows.networks import Network
-from dqcodec.optimisers import averaging, optimisers
-from dqcodec.progress import Progress
-from dqcodec.runs import RunFolder, read_checkpoint
+from dqcodec.training.optimisers import averaging, optimisers
+from dqcodec.training.progress import Progress
+from dqcodec.training.runs import RunFolder, averaged_weights, read_checkpoint
 
 MILESTONE_SECONDS = 180
 CALIBRATION_CROPS = 64
@@ -92,13 +92,15 @@ class Trainer:
         Raises:
             DqcodecError: they are of another model.
         """
-        weights = read_checkpoint(checkpoint)["ema"]
+        if checkpoint.is_dir():
+            weights = RunFolder(checkpoint).averaged_weights()
+        else:
+            weights = averaged_weights(read_checkpoint(checkpoint))
         try:
-            self.ema.load_state_dict(weights)
+            self.model.load_state_dict(weights)
         except RuntimeError as error:
             raise DqcodecError(f"{checkpoint} is of another model: {error}") from None
-        self.ema.n_averaged.zero_()
-        self.model.load_state_dict(self.ema.module.state_dict())
+        self.ema.module.load_state_dict(weights)
         self.folder.create(self.config, self._calibration())
 
     def resume(self) -> None:
@@ -244,9 +246,9 @@ def load_model(run: Path) -> tuple[DequantizedModel, Config]:
     """
     folder = RunFolder(run)
     config = folder.config()
-    model = AveragedModel(build(config), use_buffers=True)
-    model.load_state_dict(folder.checkpoint()["ema"])
-    return model.module.eval(), config
+    model = build(config)
+    model.load_state_dict(folder.averaged_weights())
+    return model.eval(), config
 
 
 def default_tile(config: Config) -> int:

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from dqcodec.config import Training
-from dqcodec.flows.muon import Muon
+from dqcodec.training.muon import Muon
 
 
 def optimisers(model: nn.Module, settings: Training) -> list[torch.optim.Optimizer]:

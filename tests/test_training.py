@@ -13,13 +13,13 @@ from click.testing import CliRunner
 from flows import smooth_images
 
 from dqcodec import config as configs
-from dqcodec import data
+from dqcodec.training import data
 from dqcodec.cli import main
-from dqcodec.evaluate import evaluate
+from dqcodec.training.evaluate import evaluate
 from dqcodec.exact.program import Program
-from dqcodec.progress import LineProgress
-from dqcodec.runs import RunError
-from dqcodec.train import Budget, Trainer, load_model
+from dqcodec.training.progress import LineProgress
+from dqcodec.training.runs import RunError
+from dqcodec.training.trainer import Budget, Trainer, load_model
 
 TINY = (
     "data.crop=8", "density.levels=[{subflows=2, width=8, blocks=1}]", "dequantizer.width=8", "dequantizer.blocks=1",
@@ -174,9 +174,9 @@ def test_the_commands_train_resume_evaluate_and_export(images_file, tmp_path):
 
 
 def test_missing_torch_is_told_in_one_line(images_file, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "dqcodec.train", None)
+    monkeypatch.setitem(sys.modules, "dqcodec.training.trainer", None)
     error = ModuleNotFoundError("No module named 'torch'", name="torch")
-    monkeypatch.setattr("dqcodec.runs.RunFolder.config", lambda self: (_ for _ in ()).throw(error))
+    monkeypatch.setattr("dqcodec.training.runs.RunFolder.config", lambda self: (_ for _ in ()).throw(error))
     result = CliRunner().invoke(main, ["train", str(images_file), "-o", str(tmp_path), "--images", "1", "--resume"])
     assert result.exit_code == 3 and "pip install 'dqcodec[train]'" in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1

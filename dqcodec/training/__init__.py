@@ -1,0 +1,1 @@
+"""Training, evaluation and release of models; needs torch (pip install 'dqcodec[train]')."""
