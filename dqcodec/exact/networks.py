@@ -6,6 +6,7 @@ change a bit. Arrays are (B, H, W, C).
 """
 
 import os
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -85,14 +86,16 @@ class Conv:
         if len(matrices) == 1:
             return a @ matrices[0]
         batch, height, width, channels = a.shape
-        rows = np.zeros((batch, height + 2, width, 3, channels), self.dtype)
+        # each row of pixels with its left and right neighbours beside it; the border stays zero between calls
+        rows = _workspace("rows", (batch, height + 2, width, 3, channels), self.dtype)
         rows[:, 1:-1, 1:, 0] = a[:, :, :-1]
         rows[:, 1:-1, :, 1] = a
         rows[:, 1:-1, :-1, 2] = a[:, :, 1:]
         rows = rows.reshape(batch, (height + 2) * width, 3 * channels)
         out = rows[:, : height * width] @ matrices[0]
+        product = _workspace("product", out.shape, self.dtype)
         for dy in (1, 2):
-            out += rows[:, dy * width : (dy + height) * width] @ matrices[dy]
+            out += np.matmul(rows[:, dy * width : (dy + height) * width], matrices[dy], out=product)
         return out.reshape(batch, height, width, -1)
 
     def finish(self, sums: np.ndarray) -> np.ndarray:
@@ -216,6 +219,18 @@ def load_conv(tensors: Tensors, name: str, max_input: int, low, high) -> Conv:
     return Conv(weight, bias.astype(np.int64), shift.astype(np.int64), low, high, max_input)
 
 
+_local = threading.local()
+
+
+def _workspace(use: str, shape: tuple[int, ...], dtype: type) -> np.ndarray:
+    """An array of this thread that is kept from call to call, zero at first: fresh memory costs more than the sums."""
+    arrays = _local.__dict__.setdefault("arrays", {})
+    key = (use, shape, dtype)
+    if key not in arrays:
+        arrays[key] = np.zeros(shape, dtype)
+    return arrays[key]
+
+
 @cache
 def _blas() -> ThreadpoolController:
     return ThreadpoolController()
@@ -237,10 +252,16 @@ def set_threads(count: int) -> None:
 
 def map_batch(function: Callable[..., tuple[np.ndarray, ...]], *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     """function over arrays (B, ...) in pieces along the batch, by several threads; the results are the same."""
-    threads = _threads or os.cpu_count() or 1
-    positions = arrays[0].shape[1] * arrays[0].shape[2]
-    size = max(1, min(_CHUNK_POSITIONS // positions, -(-len(arrays[0]) // threads)))
-    pieces = [tuple(array[i : i + size] for array in arrays) for i in range(0, len(arrays[0]), size)]
+    count, positions = len(arrays[0]), arrays[0].shape[1] * arrays[0].shape[2]
+    step = max(1, _CHUNK_POSITIONS // positions)
+    threads = 1 if count * positions <= _CHUNK_POSITIONS else min(count, _threads or os.cpu_count() or 1)
+
+    def run(start: int, stop: int) -> list[tuple[np.ndarray, ...]]:
+        bounds = [(i, min(i + step, stop)) for i in range(start, stop, step)]
+        return [function(*[array[i:j] for array in arrays]) for i, j in bounds]
+
     with _blas().limit(limits=1, user_api="blas"):
-        results = list(_pool(threads).map(lambda piece: function(*piece), pieces))
-    return tuple(np.concatenate(parts) for parts in zip(*results))
+        cuts = [count * thread // threads for thread in range(threads + 1)]
+        others = [_pool(threads).submit(run, *pair) for pair in zip(cuts[1:], cuts[2:])]
+        results = run(0, cuts[1]) + [result for other in others for result in other.result()]
+    return results[0] if len(results) == 1 else tuple(np.concatenate(parts) for parts in zip(*results))

@@ -1,16 +1,18 @@
 """Pixels by a trained model: tiles coded by bits-back on one stack whose bottom is a classically coded part.
 
 The image is cut into the model's tiles from the top left; right and bottom edge tiles are smaller, their sides
-multiples of the model's `multiple`. What is left over at the right and the bottom, and the first `seed_tiles` tiles,
+multiples of the model's `multiple`. What is left over at the right and the bottom, and the first `loan_tiles` tiles,
 are coded by methods.classical and lie at the bottom of the stack: the bits that the first pops borrow. The other
-tiles follow in batches of one shape that grow as the stack fills.
+tiles follow in batches of one shape, each a 1/loan_tiles part of all tiles before it: loan_tiles is how many coded
+tiles have the bits that coding one more borrows on the way.
 
-The payload: varint seed_tiles; varint per classical part, its length, in the order right strip, bottom strip (where
-there are such), seed tiles; then the stack, 32-bit words.
+The payload: varint loan_tiles; varint per classical part, its length, in the order right strip, bottom strip (where
+there are such), tiles; then the stack, 32-bit words.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -20,8 +22,7 @@ from dqcodec.exact.program import Program
 from dqcodec.methods import classical
 from dqcodec.varint import read_varint, write_varint
 
-# A tile's loan is about as large as this many coded tiles' bits: a batch is that part of what is on the stack.
-_LOAN_TILES = 6
+_FIRST_LOAN_TILES = 3
 _MAX_BATCH = 32
 _SAMPLE_PIXELS = 1 << 14  # how much of an image a model is tried on
 
@@ -61,12 +62,13 @@ def encode(pixels: np.ndarray, program: Program) -> tuple[bytes, FlowReport]:
         LatentOverflow: its latents leave the range for which the program is proven exact.
     """
     strips, tiles = _layout(pixels.shape, program)
-    seed_tiles = 1
-    while seed_tiles < len(tiles):
+    seed = cache(lambda index: classical.encode(pixels[(strips + tiles)[index]], quick=True))
+    loan_tiles = _FIRST_LOAN_TILES
+    while loan_tiles < len(tiles):
         try:
-            return _encode(pixels, program, strips, tiles, seed_tiles)
+            return _encode(pixels, program, tiles, loan_tiles, [seed(i) for i in range(len(strips) + loan_tiles)])
         except StackUnderflow:
-            seed_tiles += 1 + seed_tiles // 4
+            loan_tiles += 1 + loan_tiles // 4
     raise StackUnderflow("the image is too small for the model's first loan")
 
 
@@ -79,10 +81,10 @@ def decode(payload: bytes, shape: tuple[int, int, int], program: Program) -> np.
     if not _fits(shape, program):
         raise CorruptError("the image does not fit the model")
     strips, tiles = _layout(shape, program)
-    seed_tiles, position = read_varint(payload, 0)
-    if not 0 < seed_tiles < len(tiles):
+    loan_tiles, position = read_varint(payload, 0)
+    if not 0 < loan_tiles < len(tiles):
         raise CorruptError("damaged flow payload")
-    classical_boxes = strips + tiles[:seed_tiles]
+    classical_boxes = strips + tiles[:loan_tiles]
     lengths = []
     for _ in classical_boxes:
         length, position = read_varint(payload, position)
@@ -90,7 +92,7 @@ def decode(payload: bytes, shape: tuple[int, int, int], program: Program) -> np.
     stack = Stack.from_bytes(payload[position:])
     pixels = np.zeros(shape, np.uint8)
     try:
-        for batch in reversed(list(_batches(pixels, tiles, seed_tiles))):
+        for batch in reversed(list(_batches(pixels, tiles, loan_tiles))):
             height, width = pixels[batch[0]].shape[:2]
             values = program.codec.pop(stack, len(batch), height, width)
             if values.min() < 0 or values.max() > 255:
@@ -127,26 +129,28 @@ def _layout(shape: tuple[int, int, int], program: Program) -> tuple[list[Box], l
     return strips, sorted(tiles, key=lambda box: tuple(s.start - s.stop for s in box))
 
 
-def _batches(pixels: np.ndarray, tiles: list[Box], seed_tiles: int) -> Iterator[list[Box]]:
-    """The tiles after the seed in batches of one shape, each a fixed part of all tiles before it."""
-    done = seed_tiles
+def _batches(pixels: np.ndarray, tiles: list[Box], loan_tiles: int) -> Iterator[list[Box]]:
+    """The tiles after the classical ones, in batches."""
+    done = loan_tiles
     while done < len(tiles):
-        size = min(_MAX_BATCH, max(1, done // _LOAN_TILES))
+        size = min(_MAX_BATCH, done // loan_tiles)
         shape = pixels[tiles[done]].shape
         batch = [box for box in tiles[done : done + size] if pixels[box].shape == shape]
         yield batch
         done += len(batch)
 
 
-def _encode(pixels, program, strips, tiles, seed_tiles):
-    parts = [classical.encode(pixels[box], quick=True) for box in strips + tiles[:seed_tiles]]
+def _encode(
+    pixels: np.ndarray, program: Program, tiles: list[Box], loan_tiles: int, parts: list[bytes]
+) -> tuple[bytes, FlowReport]:
+    """encode with given loan_tiles and classical parts."""
     stack = Stack(b"".join(parts))
     seeded_bits, ideal_bits, dims = stack.bits, 0.0, 0
-    for batch in _batches(pixels, tiles, seed_tiles):
+    for batch in _batches(pixels, tiles, loan_tiles):
         values = np.stack([pixels[box] for box in batch]).astype(np.int64)
         ideal_bits += program.codec.push(stack, values)
         dims += values.size
-    payload = write_varint(seed_tiles) + b"".join(write_varint(len(part)) for part in parts) + stack.to_bytes()
+    payload = write_varint(loan_tiles) + b"".join(write_varint(len(part)) for part in parts) + stack.to_bytes()
     vi_bpd = ideal_bits / dims
     seed_bits = 8 * sum(map(len, parts))
     return payload, FlowReport(
