@@ -7,14 +7,13 @@ the SHA-256 of the whole file.
 from __future__ import annotations
 
 import functools
-import hashlib
 import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .container import MODEL_ID_BYTES
 from .errors import ModelError, UnknownModelError
+from .exact.identity import file_id
 
 if TYPE_CHECKING:
     from .exact.program import Program
@@ -60,13 +59,6 @@ def find(model_id: bytes, named: Iterable[str] = ()) -> Program:
         if file_id(path.resolve()) == model_id:
             return _load(path.resolve())
     raise UnknownModelError(f"no model with id {model_id.hex()}; {_at_hand(paths())} (name another with -m FILE)")
-
-
-@functools.cache
-def file_id(path: Path) -> bytes:
-    """The id of a model file, hashed once in a process."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").digest()[:MODEL_ID_BYTES]
 
 
 @functools.cache

@@ -6,7 +6,10 @@ from torch import Tensor, nn
 
 from dqcodec.flows.densities import CovarianceGaussian, DiagonalGaussian, FlowDensity
 from dqcodec.flows.dequantizers import (
-    UniformDequantizer, autoregressive_dequantizer, bipartite_dequantizer, gaussian_dequantizer,
+    UniformDequantizer,
+    autoregressive_dequantizer,
+    bipartite_dequantizer,
+    gaussian_dequantizer,
 )
 
 torch.set_num_threads(1)

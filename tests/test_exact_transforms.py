@@ -9,7 +9,16 @@ from programs import noise_stack
 from dqcodec.errors import LatentOverflow, ModelError
 from dqcodec.exact.networks import LOG_SCALE_BOUND
 from dqcodec.exact.transforms import (
-    MAX_LATENT, SHEAR_BITS, Affine, Conv1x1, R, Squeeze, check_range, divmod_exact, scale, unscale,
+    MAX_LATENT,
+    SHEAR_BITS,
+    Affine,
+    Conv1x1,
+    R,
+    Squeeze,
+    check_range,
+    divmod_exact,
+    scale,
+    unscale,
 )
 
 GRID_BITS = 14

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 from flows import smooth_images
 
 from dqcodec import config as configs
-from dqcodec.training import data
 from dqcodec.cli import main
-from dqcodec.training.evaluate import evaluate
 from dqcodec.exact.program import Program
+from dqcodec.training import data
+from dqcodec.training.evaluate import evaluate
 from dqcodec.training.progress import LineProgress
 from dqcodec.training.runs import RunError
 from dqcodec.training.trainer import Budget, Trainer, load_model

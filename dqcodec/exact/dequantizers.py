@@ -13,7 +13,15 @@ from dqcodec.errors import CorruptError, ModelError
 from dqcodec.exact.networks import AutoregressiveNet, ResidualNet, map_batch, to_input
 from dqcodec.exact.tables import TableLaw, logistic_bits
 from dqcodec.exact.transforms import (
-    SCALE_BITS, Affine, AffineCoupling, R, Squeeze, check_range, divmod_exact, scale, unscale,
+    SCALE_BITS,
+    Affine,
+    AffineCoupling,
+    R,
+    Squeeze,
+    check_range,
+    divmod_exact,
+    scale,
+    unscale,
 )
 
 

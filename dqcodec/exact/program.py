@@ -14,9 +14,15 @@ from dqcodec.ans.bits_back import BitsBack
 from dqcodec.errors import ModelError
 from dqcodec.exact.densities import FlowDensity
 from dqcodec.exact.dequantizers import (
-    FlowDequantizer, PixelFeatures, SampledAffine, SampledAutoregressive, SampledCoupling, SigmoidCells,
+    FlowDequantizer,
+    PixelFeatures,
+    SampledAffine,
+    SampledAutoregressive,
+    SampledCoupling,
+    SigmoidCells,
     UniformDequantizer,
 )
+from dqcodec.exact.identity import file_id
 from dqcodec.exact.networks import INPUT_BOUND, LOG_SCALE_BOUND, AutoregressiveNet, ResidualNet
 from dqcodec.exact.tables import TableLaw
 from dqcodec.exact.transforms import Affine, AffineCoupling, Conv1x1
@@ -70,7 +76,7 @@ class Program:
     """A trained model as an exact codec for pixel tiles.
 
     Attributes:
-        id: 8 bytes, the first of the SHA-256 of the file. codec: pushes and pops int64 tiles (B, H, W, C).
+        id: see exact.identity. codec: pushes and pops int64 tiles (B, H, W, C).
         tile: side of a full tile. multiple: tile sides are multiples of it. card: what is told of the model.
     """
 
@@ -87,8 +93,6 @@ class Program:
         Raises:
             ModelError: not a model file, of an unknown format, or its exactness is not proven.
         """
-        from dqcodec.zoo import file_id
-
         try:
             with safe_open(path, framework="numpy") as file:
                 description = json.loads((file.metadata() or {}).get("dqcodec", "null"))

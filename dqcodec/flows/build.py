@@ -3,7 +3,10 @@
 from dqcodec.config import Config
 from dqcodec.flows.densities import CovarianceGaussian, DiagonalGaussian, FlowDensity
 from dqcodec.flows.dequantizers import (
-    UniformDequantizer, autoregressive_dequantizer, bipartite_dequantizer, gaussian_dequantizer,
+    UniformDequantizer,
+    autoregressive_dequantizer,
+    bipartite_dequantizer,
+    gaussian_dequantizer,
 )
 from dqcodec.flows.model import DequantizedModel
 

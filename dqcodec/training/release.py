@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from dqcodec.flows.export import export
 from dqcodec.training.card import card
 from dqcodec.training.data import load
 from dqcodec.training.evaluate import evaluate
-from dqcodec.flows.export import export
 from dqcodec.training.runs import RunError, RunFolder
 from dqcodec.training.trainer import CALIBRATION_CROPS, default_tile, load_model
 
