@@ -1,0 +1,28 @@
+"""Files that earlier releases wrote decode to the same pixels and metadata, with the models of then."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dqcodec import codec, png
+from dqcodec.exact.program import Program
+
+GOLDEN = Path(__file__).parent / "golden"
+FILES = sorted(GOLDEN.glob("*.dqc"))
+
+
+def test_there_is_a_golden_file_for_every_method_and_dequantizer():
+    assert {path.stem for path in FILES} == {"stored", "classical", "uniform", "gaussian", "bipartite", "ard"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_golden_file_decodes_to_its_image(path):
+    def find_program(model_id):
+        program = Program.load(path.with_suffix(".safetensors"))
+        assert program.id == model_id
+        return program
+
+    source = png.read((GOLDEN / "image.png").read_bytes())
+    restored = png.read(codec.decompress(path.read_bytes(), find_program)[0])
+    assert np.array_equal(restored.pixels, source.pixels) and restored.chunks == source.chunks
