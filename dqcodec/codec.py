@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     FindProgram = Callable[[bytes], Program]  # model id -> program
 
-# A thorough classical code is at most this much smaller than a quick one, on all but odd images; where that could not
-# beat the flow, a second of work is saved.
-_THOROUGH_GAIN = 0.9
+# A thorough classical code is at most this much smaller than a quick one, on photographs; where that could not beat the
+# flow, seconds of work are saved.
+_THOROUGH_GAIN = 0.95
 
 
 @dataclass(frozen=True)
