@@ -12,7 +12,7 @@ from dqcodec.ans.stack import Stack
 from dqcodec.errors import LatentOverflow, ModelError
 
 PRECISION = 20  # P: frequencies sum to 2^P
-_MIN_CHUNK, _CHUNKS = 1 << 10, 16
+_MIN_CHUNK, _CHUNKS = 1 << 10, 4
 _ESCAPE_WORDS, _WORD_BITS = 3, 16
 _MAX_ESCAPE_BITS = _ESCAPE_WORDS * _WORD_BITS
 
