@@ -1,0 +1,74 @@
+"""Coded bytes of one image against the vi bound of the float model, and the parts of the gap.
+
+    python benchmarks/bound.py SHEET.png --run RUN --model NAME [--json RESULT.json]
+
+RUN is a run folder or a released run in models/. The image's sides are multiples of the model's tile. The float bound is the
+mean over four draws of the noise.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from machine import machine
+from PIL import Image
+
+from dqcodec import codec, zoo
+from dqcodec.flows.model import bits_per_dim
+from dqcodec.training.trainer import load_model
+
+_DRAWS = 4
+_BATCH = 50
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    program = zoo.load(arguments.model)
+    data = arguments.file.read_bytes()
+    packed, report = codec.compress(data, [program], verify=True)
+    if report.method != "flow":
+        raise SystemExit(f"{arguments.file}: {report.method} is smaller than the flow")
+    pixels = np.asarray(Image.open(arguments.file).convert("RGB"))
+    dims = pixels.size
+    float_bpd = float_bound(arguments.run, tiles(pixels, program.tile))
+    coded_bpd, flow = 8 * len(packed) / dims, report.flow
+    result = {
+        "machine": machine(), "image": arguments.file.name, "model": program.name, "dims": dims, "bytes": len(packed),
+        "coded_bpd": round(coded_bpd, 4), "float_vi_bpd": round(float_bpd, 4), "gap_bpd": round(coded_bpd - float_bpd, 4),
+        "gap_parts_bpd": {
+            "quantised weights and noise of the estimate": round(flow["vi_bpd"] - float_bpd, 4),
+            "grids and tables": round(flow["grid_bits"] / dims, 4),
+            "initial bits": round(flow["initial_bits"] / dims, 4),
+            "container": round(8 * (report.container_bytes + report.chunk_bytes) / dims, 4),
+        },
+    }
+    print(json.dumps(result, indent=1))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def tiles(pixels: np.ndarray, side: int) -> torch.Tensor:
+    """(N, 3, side, side) float pixels."""
+    height, width, channels = pixels.shape
+    grid = pixels.reshape(height // side, side, width // side, side, channels)
+    return torch.from_numpy(grid.transpose(0, 2, 4, 1, 3).reshape(-1, channels, side, side).copy()).float()
+
+
+@torch.no_grad()
+def float_bound(run: Path, x: torch.Tensor) -> float:
+    """Mean vi bound, bpd."""
+    model, _ = load_model(run)
+    torch.manual_seed(0)
+    bounds = [bits_per_dim(model.bound(batch), batch[0].numel()) for _ in range(_DRAWS) for batch in x.split(_BATCH)]
+    return float(torch.cat(bounds).mean())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""A file made with all threads decodes in other processes with one thread and the lowest instruction set.
+
+    python benchmarks/exactness.py FILE.png [--model NAME] [--json RESULT.json]
+
+Every process also encodes the image anew: the files must be the same, byte for byte.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from machine import machine
+
+_SETTINGS = {
+    "as it is": {},
+    "one thread": {"DQCODEC_BENCHMARK_THREADS": "1"},
+    "one thread, no FMA or AVX": {
+        "DQCODEC_BENCHMARK_THREADS": "1", "OPENBLAS_CORETYPE": "Prescott",
+        "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR AVX2 FMA3 AVX512F AVX512CD AVX512_SKX",
+    },
+}
+_PROCESS = """
+import sys, hashlib, os, warnings
+warnings.simplefilter("ignore")
+import numpy as np
+from PIL import Image
+from dqcodec import zoo
+from dqcodec.exact import networks
+from dqcodec.methods import flow
+networks.set_threads(int(os.environ.get("DQCODEC_BENCHMARK_THREADS", 0)))
+pixels, program = np.asarray(Image.open(sys.argv[1]).convert("RGB")), zoo.load(sys.argv[2])
+given = sys.stdin.buffer.read()
+payload = flow.encode(pixels, program)[0]
+same = np.array_equal(flow.decode(given or payload, pixels.shape, program), pixels)
+sys.stdout.buffer.write(bytes([same]) + payload)
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--model", default="photo")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    first, rows = b"", []
+    for name, settings in _SETTINGS.items():
+        command = [sys.executable, "-c", _PROCESS, str(arguments.file), arguments.model]
+        output = subprocess.run(command, input=first, env=os.environ | settings, capture_output=True, check=True).stdout
+        decoded, payload = bool(output[0]), output[1:]
+        first = first or payload
+        rows.append({"setting": name, "decodes the first file": decoded, "same bytes": payload == first,
+                     "sha256": hashlib.sha256(payload).hexdigest()[:16]})
+        print(rows[-1])
+    if not all(row["decodes the first file"] and row["same bytes"] for row in rows):
+        raise SystemExit("not exact")
+    if arguments.json:
+        result = {"machine": machine(), "image": arguments.file.name, "model": arguments.model, "settings": rows}
+        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
