@@ -1,12 +1,15 @@
 """Bytes of dqcodec and its peers on PNG files; every codec's losslessness is checked on the way.
 
-    python benchmarks/rates.py FILE.png... [--model NAME] [--peers] [--json RESULT.json]
+    python benchmarks/rates.py FILE.png... [--model NAME] [--peers] [--jobs N] [--json RESULT.json]
 
 Prints a line a file and the totals: achieved rate beside the model's vi bound, and where the difference goes.
 """
 
 import argparse
 import json
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -21,28 +24,31 @@ def main() -> None:
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--model", action="append")
     parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--jobs", type=int, default=1, help="files at a time")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    programs = [zoo.load(name) for name in arguments.model or zoo.names()]
-    rows = [measure(path, programs, arguments.peers) for path in arguments.files]
-    for row in rows:
-        print(describe(row))
+    work = partial(measure, models=arguments.model or zoo.names(), with_peers=arguments.peers)
+    rows = []
+    with ProcessPoolExecutor(arguments.jobs) as pool:
+        for row in pool.map(work, arguments.files):
+            rows.append(row)
+            print(describe(row), flush=True)
     total = summary(rows)
     print(json.dumps(total, indent=1))
     if arguments.json:
         arguments.json.write_text(json.dumps({"machine": machine(), "total": total, "files": rows}, indent=1) + "\n")
 
 
-def measure(path: Path, programs, with_peers: bool) -> dict:
+def measure(path: Path, models: list[str], with_peers: bool) -> dict:
     """Bytes by codec, and dqcodec's report, for one file."""
-    data = path.read_bytes()
+    data, programs = path.read_bytes(), [zoo.load(name) for name in models]
     packed, report = codec.compress(data, programs, verify=False)
     restored, _ = codec.decompress(packed, lambda wanted: next(p for p in programs if p.id == wanted))
-    pixels = _pixels(data, path)
-    if not np.array_equal(pixels, _pixels(restored, path)):
+    pixels = _pixels(data)
+    if not np.array_equal(pixels, _pixels(restored)):
         raise SystemExit(f"{path}: dqcodec is not lossless")
     row = {"file": path.name, "samples": report.samples * report.width * report.height, "dqcodec": len(packed),
-           "PNG as given": len(data), "method": report.method, "model": report.model, **(report.flow or {}),
+           "PNG as given": len(data), "dqcodec, flow alone": report.candidates.get("flow"), "method": report.method, "model": report.model, **(report.flow or {}),
            "container_bits": 8 * (report.container_bytes + report.chunk_bytes)}
     if with_peers:
         from peers import PEERS
@@ -55,10 +61,8 @@ def measure(path: Path, programs, with_peers: bool) -> dict:
     return row
 
 
-def _pixels(data: bytes, path: Path) -> np.ndarray:
-    import io
-
-    return np.asarray(Image.open(io.BytesIO(data)))
+def _pixels(data: bytes) -> np.ndarray:
+    return np.asarray(Image.open(BytesIO(data)))
 
 
 def describe(row: dict) -> str:
@@ -70,7 +74,8 @@ def describe(row: dict) -> str:
 def summary(rows: list[dict]) -> dict:
     """Total bytes and mean rates, and the parts of the gap to the bound in bpd."""
     samples = sum(row["samples"] for row in rows)
-    names = [name for name, value in rows[0].items() if name in ("dqcodec", "PNG as given") or "-" in name or "," in name]
+    shown = ("dqcodec", "PNG", "WebP", "JPEG XL")
+    names = [name for name in rows[0] if name.startswith(shown) and all(row[name] for row in rows)]
     total = {"files": len(rows), "samples": samples}
     total |= {f"{name}, bytes": sum(row[name] for row in rows) for name in names}
     total |= {f"{name}, bpd": round(8 * sum(row[name] for row in rows) / samples, 4) for name in names}
