@@ -33,10 +33,10 @@ Box = tuple[slice, slice]
 class FlowReport:
     """Where the bits of one image went, without the container.
 
-    vi_bpd: the model's own bound, -log2 p(x+u) + log2 q(u|x) per dimension, over the tiles that it coded.
-    coded_bpd: payload bits per dimension of the image. seed_bits: of the classical part, which pays for the first
-    loan; initial_bits: what these cost beyond vi_bpd on as many dimensions. grid_bits: coded minus ideal bits of
-    the flow's tiles, which is what integer grids and tables cost.
+    vi_bpd: the model's own bound, -log2 p(x+u) + log2 q(u|x) per dimension, over all tiles (those too that are coded
+    classically). coded_bpd: payload bits per dimension of the image. seed_bits: of the classical part, which pays for
+    the first loan; initial_bits: what these cost beyond the bound. grid_bits: coded minus ideal bits of the flow's
+    tiles, which is what integer grids and tables cost.
     """
 
     vi_bpd: float
@@ -51,7 +51,8 @@ def choose(pixels: np.ndarray, programs: Sequence[Program]) -> Program | None:
     fitting = [program for program in programs if _fits(pixels.shape, program)]
     if len(fitting) < 2:
         return fitting[0] if fitting else None
-    return min(fitting, key=lambda program: _sample_bpd(pixels, program))
+    sample = _sample(pixels, max(program.tile for program in fitting))
+    return min(fitting, key=lambda program: _sample_bpd(sample, program))
 
 
 def encode(pixels: np.ndarray, program: Program) -> tuple[bytes, FlowReport]:
@@ -145,35 +146,46 @@ def _encode(
 ) -> tuple[bytes, FlowReport]:
     """encode with given loan_tiles and classical parts."""
     stack = Stack(b"".join(parts))
-    seeded_bits, ideal_bits, dims = stack.bits, 0.0, 0
+    seeded_bits, flow_bits = stack.bits, 0.0
     for batch in _batches(pixels, tiles, loan_tiles):
-        values = np.stack([pixels[box] for box in batch]).astype(np.int64)
-        ideal_bits += program.codec.push(stack, values)
-        dims += values.size
+        flow_bits += program.codec.push(stack, np.stack([pixels[box] for box in batch]).astype(np.int64))
     payload = write_varint(loan_tiles) + b"".join(write_varint(len(part)) for part in parts) + stack.to_bytes()
-    vi_bpd = ideal_bits / dims
+    loan_bits = sum(_ideal_bits(pixels[box][None], program) for box in tiles[:loan_tiles])
+    tile_dims = sum(pixels[box].size for box in tiles)
+    vi_bpd = (flow_bits + loan_bits) / tile_dims
     seed_bits = 8 * sum(map(len, parts))
     return payload, FlowReport(
         vi_bpd=vi_bpd,
         coded_bpd=8 * len(payload) / pixels.size,
         seed_bits=seed_bits,
-        initial_bits=seed_bits - vi_bpd * (pixels.size - dims),
-        grid_bits=stack.bits - seeded_bits - ideal_bits,
+        initial_bits=seed_bits - loan_bits - vi_bpd * (pixels.size - tile_dims),
+        grid_bits=stack.bits - seeded_bits - flow_bits,
     )
 
 
-def _sample_bpd(pixels: np.ndarray, program: Program) -> float:
-    """The model's bound on a few tiles spread over the image, bpd; on a stack of noise, as no bits are kept.
+def _ideal_bits(tiles: np.ndarray, program: Program) -> float:
+    """The model's bound on tiles (B, H, W, C), bits; on a stack of noise, as no code is kept."""
+    noise = np.random.Generator(np.random.PCG64(0)).bytes(8 * tiles.size)
+    return program.codec.push(Stack(noise), tiles.astype(np.int64))
 
-    Infinite where the program cannot code them.
-    """
-    tiles = _layout(pixels.shape, program)[1]
-    boxes = [box for box in tiles if pixels[box].shape == pixels[tiles[0]].shape]
-    count = max(1, _SAMPLE_PIXELS // pixels[boxes[0]][..., 0].size)
-    boxes = boxes[:: max(1, len(boxes) // count)][:count]
-    values = np.stack([pixels[box] for box in boxes]).astype(np.int64)
-    noise = np.random.Generator(np.random.PCG64(0)).bytes(8 * values.size)
+
+def _sample(pixels: np.ndarray, side: int) -> np.ndarray:
+    """Square parts of the image, spread over it, side by side; all of an image that is smaller than one."""
+    corners = [
+        (top, left) for top in range(0, pixels.shape[0] - side + 1, side) for left in range(0, pixels.shape[1] - side + 1, side)
+    ]
+    count = max(1, _SAMPLE_PIXELS // side**2)
+    chosen = corners[:: max(1, len(corners) // count)][:count]
+    parts = [pixels[top : top + side, left : left + side] for top, left in chosen]
+    return np.concatenate(parts, 1) if parts else pixels
+
+
+def _sample_bpd(sample: np.ndarray, program: Program) -> float:
+    """The model's bound on the sample's full tiles, bpd; infinite where the program cannot code them."""
+    tiles = _layout(sample.shape, program)[1]
+    shape = sample[tiles[0]].shape
+    values = np.stack([sample[box] for box in tiles if sample[box].shape == shape])
     try:
-        return program.codec.push(Stack(noise), values) / values.size
+        return _ideal_bits(values, program) / values.size
     except LatentOverflow:
         return float("inf")
