@@ -14,7 +14,7 @@ from PIL import Image
 
 
 def main() -> None:
-    source = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(str(files("skimage.data") / "astronaut.png"))
+    source = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(str(files("skimage.data") / "coffee.png"))
     with tempfile.TemporaryDirectory() as folder:
         packed, restored = Path(folder) / "image.png.dqc", Path(folder) / "image.png"
         _dqcodec("compress", "-v", source, "-o", packed)
