@@ -6,7 +6,6 @@ change a bit. Arrays are (B, H, W, C).
 """
 
 import os
-import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,7 +21,6 @@ INPUT_BOUND = 8 << INPUT_BITS  # ... and clamped to [-8, 8]
 LOG_SCALE_BITS = 6  # raw log-scales come out on a grid of 2^-6 ...
 LOG_SCALE_BOUND = 16 << LOG_SCALE_BITS  # ... and are clamped to [-16, 16], where 3 tanh(raw / 3) is flat
 _CHUNK_POSITIONS = 2048  # positions a thread takes at a time: what stays in its cache
-_MAX_OUTPUT = 1 << 46
 
 Tensors = Mapping[str, np.ndarray]
 
@@ -86,16 +84,15 @@ class Conv:
         if len(matrices) == 1:
             return a @ matrices[0]
         batch, height, width, channels = a.shape
-        # each row of pixels with its left and right neighbours beside it; the border stays zero between calls
-        rows = _workspace("rows", (batch, height + 2, width, 3, channels), self.dtype)
+        # each row of pixels with its left and right neighbours beside it, zero beyond the border
+        rows = np.zeros((batch, height + 2, width, 3, channels), self.dtype)
         rows[:, 1:-1, 1:, 0] = a[:, :, :-1]
         rows[:, 1:-1, :, 1] = a
         rows[:, 1:-1, :-1, 2] = a[:, :, 1:]
         rows = rows.reshape(batch, (height + 2) * width, 3 * channels)
         out = rows[:, : height * width] @ matrices[0]
-        product = _workspace("product", out.shape, self.dtype)
         for dy in (1, 2):
-            out += np.matmul(rows[:, dy * width : (dy + height) * width], matrices[dy], out=product)
+            out += rows[:, dy * width : (dy + height) * width] @ matrices[dy]
         return out.reshape(batch, height, width, -1)
 
     def finish(self, sums: np.ndarray) -> np.ndarray:
@@ -217,18 +214,6 @@ def load_conv(tensors: Tensors, name: str, max_input: int, low, high) -> Conv:
     except KeyError as error:
         raise ModelError(f"the model file lacks the tensor {error}") from None
     return Conv(weight, bias.astype(np.int64), shift.astype(np.int64), low, high, max_input)
-
-
-_local = threading.local()
-
-
-def _workspace(use: str, shape: tuple[int, ...], dtype: type) -> np.ndarray:
-    """An array of this thread that is kept from call to call, zero at first: fresh memory costs more than the sums."""
-    arrays = _local.__dict__.setdefault("arrays", {})
-    key = (use, shape, dtype)
-    if key not in arrays:
-        arrays[key] = np.zeros(shape, dtype)
-    return arrays[key]
 
 
 @cache

@@ -139,8 +139,8 @@ class Conv1x1:
     """Twin of flows.transforms.Conv1x1, P L D U: two shears, a scale per channel, a permutation.
 
     lower, upper: int (C, C), strictly triangular, on a grid of 2^-14. sizes: (C,) S of the diagonal |d| = R/S;
-    negative: (C,) bool, where d < 0. A shear adds a rounded integer sum of other
-    channels to a channel, thus is undone by subtracting the same.
+    negative: (C,) bool, where d < 0. A shear adds a rounded integer sum of other channels to a channel, thus is
+    undone by subtracting the same.
     """
 
     def __init__(self, permutation, lower, upper, sizes, negative):

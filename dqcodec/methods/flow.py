@@ -170,14 +170,17 @@ def _ideal_bits(tiles: np.ndarray, program: Program) -> float:
 
 
 def _sample(pixels: np.ndarray, side: int) -> np.ndarray:
-    """Square parts of the image, spread over it, side by side; all of an image that is smaller than one."""
+    """Square parts of the image, spread over it, side by side; of one that is narrower, parts of its full width."""
+    height, width = (min(side, length) for length in pixels.shape[:2])
     corners = [
-        (top, left) for top in range(0, pixels.shape[0] - side + 1, side) for left in range(0, pixels.shape[1] - side + 1, side)
+        (top, left)
+        for top in range(0, pixels.shape[0] - height + 1, height)
+        for left in range(0, pixels.shape[1] - width + 1, width)
     ]
-    count = max(1, _SAMPLE_PIXELS // side**2)
+    count = max(1, _SAMPLE_PIXELS // (height * width))
     chosen = corners[:: max(1, len(corners) // count)][:count]
-    parts = [pixels[top : top + side, left : left + side] for top, left in chosen]
-    return np.concatenate(parts, 1) if parts else pixels
+    parts = [pixels[top : top + height, left : left + width] for top, left in chosen]
+    return np.concatenate(parts, axis=int(width == side))
 
 
 def _sample_bpd(sample: np.ndarray, program: Program) -> float:
