@@ -1,0 +1,26 @@
+"""Which codecs there are to measure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from .codecs import Codec
+from .ours import Dqcodec
+from .peers import PEERS
+
+_OURS = "dqcodec"
+
+
+def standard_names() -> list[str]:
+    """Of dqcodec and its peers, in the order of reports."""
+    return [_OURS, *(peer.name for peer in PEERS)]
+
+
+def select(names: Collection[str], models: Sequence[str]) -> list[Codec]:
+    """The codecs of these names, all where there are none, and dqcodec with each of the models alone.
+
+    Raises UnknownModelError, ModelError.
+    """
+    wanted = names or standard_names()
+    ours = [Dqcodec()] if _OURS in wanted else []
+    return [*ours, *map(Dqcodec, dict.fromkeys(models)), *(peer for peer in PEERS if peer.name in wanted)]

@@ -1,0 +1,129 @@
+"""The command `bench`. As in dqcodec.cli, what it needs is imported when it runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .. import files
+from ..errors import DqcodecError
+from .catalogue import standard_names
+from .codecs import Codec
+
+if TYPE_CHECKING:
+    from .images import Image
+    from .report import BenchReport
+    from .worker import Options
+
+_EXTRA = "pip install 'dqcodec[bench]'"
+_input = click.Path(exists=True, path_type=Path)
+_target = click.Path(dir_okay=False, path_type=Path)
+_names = click.Choice(standard_names())
+
+
+def _count(name: str, text: str) -> Callable:
+    return click.option(name, type=click.IntRange(min=1), default=1, metavar="N", help=text)
+
+
+class _Failure(click.ClickException):
+    exit_code = 3  # nothing done
+
+
+@click.command()
+@click.argument("paths", metavar="IMAGES...", nargs=-1, required=True, type=_input)
+@click.option("-o", "--output", type=_target, metavar="FILE.json", help="Write everything, row by row, as JSON.")
+@click.option("--markdown", type=_target, metavar="FILE.md", help="Write the table of totals.")
+@click.option("--figure", type=_target, metavar="FILE.png", help="Draw size against speed (png, svg or pdf).")
+@click.option("--codec", "names", type=_names, multiple=True, help="Only this codec (repeatable).")
+@click.option("-m", "--model", "models", metavar="NAME|FILE", multiple=True, help="Also this model alone (repeatable).")
+@_count("--threads", "For each codec that can use several (default 1).")
+@_count("--repeat", "Code so often; the best time counts (default 1).")
+@_count("--jobs", "Images at a time; speeds are then shared (default 1).")
+@click.option("-f", "--force", is_flag=True, help="Overwrite existing files.")
+@click.option("--json", "as_json", is_flag=True, help="The JSON on stdout instead of the table.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the result only.")
+def bench(paths, output, markdown, figure, names, models, threads, repeat, jobs, force, as_json, quiet):
+    """Measure dqcodec and other lossless codecs on PNG files and folders of them.
+
+    Every result is decoded and compared with the image. Each codec has a process of its own.
+
+    \b
+    dqcodec bench photos/ -o bench.json --figure bench.png
+    dqcodec bench a.png --codec dqcodec --codec jxl-e7 -m photo --threads 4
+    """
+    _check_targets([target for target in (output, markdown, figure) if target], figure, force)
+    from . import catalogue, images, table
+    from .worker import Options
+
+    found = images.find(paths)
+    if not found:
+        raise click.UsageError("there are no .png files in these folders.")
+    try:
+        chosen = catalogue.select(names, models)
+    except DqcodecError as error:
+        raise click.UsageError(str(error)) from error
+    report = _run(chosen, found, Options(threads, jobs, repeat), quiet)
+    text, data = table.markdown(report), json.dumps(report.as_dict(), indent=1) + "\n"
+    click.echo(data if as_json else text, nl=False)
+    with _one_line_errors():
+        if output:
+            files.write(output, data.encode(), force=force)
+        if markdown:
+            files.write(markdown, text.encode(), force=force)
+        if figure:
+            from .figure import draw
+
+            files.write(figure, draw(report, _kind(figure)), force=force)
+    sys.exit(report.return_code)
+
+
+def _run(chosen: Sequence[Codec], found: Sequence[Image], options: Options, quiet: bool) -> BenchReport:
+    """The report of all installed codecs on all images."""
+    from . import progress, worker
+    from .machine import machine
+    from .report import BenchReport
+
+    installed = [codec for codec in chosen if codec.is_installed()]
+    skipped = [f"{codec.title} is skipped: it needs {_EXTRA}." for codec in chosen if codec not in installed]
+    report = BenchReport(installed, options, machine(), skipped)
+    with progress.shown(len(installed) * len(found), quiet) as (see, say):
+        for note in skipped:
+            say(note)
+        for rows in worker.run(installed, found, options, see) if installed else ():
+            report.rows += rows
+            say(progress.line(rows))
+    for failure in report.failures():
+        click.echo(f"dqcodec: {failure}", err=True)
+    return report
+
+
+def _check_targets(targets: Sequence[Path], figure: Path | None, force: bool) -> None:
+    """Refuse before the work what could not be written after it."""
+    if len({target.resolve() for target in targets}) < len(targets):
+        raise click.UsageError("-o, --markdown and --figure need a file each.")
+    if figure and _kind(figure) not in ("png", "svg", "pdf"):
+        raise click.UsageError(f"--figure writes .png, .svg and .pdf, not {figure.suffix or figure.name!r}.")
+    if figure and importlib.util.find_spec("matplotlib") is None:
+        raise _Failure(f"matplotlib is not installed; it comes with: {_EXTRA}")
+    with _one_line_errors():
+        for target in targets:
+            files.check_target(target, force=force)
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _Failure(" ".join(str(error).split())) from error
+
+
+def _kind(figure: Path) -> str:
+    return figure.suffix[1:].lower()

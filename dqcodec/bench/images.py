@@ -1,0 +1,120 @@
+"""Images to measure on: which files, what they are, and their pixels by a decoder that is not dqcodec's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_COLOR_TYPES = {0: "gray", 2: "RGB", 3: "palette", 4: "gray and alpha", 6: "RGBA"}
+
+
+class NotCompared(Exception):
+    """A valid PNG whose pixels no decoder at hand gives faithfully."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """A file, and its name in reports: the path below the folder that was given, never an absolute one."""
+
+    path: Path
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A PNG file and its decoded pixels: (H, W, 1 to 4) uint8 or uint16, palettes and colour keys resolved.
+
+    samples: per pixel as the file stores them, 1 for a palette index; what bits per dimension are counted in.
+    """
+
+    data: bytes
+    pixels: np.ndarray
+    width: int
+    height: int
+    samples: int
+    kind: str
+
+
+def find(paths: Sequence[Path]) -> list[Image]:
+    """The given files, and the .png files below the given folders, each once."""
+    images: dict[Path, Image] = {}
+    for path in paths:
+        found = sorted(each for each in path.rglob("*") if each.suffix.lower() == ".png" and each.is_file())
+        for each in found if path.is_dir() else [path]:
+            name = Path(path.name, each.relative_to(path)) if path.is_dir() else each.name
+            images.setdefault(each.resolve(), Image(each, str(name)))
+    return list(images.values())
+
+
+def read(path: Path) -> Source:
+    """Raises OSError, DqcodecError, and what `decode` raises."""
+    from .. import png
+
+    data = path.read_bytes()
+    header = png.read(data, decode=False)
+    kind = f"{header.bit_depth}-bit {_COLOR_TYPES[header.color_type]}"
+    return Source(data, decode(data), header.width, header.height, header.samples, kind)
+
+
+def decode(data: bytes) -> np.ndarray:
+    """Pixels of a PNG file, as in Source. Raises NotCompared, and what Pillow raises where the file is damaged."""
+    import numpy as np
+    from PIL import PngImagePlugin
+
+    bit_depth, color_type = data[24:26]  # IHDR is always first
+    with PngImagePlugin.PngImageFile(BytesIO(data)) as image:  # not Image.open: its size limit is process-wide
+        if image.is_animated:
+            raise NotCompared("animated images are not compared")
+        is_palette, has_alpha = color_type == 3, "transparency" in image.info
+        if bit_depth == 16 and color_type != 0 or has_alpha and not is_palette:
+            return _decode_by_libpng(data)  # Pillow cuts 16-bit colours to 8 and mistakes colour keys of shallow grays
+        if is_palette:
+            image = image.convert("RGBA" if has_alpha else "RGB")
+        elif bit_depth == 1:
+            image = image.convert("L")
+        pixels = np.array(image)
+    return pixels[..., None] if pixels.ndim == 2 else pixels
+
+
+def same(ours: np.ndarray, theirs: np.ndarray) -> bool:
+    """Whether two images have the same colours, whatever form they are in: gray may come as RGB, 8 bits as 16."""
+    import numpy as np
+
+    if ours.shape[:2] != theirs.shape[:2]:
+        return False
+    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+        ours, theirs = _widest(ours), _widest(theirs)
+    return np.array_equal(ours, theirs)
+
+
+def with_color(pixels: np.ndarray) -> np.ndarray:
+    """(H, W, 3 or 4), contiguous: gray as R = G = B."""
+    import numpy as np
+
+    channels = {1: [0, 0, 0], 2: [0, 0, 0, 1], 3: [0, 1, 2], 4: [0, 1, 2, 3]}[pixels.shape[2]]
+    return np.ascontiguousarray(pixels if len(channels) == pixels.shape[2] else pixels[..., channels])
+
+
+def _widest(pixels: np.ndarray) -> np.ndarray:
+    """(H, W, 4) uint16."""
+    import numpy as np
+
+    scale = 257 if pixels.dtype == np.uint8 else 1  # 255 -> 65535
+    colors = with_color(pixels).astype(np.uint16) * np.uint16(scale)
+    opaque = np.full((*colors.shape[:2], 4 - colors.shape[2]), 65535, np.uint16)
+    return np.concatenate([colors, opaque], axis=2)
+
+
+def _decode_by_libpng(data: bytes) -> np.ndarray:
+    try:
+        import imagecodecs
+    except ImportError as error:
+        raise NotCompared("16-bit colours and colour keys need: pip install 'dqcodec[bench]'") from error
+    pixels = imagecodecs.png_decode(data)
+    return pixels[..., None] if pixels.ndim == 2 else pixels

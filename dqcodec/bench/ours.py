@@ -1,0 +1,79 @@
+"""dqcodec as a codec under test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .. import __version__
+from . import images
+from .codecs import Codec, Coded, ModelBits
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..report import CompressReport
+    from .images import Source
+
+
+class Dqcodec(Codec):
+    """What `dqcodec compress` makes with the models at hand, or with one model alone (-m).
+
+    Encoding starts from the PNG file; decoding ends at pixels, like that of the other codecs: no PNG is written.
+    """
+
+    threaded = True
+
+    def __init__(self, model: str | None = None):
+        """Raises UnknownModelError and ModelError: models are loaded here to see that they can be."""
+        from .. import zoo
+
+        shown = Path(model).stem if model and model.endswith(zoo.SUFFIX) else model
+        self.name = f"dqcodec:{shown}" if model else "dqcodec"
+        self.title = f"dqcodec, {shown} alone" if model else "dqcodec"
+        self.models = [zoo.locate(model).resolve()] if model else [path.resolve() for path in zoo.paths().values()]
+        for path in self.models:
+            zoo.load(str(path))
+
+    def version(self) -> str:
+        return __version__
+
+    def prepare(self, threads):
+        from threadpoolctl import threadpool_limits
+
+        from .. import zoo
+        from ..exact import networks
+
+        networks.set_threads(threads)
+        threadpool_limits(threads)
+        self._programs = [zoo.load(str(path)) for path in self.models]
+
+    def encode(self, source: Source) -> Coded:
+        from .. import codec
+
+        data, report = codec.compress(source.data, self._programs, verify=False)
+        return Coded(data, report.method, _model_bits(report))
+
+    def decode(self, data: bytes) -> np.ndarray:
+        from .. import codec
+        from ..container import Container, Method
+
+        container = Container.parse(data)
+        if container.method == Method.STORED:
+            return images.decode(container.payload)
+        programs = {program.id: program for program in self._programs}
+        return codec.decode_pixels(container, programs.__getitem__)
+
+
+def _model_bits(report: CompressReport) -> ModelBits | None:
+    if report.learned is None:
+        return None
+    limit = report.learned["vi_bpd"] * report.width * report.height * report.samples
+    parts = {
+        "initial": report.learned["initial_bits"],
+        "grids": report.learned["grid_bits"],
+        "container": 8 * report.container_bytes,
+        "metadata": 8 * report.chunk_bytes,
+    }
+    other = 8 * report.dqc_bytes - limit - sum(parts.values())
+    return ModelBits(model=report.model, limit=limit, **parts, other=other)

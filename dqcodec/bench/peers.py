@@ -1,0 +1,149 @@
+"""The codecs that dqcodec is measured against."""
+
+from __future__ import annotations
+
+import os
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from . import images
+from .codecs import Codec, Coded
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .images import Source
+
+
+class PngAsGiven(Codec):
+    name, title = "png", "PNG as given"
+    encodes = False
+
+    def version(self):
+        from PIL import __version__
+
+        return f"Pillow {__version__}"
+
+    def encode(self, source: Source) -> Coded:
+        return Coded(source.data)
+
+    def decode(self, data: bytes) -> np.ndarray:
+        return images.decode(data)
+
+
+class Oxipng(Codec):
+    """The highest level, metadata kept. Encoding starts from the PNG file."""
+
+    name, title = "oxipng", "oxipng -o 6"
+    requires = "oxipng"
+    threaded = True
+
+    def version(self):
+        from importlib import metadata
+
+        return f"pyoxipng {metadata.version('pyoxipng')}"
+
+    def prepare(self, threads):
+        os.environ["RAYON_NUM_THREADS"] = str(threads)  # read when its thread pool starts
+        import oxipng  # noqa: F401
+
+    def encode(self, source: Source) -> Coded:
+        import oxipng
+
+        return Coded(oxipng.optimize_from_memory(source.data, level=6))
+
+    def decode(self, data: bytes) -> np.ndarray:
+        return images.decode(data)
+
+
+class WebP(Codec):
+    name, title = "webp", "WebP lossless -z 9"
+    bit_depths = (8,)
+
+    def version(self):
+        from PIL import features
+
+        return f"libwebp {features.version('webp')}"
+
+    def encode(self, source: Source) -> Coded:
+        from PIL import Image
+
+        buffer = BytesIO()
+        image = Image.fromarray(images.with_color(source.pixels))
+        image.save(buffer, "WEBP", lossless=True, quality=100, method=6, exact=True)
+        return Coded(buffer.getvalue())
+
+    def decode(self, data: bytes) -> np.ndarray:
+        import numpy as np
+        from PIL import Image
+
+        with Image.open(BytesIO(data)) as image:
+            return np.array(image)
+
+
+class _Imagecodecs(Codec):
+    """A codec of the imagecodecs package, by its name there."""
+
+    requires = "imagecodecs"
+    codec: str
+
+    def is_installed(self):
+        if not super().is_installed():
+            return False
+        import imagecodecs
+
+        return getattr(imagecodecs, self.codec.upper()).available  # builds differ in what they hold
+
+    def version(self):
+        return self._function("version")()
+
+    def encode(self, source: Source) -> Coded:
+        pixels = source.pixels
+        return Coded(self._function("encode")(pixels[..., 0] if pixels.shape[2] == 1 else pixels))
+
+    def decode(self, data: bytes) -> np.ndarray:
+        return self._function("decode")(data)
+
+    def _function(self, name: str):
+        import imagecodecs
+
+        return getattr(imagecodecs, f"{self.codec}_{name}")
+
+
+class JpegXl(_Imagecodecs):
+    codec = "jpegxl"
+    threaded = True
+
+    def __init__(self, effort: int):
+        self.name, self.title = f"jxl-e{effort}", f"JPEG XL -d 0 -e {effort}"
+        self.effort = effort
+
+    def prepare(self, threads):
+        self._threads = threads
+
+    def encode(self, source: Source) -> Coded:
+        options = {"lossless": True, "effort": self.effort, "numthreads": self._threads}
+        return Coded(self._function("encode")(source.pixels, **options))
+
+    def decode(self, data: bytes) -> np.ndarray:
+        return self._function("decode")(data, numthreads=self._threads)
+
+
+class JpegLs(_Imagecodecs):
+    """Its library transforms no colours: each channel is coded by itself, which costs RGB photographs much."""
+
+    codec, name, title = "jpegls", "jpeg-ls", "JPEG-LS, plain RGB"
+    channels = (1, 3, 4)
+
+
+class Qoi(_Imagecodecs):
+    """Gray is coded as RGB: the format has no gray."""
+
+    codec, name, title = "qoi", "qoi", "QOI"
+    bit_depths = (8,)
+
+    def encode(self, source: Source) -> Coded:
+        return Coded(self._function("encode")(images.with_color(source.pixels)))
+
+
+PEERS: tuple[Codec, ...] = (PngAsGiven(), Oxipng(), WebP(), JpegXl(7), JpegXl(9), JpegLs(), Qoi())

@@ -1,0 +1,44 @@
+"""How a measurement is seen while it runs: a line an image on stderr; on a terminal also a bar and the time left."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import click
+
+from .measure import Row
+
+
+def line(rows: Sequence[Row]) -> str:
+    """`a.png bpd: dqcodec 3.09, png 4.35, qoi failed` of the rows of one image"""
+    return f"{rows[0].image} bpd: " + ", ".join(f"{row.codec} {_rate(row)}" for row in rows)
+
+
+@contextmanager
+def shown(count: int, quiet: bool) -> Iterator[tuple[Callable[[Row], None], Callable[[str], None]]]:
+    """Two functions: one is called with each of `count` rows, one prints a line."""
+    if quiet:
+        yield lambda row: None, lambda text: None
+    elif not sys.stderr.isatty():
+        yield lambda row: None, lambda text: click.echo(text, err=True)
+    else:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        console = Console(stderr=True)
+        name = TextColumn("{task.description}")
+        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("left"), TimeRemainingColumn(), name)
+        with Progress(*columns, console=console, transient=True) as bar:
+            task = bar.add_task("", total=count)
+            yield (
+                lambda row: bar.update(task, advance=1, description=f"{row.codec} {row.image}"),
+                lambda text: console.print(text, markup=False, highlight=False, soft_wrap=True),
+            )
+
+
+def _rate(row: Row) -> str:
+    if row.measured is None:
+        return "failed" if row.error else "n/a"
+    return f"{8 * row.measured.bytes / row.measured.dims:.3f}"

@@ -1,0 +1,201 @@
+"""All rows of a run, and what they add up to."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .codecs import Codec, ModelBits
+from .measure import Measured, Row
+from .worker import Options
+
+_WAITED = 0.9  # where less of the clock's time was spent on processors, the machine was busy
+
+
+@dataclass(frozen=True)
+class ModelTotal:
+    """The images that a model coded, in bits per subpixel: bpd is the limit and all that follows it; see ModelBits."""
+
+    images: int
+    bpd: float
+    limit: float
+    initial: float
+    grids: float
+    container: float
+    metadata: float
+    other: float
+
+
+@dataclass(frozen=True)
+class Total:
+    """A codec's sums over the images that it coded losslessly; ratio is to the PNG bytes of the same images."""
+
+    codec: str
+    title: str
+    version: str
+    threads: int
+    images: int
+    errors: int
+    unsupported: int
+    bytes: int
+    png_bytes: int
+    pixels: int
+    dims: int
+    encode_seconds: float | None
+    decode_seconds: float
+    cpu_seconds: float
+    peak_memory_bytes: int
+    model: ModelTotal | None
+
+    @property
+    def bpd(self) -> float | None:
+        return 8 * self.bytes / self.dims if self.images else None
+
+    @property
+    def ratio(self) -> float | None:
+        return self.bytes / self.png_bytes if self.images else None
+
+    @property
+    def encode_mp_s(self) -> float | None:
+        return self.pixels / 1e6 / self.encode_seconds if self.images and self.encode_seconds else None
+
+    @property
+    def decode_mp_s(self) -> float | None:
+        return self.pixels / 1e6 / self.decode_seconds if self.images else None
+
+    @property
+    def waited(self) -> bool:
+        """Whether its processes had to wait for others, so that its speeds are lower than they could be."""
+        return self.cpu_seconds < _WAITED * ((self.encode_seconds or 0.0) + self.decode_seconds)
+
+    def as_dict(self) -> dict[str, Any]:
+        derived = ("bpd", "ratio", "encode_mp_s", "decode_mp_s")
+        return dataclasses.asdict(self) | {name: getattr(self, name) for name in derived}
+
+
+@dataclass
+class BenchReport:
+    """What was measured, how, and on what. skipped: codecs left out, one line each."""
+
+    codecs: Sequence[Codec]
+    options: Options
+    machine: dict[str, Any]
+    skipped: list[str]
+    rows: list[Row] = dataclasses.field(default_factory=list)
+
+    @property
+    def totals(self) -> list[Total]:
+        return [_total(codec, self.options, self.rows) for codec in self.codecs]
+
+    @property
+    def images(self) -> int:
+        return len(self.rows) // max(1, len(self.codecs))
+
+    @property
+    def return_code(self) -> int:
+        """0 all well, 1 some failed, 3 nothing measured."""
+        if not any(row.measured for row in self.rows):
+            return 3
+        return 1 if any(row.error for row in self.rows) else 0
+
+    def notes(self) -> list[str]:
+        """What a reader of the figures has to know."""
+        options, machine, totals = self.options, self.machine, self.totals
+        threads = "one thread" if options.threads == 1 else f"at most {options.threads} threads"
+        best = f", best of {options.repeat}" if options.repeat > 1 else ""
+        notes = [
+            f"{self.images} images, {machine['date'][:10]}, {machine['processor']}, {machine['cores']} cores, "
+            f"{' '.join(machine['instruction_sets'])}; {threads} a codec{best}.",
+            "Each result that is counted was decoded and compared with the image.",
+            "dqcodec and oxipng encode from the PNG file, the others from pixels; all decode to pixels. dqcodec's own "
+            "check (`compress` decodes what it wrote) is off.",
+            "PNG, oxipng and dqcodec keep metadata, the others code the pixels alone.",
+            "Peak memory is that of the codec's whole process, with Python, libraries and models.",
+        ]
+        if len({total.images for total in totals}) > 1:
+            notes.append("Not every codec coded every image: compare those of as many images.")
+        notes += [_unsupported_note(total.codec, self.rows) for total in totals if total.unsupported]
+        if options.jobs > 1:
+            notes.append(f"Speeds are shared: {options.jobs} images were coded at the same time.")
+        if slow := [total.codec for total in totals if total.images and total.waited]:
+            notes.append(f"The machine was busy with other work: speeds are too low for {', '.join(slow)}.")
+        notes += [_model_note(total) for total in totals if total.model]
+        return notes + self.skipped + self.failures()
+
+    def _models(self) -> dict[str, str]:
+        """File name -> id of the models that dqcodec had at hand."""
+        from ..exact.identity import file_id
+
+        return {path.name: file_id(path).hex() for codec in self.codecs for path in codec.models}
+
+    def failures(self) -> list[str]:
+        """One line for each error of an image, naming the codecs that share it."""
+        codecs: dict[tuple[str, str], list[str]] = {}
+        for row in self.rows:
+            if row.error:
+                codecs.setdefault((row.image, row.error), []).append(row.codec)
+        return [f"{image}: {', '.join(names)}: {error}" for (image, error), names in codecs.items()]
+
+    def as_dict(self) -> dict[str, Any]:
+        from .. import __version__
+
+        return {
+            "dqcodec": __version__,
+            "models": self._models(),
+            "machine": self.machine,
+            "options": dataclasses.asdict(self.options),
+            "notes": self.notes(),
+            "totals": [total.as_dict() for total in self.totals],
+            "rows": [row.as_dict() for row in self.rows],
+        }
+
+
+def _total(codec: Codec, options: Options, all_rows: Sequence[Row]) -> Total:
+    rows = [row for row in all_rows if row.codec == codec.name]
+    done = [row.measured for row in rows if row.measured]
+    encodings = [each.encode for each in done if each.encode]
+    timed = encodings + [each.decode for each in done]
+    return Total(
+        codec=codec.name,
+        title=codec.title,
+        version=codec.version(),
+        threads=options.threads if codec.threaded else 1,
+        images=len(done),
+        errors=sum(row.error is not None for row in rows),
+        unsupported=sum(row.unsupported is not None for row in rows),
+        bytes=sum(each.bytes for each in done),
+        png_bytes=sum(each.png_bytes for each in done),
+        pixels=sum(each.pixels for each in done),
+        dims=sum(each.dims for each in done),
+        encode_seconds=sum(each.wall for each in encodings) if encodings else None,
+        decode_seconds=sum(each.decode.wall for each in done),
+        cpu_seconds=sum(each.cpu for each in timed),
+        peak_memory_bytes=max((each.peak_memory_bytes for each in done), default=0),
+        model=_model_total([each for each in done if each.model]),
+    )
+
+
+def _model_total(done: Sequence[Measured]) -> ModelTotal | None:
+    if not done:
+        return None
+    dims = sum(each.dims for each in done)
+    parts = [field.name for field in dataclasses.fields(ModelBits) if field.name != "model"]
+    sums = {part: sum(getattr(each.model, part) for each in done) / dims for part in parts}
+    return ModelTotal(images=len(done), bpd=8 * sum(each.bytes for each in done) / dims, **sums)
+
+
+def _unsupported_note(codec: str, rows: Sequence[Row]) -> str:
+    """`qoi: n/a for 3 images: takes no 16-bit RGB`"""
+    reasons = [row.unsupported for row in rows if row.codec == codec and row.unsupported]
+    return f"{codec}: n/a for {len(reasons)} images: {', '.join(dict.fromkeys(reasons))}"
+
+
+def _model_note(total: Total) -> str:
+    model = total.model
+    parts = [f"{field.name} {getattr(model, field.name):.4f}" for field in dataclasses.fields(model)[3:]]
+    return (
+        f"{total.title}: a model coded {model.images} of {total.images} images, at {model.bpd:.4f} bpd: "
+        f"limit {model.limit:.4f} and {', '.join(parts)}."
+    )
