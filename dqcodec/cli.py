@@ -9,13 +9,14 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
 from . import __version__, files
+from .bench.cli import bench
 from .errors import DqcodecError
 from .report import CompressReport, DecompressReport, FileResult, RunReport
 from .training import cli as training_cli
@@ -37,6 +38,7 @@ def _conversion_options(command: Callable) -> Callable:
         click.option("-r", "--recursive", is_flag=True, help="Take directories, mirroring their trees."),
         click.option("--rm", is_flag=True, help="Remove each source once its output is checked and written."),
         _json,
+        click.option("-j", "--jobs", "processes", type=click.IntRange(min=1), default=1, metavar="N", help="Files at a time."),
         click.option("-q", "--quiet", is_flag=True, help="Print errors only."),
         click.option("-v", "--verbose", is_flag=True, help="Print where the bytes go."),
         _max_pixels,
@@ -51,7 +53,7 @@ def _model_option(multiple_help: str) -> Callable:
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="dqcodec")
 def main() -> None:
-    """Lossless image compression with learned flows.
+    """Lossless image compression with trained models.
 
     \b
     dqcodec compress photo.png          -> photo.png.dqc
@@ -64,40 +66,38 @@ def main() -> None:
 @_model_option("Use this model only (repeatable; default: the best of all).")
 @click.option("--no-verify", is_flag=True, help="Do not decode the result to check it.")
 @_conversion_options
-def compress(paths, models, no_verify, output, force, recursive, rm, as_json, quiet, verbose, max_pixels):
+def compress(paths, models, no_verify, output, recursive, max_pixels, **options):
     """Compress PNG files: a.png -> a.png.dqc.
 
     \b
-    dqcodec compress -r photos -o packed/
+    dqcodec compress -r photos -o packed/ -j 4
     dqcodec compress - -o - < a.png > a.dqc
     """
-    if rm and no_verify:
+    if options["rm"] and no_verify:
         raise click.UsageError("--rm needs verification; leave out --no-verify.")
-    jobs = _plan(paths, output, files.compressed_name, recursive, ".png", as_json)
-    from . import codec, zoo
+    jobs = _plan(paths, output, files.compressed_name, recursive, ".png", options["as_json"])
+    from . import zoo
 
-    programs = _usage(lambda: [zoo.load(name) for name in models or zoo.names()])
-    work = functools.partial(codec.compress, programs=programs, verify=not no_verify, **_limit(max_pixels))
-    _convert(jobs, work, force, rm, as_json, quiet, verbose)
+    names = tuple(models or zoo.names())
+    _usage(lambda: [zoo.load(name) for name in names])
+    _convert(jobs, functools.partial(_compress, models=names, verify=not no_verify, limit=_limit(max_pixels)), **options)
 
 
 @main.command()
 @_paths
 @_model_option("Also look for the file's model here (repeatable).")
 @_conversion_options
-def decompress(paths, models, output, force, recursive, rm, as_json, quiet, verbose, max_pixels):
+def decompress(paths, models, output, recursive, max_pixels, **options):
     """Decompress .dqc files: a.png.dqc -> a.png.
 
     \b
     dqcodec decompress a.png.dqc -o b.png
     """
-    jobs = _plan(paths, output, files.decompressed_name, recursive, ".dqc", as_json)
-    from . import codec, zoo
+    jobs = _plan(paths, output, files.decompressed_name, recursive, ".dqc", options["as_json"])
+    from . import zoo
 
     _usage(lambda: [zoo.locate(name) for name in models])
-    find_program = functools.partial(zoo.find, named=models)
-    work = functools.partial(codec.decompress, find_program=find_program, **_limit(max_pixels))
-    _convert(jobs, work, force, rm, as_json, quiet, verbose)
+    _convert(jobs, functools.partial(_decompress, models=models, limit=_limit(max_pixels)), **options)
 
 
 @main.command()
@@ -141,6 +141,7 @@ def models(as_json):
         click.echo(f"no models in {zoo.directory()}", err=True)
 
 
+main.add_command(bench)
 main.add_command(training_cli.train)
 main.add_command(training_cli.evaluate)
 main.add_command(training_cli.export)
@@ -168,11 +169,23 @@ def _limit(max_pixels: int | None) -> dict[str, int]:
     return {} if max_pixels is None else {"max_pixels": max_pixels}
 
 
-def _convert(jobs: list[files.Job], work: Work, force, rm, as_json, quiet, verbose) -> NoReturn:
+def _compress(data: bytes, models: tuple[str, ...], verify: bool, limit: dict[str, int]) -> tuple[bytes, CompressReport]:
+    from . import codec, zoo
+
+    return codec.compress(data, [zoo.load(name) for name in models], verify=verify, **limit)
+
+
+def _decompress(data: bytes, models: tuple[str, ...], limit: dict[str, int]) -> tuple[bytes, DecompressReport]:
+    from . import codec, zoo
+
+    return codec.decompress(data, functools.partial(zoo.find, named=models), **limit)
+
+
+def _convert(jobs: list[files.Job], work: Work, *, processes, force, rm, as_json, quiet, verbose) -> NoReturn:
     """Do all jobs, telling of each, and exit with the code of the whole run."""
     run = RunReport()
-    for job in _progress(jobs, enabled=not (quiet or as_json)):
-        result = _convert_one(job, work, force=force, rm=rm)
+    results = _results(jobs, functools.partial(_convert_one, work=work, force=force, rm=rm), min(processes, len(jobs)))
+    for result in _progress(results, len(jobs), enabled=not (quiet or as_json)):
         run.results.append(result)
         if result.error:
             _report_failure(result, as_json)
@@ -187,6 +200,21 @@ def _convert(jobs: list[files.Job], work: Work, force, rm, as_json, quiet, verbo
     sys.exit(run.return_code)
 
 
+def _results(
+    jobs: list[files.Job], convert: Callable[[files.Job], FileResult], processes: int
+) -> Iterator[FileResult]:
+    """What becomes of the jobs, in their order; by several processes, a file each at a time, if asked for."""
+    if processes < 2:
+        yield from map(convert, jobs)
+        return
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    # a process that has used threads must not fork
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(convert, jobs)
+
+
 def _convert_one(job: files.Job, work: Work, *, force: bool, rm: bool) -> FileResult:
     try:
         files.check_target(job.target, force=force)
@@ -199,14 +227,14 @@ def _convert_one(job: files.Job, work: Work, *, force: bool, rm: bool) -> FileRe
     return FileResult(*job.names, report=report)
 
 
-def _progress(jobs: list[files.Job], *, enabled: bool) -> Iterable[files.Job]:
-    """The jobs; on a terminal, with a progress bar on stderr when they are many."""
-    if not (enabled and len(jobs) > 1 and sys.stderr.isatty()):
-        return jobs
+def _progress(results: Iterator[FileResult], total: int, *, enabled: bool) -> Iterable[FileResult]:
+    """The results; on a terminal, with a progress bar on stderr when they are many."""
+    if not (enabled and total > 1 and sys.stderr.isatty()):
+        return results
     from rich.console import Console
     from rich.progress import track
 
-    return track(jobs, description="", console=Console(stderr=True), transient=True)
+    return track(results, total=total, description="", console=Console(stderr=True), transient=True)
 
 
 def _report_failure(result: FileResult, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import png
-from .container import Container, Method, pixel_checksum
+from .container import LEARNED, Container, Method, pixel_checksum
 from .errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow, VerifyError
 from .methods import classical
 from .png import MAX_PIXELS, Png
@@ -53,9 +53,9 @@ def compress(
     start = time.perf_counter()
     image = png.read(data, max_pixels)
     containers = [Container(Method.STORED, data)]
-    program = flow_report = None
+    program = model_report = None
     if image.pixels is not None:
-        coded, program, flow_report = _encode_flow(image, programs)
+        coded, program, model_report = _encode_learned(image, programs)
         containers += [_encode_classical(image, coded), *([coded] if coded else [])]
     packed = [container.pack() for container in containers]
     best = min(range(len(packed)), key=lambda index: len(packed[index]))
@@ -63,7 +63,7 @@ def compress(
     if verify:
         _verify(dqc, data, image, program, max_pixels)
 
-    is_flow = container.method == Method.FLOW
+    is_learned = container.method in LEARNED
     chunk_bytes = len(dqc) - len(dataclasses.replace(container, chunks=png.Chunks()).pack())
     report = CompressReport(
         method=container.method.name.lower(),
@@ -76,8 +76,8 @@ def compress(
         chunk_bytes=chunk_bytes,
         container_bytes=len(dqc) - len(container.payload) - chunk_bytes,
         candidates={each.method.name.lower(): len(bytes_) for each, bytes_ in zip(containers, packed)},
-        model=program.name if is_flow else None,
-        flow=dataclasses.asdict(flow_report) if is_flow else None,
+        model=program.name if is_learned else None,
+        learned=dataclasses.asdict(model_report) if is_learned else None,
         verified=verify,
         seconds=time.perf_counter() - start,
     )
@@ -97,7 +97,7 @@ def decompress(
         _stored_image(container, max_pixels)
         restored = container.payload
     else:
-        restored = png.write(_decode_pixels(container, find_program), container.chunks)
+        restored = png.write(decode_pixels(container, find_program), container.chunks)
     report = DecompressReport(container.method.name.lower(), len(data), len(restored), time.perf_counter() - start)
     return restored, report
 
@@ -122,20 +122,20 @@ def info(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Info:
     )
 
 
-def _encode_flow(image: Png, programs: Sequence[Program]) -> tuple[Container | None, Program | None, Any]:
-    """(container, program, the flow's report), or Nones where no program fits or the image leaves its range."""
+def _encode_learned(image: Png, programs: Sequence[Program]) -> tuple[Container | None, Program | None, Any]:
+    """(container, program, its report), or Nones where no program fits or the image leaves its range."""
     if not programs:
         return None, None, None
-    from .methods import flow
+    from .methods import learned
 
     try:
-        program = flow.choose(image.pixels, programs)
+        program = learned.choose(image.pixels, programs)
         if program is None:
             return None, None, None
-        payload, report = flow.encode(image.pixels, program)
+        payload, report = learned.encode(image.pixels, program)
     except (LatentOverflow, StackUnderflow):
         return None, None, None
-    return _container(Method.FLOW, payload, image, program.id), program, report
+    return _container(Method[program.kind.upper()], payload, image, program.id), program, report
 
 
 def _encode_classical(image: Png, rival: Container | None) -> Container:
@@ -150,18 +150,20 @@ def _container(method: Method, payload: bytes, image: Png, model_id: bytes = b""
     return Container(method, payload, image.pixels.shape, pixel_checksum(image.pixels), model_id, image.chunks)
 
 
-def _decode_pixels(container: Container, find_program: FindProgram) -> np.ndarray:
-    """The pixels of a classical or flow container; raises CorruptError unless they match its checksum."""
-    if container.method == Method.FLOW:
-        from .methods import flow
+def decode_pixels(container: Container, find_program: FindProgram) -> np.ndarray:
+    """The pixels of a container that is not stored; raises CorruptError unless they match its checksum."""
+    if container.method in LEARNED:
+        from .methods import learned
 
         program = find_program(container.model_id)
+        if Method[program.kind.upper()] != container.method:
+            raise CorruptError("the model is of another kind than the file says")
         try:
-            pixels = flow.decode(container.payload, container.shape, program)
+            pixels = learned.decode(container.payload, container.shape, program)
         except DqcodecError:
             raise
         except (ValueError, IndexError, ArithmeticError) as error:  # a payload that no encoder wrote
-            raise CorruptError(f"flow payload does not decode ({error})") from error
+            raise CorruptError(f"the payload does not decode ({error})") from error
     else:
         pixels = classical.decode(container.payload, container.shape)
     if pixels.shape != container.shape or pixel_checksum(pixels) != container.checksum:
@@ -183,7 +185,7 @@ def _verify(dqc: bytes, data: bytes, image: Png, program: Program | None, max_pi
         if container.method == Method.STORED:
             same = container.payload == data
         else:
-            pixels = _decode_pixels(container, lambda model_id: program)
+            pixels = decode_pixels(container, lambda model_id: program)
             same = np.array_equal(pixels, image.pixels) and container.chunks == image.chunks
     except DqcodecError as error:
         raise VerifyError(f"the compressed file does not decode ({error}); nothing is written") from error

@@ -30,10 +30,12 @@ class Data(Section):
 class DequantizerConfig(Section):
     """q(u|x). width and blocks: of its context net; subflows: of the bipartite and ARD kinds.
 
+    "posterior" is p(u|x) itself, which an autoregressive density has in closed form.
+
     Half-infinite bins (Winkler et al. 2019) are for binary data, bits = 1.
     """
 
-    kind: Literal["uniform", "gaussian", "bipartite", "ard"] = "gaussian"
+    kind: Literal["uniform", "gaussian", "bipartite", "ard", "posterior"] = "gaussian"
     bins: Literal["hypercube", "half_infinite"] = "hypercube"
     width: int = Field(32, ge=1)
     blocks: int = Field(2, ge=0)
@@ -51,10 +53,19 @@ class Level(Section):
 
 
 class DensityConfig(Section):
-    """p(v). levels are the flow's; the Gaussians are for images of the crop's size."""
+    """p(v). levels are the flow's; the Gaussians are for images of the crop's size.
 
-    kind: Literal["diagonal", "covariance", "flow"] = "flow"
+    The autoregressive density's net: width and blocks of its trunk, head: width of each plane's head, features: that
+    a pixel tells its successors, mixtures: components of each mixture.
+    """
+
+    kind: Literal["diagonal", "covariance", "flow", "autoregressive"] = "flow"
     levels: list[Level] = Field([Level(), Level()], min_length=1, max_length=8)
+    width: int = Field(64, ge=1)
+    blocks: int = Field(2, ge=0)
+    head: int = Field(32, ge=1)
+    features: int = Field(16, ge=1)
+    mixtures: int = Field(3, ge=1)
 
 
 class ObjectiveConfig(Section):
@@ -94,11 +105,13 @@ class Config(Section):
     @model_validator(mode="after")
     def _parts_fit_together(self) -> "Config":
         levels = len(self.density.levels) if self.density.kind == "flow" else 0
-        squeezes = max(levels, self.dequantizer.kind != "uniform")
+        squeezes = max(levels, self.dequantizer.kind not in ("uniform", "posterior"))
         if self.data.crop % 2**squeezes:
             raise ValueError(f"data.crop must be a multiple of {2**squeezes}")
         if self.dequantizer.bins == "half_infinite" and self.data.bits != 1:
             raise ValueError("half-infinite bins are for binary data: data.bits = 1")
+        if (self.dequantizer.kind == "posterior") != (self.density.kind == "autoregressive"):
+            raise ValueError("an autoregressive density takes the posterior dequantizer, and no other does")
         return self
 
 

@@ -6,13 +6,13 @@ but the last, in the fewest bytes, at most 5. A file is, in this order:
     bytes  field       content
     4      magic       89 44 51 43 ("\\x89DQC")
     1      version     1
-    1      kind        bits 0-1 method: 0 stored, 1 classical, 2 flow
+    1      kind        bits 0-1 method: 0 stored, 1 classical, 2 flow, 3 autoregressive
                        bits 2-3 channels: 1 gray, 3 RGB; 0 for stored
                        bits 4-5 chunks: 0 absent, 1 raw, 2 zlib; 0 for stored
                        bits 6-7 zero
     1-5    width       varint, at least 1                       } not for stored
     1-5    height      varint, at least 1                       }
-    8      model id    first 8 bytes of the model file's SHA-256    only for flow
+    8      model id    first 8 bytes of the model file's SHA-256    only for flow, autoregressive
     1-5    chunk bytes varint n                                 } only if chunks are present
     n      chunks      see below                                }
     8      checksum    of the pixels, see below                   not for stored
@@ -20,7 +20,7 @@ but the last, in the fewest bytes, at most 5. A file is, in this order:
     4      CRC-32      of everything before it, little-endian
 
 **stored**: the payload is the PNG file, verbatim. **classical**: see `methods/classical.py`. **flow**: see
-`methods/flow.py`.
+`methods/flow.py`. **autoregressive**: see `methods/autoregressive.py`.
 
 **chunks** are the PNG's ancillary chunks, whole (length, type, data, CRC). Raw: a varint, the number of bytes that
 stand before the first IDAT; those bytes; and the bytes that stand between the last IDAT and IEND. Zlib: a varint, the
@@ -30,7 +30,7 @@ length of the raw form (at most 2^26), and a zlib stream of the raw form.
 row by row, channels innermost).
 
 Magic and version are read first (FormatError), then the CRC, then the rest (CorruptError). The size of a file is its
-payload, its chunks, and 10 bytes for stored, at most 32 for flow up to 2^28 - 1 pixels.
+payload, its chunks, and 10 bytes for stored, at most 32 for a model's up to 2^28 - 1 pixels.
 """
 
 from __future__ import annotations
@@ -61,11 +61,15 @@ class Method(IntEnum):
     STORED = 0
     CLASSICAL = 1
     FLOW = 2
+    AUTOREGRESSIVE = 3
+
+
+LEARNED = {Method.FLOW, Method.AUTOREGRESSIVE}
 
 
 @dataclass(frozen=True)
 class Container:
-    """The fields of one .dqc file. For stored only `payload` is set; `model_id` only for flow.
+    """The fields of one .dqc file. For stored only `payload` is set; `model_id` only for a model's.
 
     shape: (height, width, channels), channels 1 or 3.
     """
@@ -107,7 +111,7 @@ class Container:
         reader = _Reader(data, 6, end)
         kind = data[5]
         method, channels, coding = kind & 3, kind >> 2 & 3, kind >> 4 & 3
-        if kind >> 6 or method > Method.FLOW or coding > _ZLIB:
+        if kind >> 6 or coding > _ZLIB:
             raise CorruptError("malformed .dqc header")
         if method == Method.STORED:
             if kind:
@@ -118,7 +122,7 @@ class Container:
             raise CorruptError("malformed .dqc header")
         if width * height > max_pixels:
             raise UnsupportedImageError(f"{width} x {height} is more than the limit of {max_pixels} pixels")
-        model_id = reader.take(MODEL_ID_BYTES) if method == Method.FLOW else b""
+        model_id = reader.take(MODEL_ID_BYTES) if method in LEARNED else b""
         chunks = _parse_chunks(coding, reader.take(reader.varint())) if coding else Chunks()
         checksum = reader.take(CHECKSUM_BYTES)
         return cls(Method(method), reader.rest(), (height, width, channels), checksum, model_id, chunks)

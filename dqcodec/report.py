@@ -15,8 +15,8 @@ class CompressReport:
     """Where the bytes of one compressed image went.
 
     `dqc_bytes` is the sum of payload, chunks (as packed) and container; bpd is its bits per sample. `candidates` are
-    the whole file's bytes by each method tried. `flow` holds the fields of the flow method's own report, or is None
-    where another method was chosen.
+    the whole file's bytes by each method tried. `learned` holds the fields of methods.report.ModelReport, or is None
+    where no model was chosen.
     """
 
     method: str
@@ -30,7 +30,7 @@ class CompressReport:
     container_bytes: int
     candidates: dict[str, int]
     model: str | None
-    flow: dict[str, Any] | None
+    learned: dict[str, Any] | None
     verified: bool
     seconds: float
 
@@ -43,7 +43,7 @@ class CompressReport:
 
     def line(self) -> str:
         """`736501 -> 512003 B 69.5% 3.47 bpd (limit 3.46) verified`"""
-        note = f"(limit {self.flow['vi_bpd']:.2f})" if self.flow and "vi_bpd" in self.flow else f"({self.method})"
+        note = f"(limit {self.learned['vi_bpd']:.2f})" if self.learned else f"({self.method})"
         ratio = f"{100 * self.dqc_bytes / self.png_bytes:.1f}%"
         tail = " verified" if self.verified else ""
         return f"{self.png_bytes} -> {self.dqc_bytes} B {ratio} {self.bpd:.2f} bpd {note}{tail}"
@@ -53,7 +53,7 @@ class CompressReport:
         parts = [f"{name} {size} B" for name, size in self.candidates.items()]
         parts += [f"container {self.container_bytes} B", f"chunks {self.chunk_bytes} B"]
         parts += [f"model {self.model}"] if self.model else []
-        parts += [f"{key} {_show(value)}" for key, value in (self.flow or {}).items()]
+        parts += [f"{key} {_show(value)}" for key, value in (self.learned or {}).items()]
         return ", ".join(parts)
 
 

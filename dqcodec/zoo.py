@@ -63,12 +63,14 @@ def find(model_id: bytes, named: Iterable[str] = ()) -> Program:
 
 @functools.cache
 def _load(path: Path) -> Program:
-    from .exact.program import Program
+    from .exact.program import load_program
 
     try:
-        return Program.load(path)
+        program = load_program(path)
     except OSError as error:
         raise ModelError(f"cannot read model {path}: {error.strerror or error}") from error
+    program.name = _name(path)
+    return program
 
 
 def _name(path: Path) -> str:

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from dqcodec.flows.autoregressive_density import AutoregressiveDensity
 from dqcodec.flows.densities import CovarianceGaussian, DiagonalGaussian, FlowDensity
 from dqcodec.flows.dequantizers import (
     UniformDequantizer,
@@ -37,6 +38,12 @@ def randomised(module: nn.Module, scale: float = 0.3) -> nn.Module:
     return module
 
 
+def autoregressive_density(channels: int, bits: int, seed: int = 0) -> AutoregressiveDensity:
+    """A tiny one with random parameters, in float64."""
+    torch.manual_seed(seed)
+    return randomised(AutoregressiveDensity(channels, bits, width=8, blocks=1, head=4, features=3, mixtures=2))
+
+
 def jacobian(function, x: Tensor) -> Tensor:
     """(D, D) of a map between (1, C, H, W) tensors, both in C x H x W order."""
     return torch.autograd.functional.jacobian(lambda flat: function(flat.view(x.shape)).flatten(), x.flatten())
@@ -44,6 +51,12 @@ def jacobian(function, x: Tensor) -> Tensor:
 
 def symbols(*shape: int, bits: int = 1) -> Tensor:
     return torch.randint(0, 2**bits, shape).double()
+
+
+def near_middle(*shape: int, bits: int) -> Tensor:
+    """Symbols (B, C, H, W) of a few values around the middle, none of which surprises a density much."""
+    middle, reach = 2 ** (bits - 1), min(2, 2 ** (bits - 1))
+    return torch.randint(middle - reach, middle + reach, shape).double()
 
 
 def smooth_images(count: int, side: int, channels: int, seed: int = 0) -> np.ndarray:

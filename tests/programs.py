@@ -1,4 +1,4 @@
-"""Small exact programs with random weights, of every dequantizer, made once per session; and pixels to code."""
+"""Small exact programs with random weights, of every kind, made once per session; and pixels to code."""
 
 import atexit
 import functools
@@ -15,13 +15,15 @@ from torch import nn
 from dqcodec.ans.stack import Stack
 from dqcodec.config import Config
 from dqcodec.errors import CorruptError, LatentOverflow
-from dqcodec.exact.program import Program
+from dqcodec.exact.autoregressive import AutoregressiveProgram
+from dqcodec.exact.program import Program, load_program
 from dqcodec.flows.build import build
 from dqcodec.flows.export import export_bytes
 from dqcodec.flows.model import DequantizedModel
 from dqcodec.flows.transforms import Conv1x1
 
-KINDS = ("uniform", "gaussian", "bipartite", "ard")
+KINDS = ("uniform", "gaussian", "bipartite", "ard")  # of flows, by their dequantizer
+AUTOREGRESSIVE = "autoregressive"
 TILE = 8
 OUT_OF_RANGE = (LatentOverflow, CorruptError)  # what a dequantizer says of a point that it never samples
 
@@ -29,29 +31,36 @@ _folder = Path(tempfile.mkdtemp(prefix="dqcodec-tests-"))
 atexit.register(shutil.rmtree, _folder, ignore_errors=True)
 
 
-def config(kind: str, channels: int = 3, levels: int = 1) -> Config:
+def config(kind: str, channels: int = 3, levels: int = 1, bits: int = 8) -> Config:
+    """levels: of a flow."""
     level = {"subflows": 2, "width": 8, "blocks": 1}
     dequantizer = {
         "kind": kind, "width": 8, "blocks": 1, "subflows": 1 if kind == "ard" else 2,
         "context_channels": 4, "channels_per_group": 2,
     }
+    density = {"levels": [level] * levels}
+    if kind == AUTOREGRESSIVE:
+        dequantizer = {"kind": "posterior"}
+        density = {"kind": kind, "width": 12, "blocks": 1, "head": 6, "features": 4, "mixtures": 3}
     return Config.model_validate({
-        "name": kind, "data": {"channels": channels, "crop": TILE}, "dequantizer": dequantizer,
-        "density": {"levels": [level] * levels},
+        "name": kind, "data": {"channels": channels, "bits": bits, "crop": TILE}, "dequantizer": dequantizer,
+        "density": density,
     })
 
 
 @functools.cache
-def model(kind: str, channels: int = 3, levels: int = 1) -> DequantizedModel:
+def model(kind: str, channels: int = 3, levels: int = 1, bits: int = 8) -> DequantizedModel:
     """An untrained model all of whose layers do something."""
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        result = build(config(kind, channels, levels)).eval()
-        result.initialise(calibration(channels))
+        result = build(config(kind, channels, levels, bits)).eval()
+        result.initialise(calibration(channels, bits))
         with torch.no_grad():
             for module in result.modules():
                 if isinstance(module, nn.Conv2d):
                     randomise(module)
+                elif isinstance(module, nn.Linear):
+                    module.weight.copy_(0.7 * torch.randn_like(module.weight) / module.in_features**0.5)
                 elif isinstance(module, Conv1x1):
                     module.lower.add_(0.1 * torch.randn_like(module.lower))
                     module.upper.add_(0.1 * torch.randn_like(module.upper))
@@ -66,11 +75,14 @@ def randomise(conv: nn.Conv2d, strength: float = 0.5) -> None:
 
 
 @functools.cache
-def data(kind: str, channels: int = 3, levels: int = 1) -> bytes:
+def data(kind: str, channels: int = 3, levels: int = 1, bits: int = 8) -> bytes:
     """The bytes of a model file."""
+    tile = None if kind == AUTOREGRESSIVE else TILE
     with torch.random.fork_rng():
         torch.manual_seed(2)
-        return export_bytes(model(kind, channels, levels), kind, TILE, calibration(channels), {"about": "a test"})
+        return export_bytes(
+            model(kind, channels, levels, bits), kind, tile, calibration(channels, bits), {"about": "a test"}
+        )
 
 
 def write(content: bytes) -> Path:
@@ -81,17 +93,29 @@ def write(content: bytes) -> Path:
 
 
 @functools.cache
-def path(kind: str, channels: int = 3, levels: int = 1) -> Path:
-    return write(data(kind, channels, levels))
+def path(kind: str, channels: int = 3, levels: int = 1, bits: int = 8) -> Path:
+    return write(data(kind, channels, levels, bits))
 
 
 @functools.cache
-def program(kind: str, channels: int = 3, levels: int = 1) -> Program:
-    return Program.load(path(kind, channels, levels))
+def program(kind: str, channels: int = 3, levels: int = 1, bits: int = 8) -> Program:
+    return load_program(path(kind, channels, levels, bits))
 
 
-def tensors(kind: str, channels: int = 3, levels: int = 1) -> dict[str, np.ndarray]:
-    return load(data(kind, channels, levels))
+@functools.cache
+def tiled(rows: int, columns: int, channels: int = 3, bits: int = 8) -> AutoregressiveProgram:
+    """The autoregressive program for such tiles."""
+    return load_program(write(described(AUTOREGRESSIVE, channels, 1, bits, tile=[rows, columns])))
+
+
+@functools.cache
+def still(channels: int = 3, bits: int = 8) -> AutoregressiveProgram:
+    """The autoregressive program that hardly learns while it codes."""
+    return load_program(write(described(AUTOREGRESSIVE, channels, 1, bits, rate_bits=32)))
+
+
+def tensors(kind: str, channels: int = 3, levels: int = 1, bits: int = 8) -> dict[str, np.ndarray]:
+    return load(data(kind, channels, levels, bits))
 
 
 def metadata(content: bytes) -> dict[str, str]:
@@ -101,6 +125,12 @@ def metadata(content: bytes) -> dict[str, str]:
 def with_tensors(kind: str, changed: dict[str, np.ndarray]) -> bytes:
     """The model file with other tensors."""
     return save({name: np.asarray(a, order="C") for name, a in changed.items()}, metadata=metadata(data(kind)))
+
+
+def described(kind: str, /, *of: int, **changes) -> bytes:
+    """The model file with another description; of: channels, levels, bits."""
+    description = json.loads(metadata(data(kind, *of))["dqcodec"]) | changes
+    return save(tensors(kind, *of), metadata={"dqcodec": json.dumps(description)})
 
 
 def amplified(kind: str, shear_bits: int) -> dict[str, np.ndarray]:
@@ -125,11 +155,11 @@ def smooth(rng: np.random.Generator, batch: int, height: int, width: int, channe
     return pixels.round().clip(0, 255).astype(np.int64)
 
 
-def calibration(channels: int = 3) -> torch.Tensor:
+def calibration(channels: int = 3, bits: int = 8) -> torch.Tensor:
     """Pixels (B, C, H, W), smooth and noisy ones."""
     rng = np.random.default_rng(0)
     noise = rng.integers(0, 256, (2, TILE, TILE, channels))
-    pixels = np.concatenate([smooth(rng, 6, TILE, TILE, channels), noise])
+    pixels = np.concatenate([smooth(rng, 6, TILE, TILE, channels), noise]) >> 8 - bits
     return torch.from_numpy(pixels).permute(0, 3, 1, 2).float()
 
 

@@ -6,7 +6,7 @@ import types
 from pathlib import Path
 
 import click
-import fake_flow
+import fake_learned
 import numpy as np
 import pngs
 import pytest
@@ -46,6 +46,19 @@ def test_there_and_back(folder):
     (folder / "a.png").unlink()
     assert run("decompress", "a.png.dqc").exit_code == 0
     assert (folder / "a.png").read_bytes() == DEEP and (folder / "a.png").stat().st_mtime == 1_000_000_000
+
+
+def test_several_processes_give_the_same_files_lines_and_exit_code(folder):
+    (folder / "in").mkdir()
+    for index in range(3):
+        (folder / f"in/{index}.png").write_bytes(pngs.random(np.random.default_rng(index), 4, 5, 2, 16))
+    (folder / "in/bad.png").write_bytes(b"no png")
+    results = {jobs: run("compress", "-r", "in", "-o", f"out{jobs}", "-j", jobs, "--json") for jobs in (1, 2)}
+    written = {jobs: {path.name: path.read_bytes() for path in (folder / f"out{jobs}").rglob("*.dqc")} for jobs in (1, 2)}
+    assert written[1] == written[2] and len(written[1]) == 3
+    assert [result.exit_code for result in results.values()] == [1, 1]
+    told = {jobs: [json.loads(line)["source"] for line in result.stdout.splitlines()] for jobs, result in results.items()}
+    assert told[1] == told[2] and len(told[1]) == 4
 
 
 def test_standard_streams_both_ways():
@@ -93,13 +106,13 @@ def test_recursion_mirrors_the_tree(folder):
 
 
 def test_json_gives_one_object_a_file(folder, monkeypatch):
-    fake_flow.install(monkeypatch)
+    fake_learned.install(monkeypatch)
     monkeypatch.setattr(zoo, "names", lambda: ["fake"])
-    monkeypatch.setattr(zoo, "load", lambda name: fake_flow.Program())
+    monkeypatch.setattr(zoo, "load", lambda name: fake_learned.Program())
     (folder / "a.png").write_bytes(SOURCE)
     (folder / "b.png").write_bytes(b"no png")
     good, bad = map(json.loads, run("compress", "--json", "a.png", "b.png").stdout.splitlines())
-    assert good["target"] == "a.png.dqc" and good["flow"]["initial_bits"] == 12.0 and good["bpd"] > 0
+    assert good["target"] == "a.png.dqc" and good["learned"]["initial_bits"] == 12.0 and good["bpd"] > 0
     assert bad == {"source": "b.png", "target": "b.png.dqc", "error": "not a PNG file"}
     assert run("compress", "--json", "a.png", "-o", "-").exit_code == 2
     info = json.loads(run("info", "--json", "a.png.dqc").stdout)
@@ -140,17 +153,13 @@ def test_unknown_models_are_named_with_what_is_at_hand(folder):
 
 
 def test_models_are_listed_with_cards_and_found_by_id_or_path(folder, monkeypatch):
-    class Program(fake_flow.Program):
+    class Program(fake_learned.Program):
         card = {"license": "CC0", "vi_bpd": 3.4}
 
-        @classmethod
-        def load(cls, path):
-            return cls(path.name.split("-")[0], zoo.file_id(path))
-
     module = types.ModuleType("dqcodec.exact.program")
-    module.Program = Program
+    module.load_program = lambda path: Program(path.name.split("-")[0], zoo.file_id(path))
     monkeypatch.setitem(sys.modules, "dqcodec.exact.program", module)
-    fake_flow.install(monkeypatch)
+    fake_learned.install(monkeypatch)
     zoo._load.cache_clear()
     (folder / "models").mkdir()
     (folder / "models/photo-12345678.safetensors").write_bytes(b"weights")

@@ -1,6 +1,6 @@
 import zlib
 
-import fake_flow
+import fake_learned
 import numpy as np
 import pngs
 import pytest
@@ -19,7 +19,7 @@ from dqcodec.errors import (
     VerifyError,
 )
 
-PROGRAM = fake_flow.Program()
+PROGRAM = fake_learned.Program()
 CHUNKS = {"before": pngs.chunk(b"gAMA", b"\0\0\xb1\x8f"), "after": pngs.chunk(b"tEXt", b"Comment\0" + b"hello " * 50)}
 
 
@@ -85,12 +85,12 @@ def test_16_bit_rgb_comes_back_byte_for_byte():
 
 
 def test_the_flow_is_taken_where_it_is_smallest_and_reports_its_limit(monkeypatch):
-    fake_flow.install(monkeypatch)
+    fake_learned.install(monkeypatch)
     source = pngs.write(photo(), **CHUNKS)
     dqc, report = codec.compress(source, [PROGRAM])
     assert same_image(codec.decompress(dqc, the_program)[0], source)
     assert (report.method, report.model, report.container_bytes <= 32) == ("flow", "fake", True)
-    assert report.flow["vi_bpd"] == 3.46 and "(limit 3.46) verified" in report.line()
+    assert report.learned["vi_bpd"] == 3.46 and "(limit 3.46) verified" in report.line()
     assert codec.info(dqc).model_id == PROGRAM.id.hex()
     with pytest.raises(UnknownModelError):
         codec.decompress(dqc, no_programs)
@@ -98,7 +98,7 @@ def test_the_flow_is_taken_where_it_is_smallest_and_reports_its_limit(monkeypatc
 
 @pytest.mark.parametrize("error", [LatentOverflow("far tail"), StackUnderflow("empty")])
 def test_a_flow_that_cannot_code_the_image_gives_way(monkeypatch, error):
-    fake_flow.install(monkeypatch, error=error)
+    fake_learned.install(monkeypatch, error=error)
     source = pngs.write(photo())
     dqc, report = codec.compress(source, [PROGRAM])
     assert report.method == "classical" and "flow" not in report.candidates
@@ -106,12 +106,12 @@ def test_a_flow_that_cannot_code_the_image_gives_way(monkeypatch, error):
 
 
 def test_an_image_that_no_program_fits_is_coded_without(monkeypatch):
-    fake_flow.install(monkeypatch)
+    fake_learned.install(monkeypatch)
     assert codec.compress(pngs.write(photo(channels=1)), [PROGRAM])[1].method == "classical"
 
 
 def test_a_codec_that_does_not_give_the_image_back_is_caught(monkeypatch):
-    fake_flow.install(monkeypatch, wrong=True)
+    fake_learned.install(monkeypatch, wrong=True)
     source = pngs.write(photo())
     with pytest.raises(VerifyError):
         codec.compress(source, [PROGRAM])
@@ -123,7 +123,7 @@ def test_a_codec_that_does_not_give_the_image_back_is_caught(monkeypatch):
 
 @pytest.mark.parametrize("method", ["stored", "classical", "flow"])
 def test_any_flipped_byte_or_cut_is_a_named_error_never_a_wrong_image(method, monkeypatch):
-    fake_flow.install(monkeypatch)
+    fake_learned.install(monkeypatch)
     pixels = np.random.default_rng(4).integers(0, 256, (2, 2, 3)) if method == "stored" else photo(9, 9)
     source = pngs.write(pixels, 8, **({} if method == "stored" else CHUNKS))
     dqc, report = codec.compress(source, [PROGRAM] if method == "flow" else [])

@@ -22,6 +22,7 @@ def test_the_resolved_config_reads_back(tmp_path):
     [
         "data.colour=1", "nosuch=1", "data=3", "data.bits=9", "objective.alpha=1.5", "dequantizer.kind=other", "data.crop",
         "data.crop=31", "density.levels=[]", "dequantizer.bins=half_infinite", "training.optimiser.x=1",
+        "density.kind=autoregressive", "dequantizer.kind=posterior",
     ],
 )
 def test_what_is_unknown_or_wrong_is_refused_in_one_line(override):
@@ -50,3 +51,11 @@ def test_every_choice_builds(kind, density, bits):
     overrides = (f"dequantizer.kind={kind}", f"density.kind={density}", f"data.bits={bits}", "data.crop=4")
     model = build(config.load(None, overrides))
     assert sum(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("bits", [1, 5, 8])
+def test_an_autoregressive_density_builds_with_its_posterior_at_any_crop(channels, bits):
+    overrides = ("density.kind=autoregressive", "dequantizer.kind=posterior", f"data.channels={channels}")
+    model = build(config.load(None, (*overrides, f"data.bits={bits}", "data.crop=7")))
+    assert sum(parameter.numel() for parameter in model.parameters()) and model.bits == bits

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dqcodec.container import MAGIC, Container, Method, pixel_checksum
+from dqcodec.container import LEARNED, MAGIC, Container, Method, pixel_checksum
 from dqcodec.errors import CorruptError, DqcodecError, FormatError, UnsupportedImageError
 from dqcodec.png import Chunks
 
@@ -19,7 +19,7 @@ shapes = st.tuples(st.integers(1, 1 << 13), st.integers(1, 1 << 13), st.sampled_
 containers = st.one_of(
     st.builds(Container, st.just(Method.STORED), st.binary(max_size=50)),
     st.builds(Container, st.just(Method.CLASSICAL), st.binary(max_size=50), shapes, st.just(SUM), chunks=chunk_sets),
-    st.builds(Container, st.just(Method.FLOW), st.binary(max_size=50), shapes, st.just(SUM), st.just(ID), chunk_sets),
+    st.builds(Container, st.sampled_from(sorted(LEARNED)), st.binary(max_size=50), shapes, st.just(SUM), st.just(ID), chunk_sets),
 )
 quick = settings(max_examples=60, deadline=None, derandomize=True)
 
@@ -64,8 +64,8 @@ def test_any_bytes_behind_a_valid_crc_parse_to_what_packs_again_or_are_a_named_e
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 3), (512, 768, 3), (16383, 8192, 3), (63, 1 << 21, 3), (1 << 27, 1, 1)])
-def test_overhead_is_at_most_32_bytes_for_flow_and_10_for_stored(shape):
-    assert len(Container(Method.FLOW, b"", shape, SUM, ID).pack()) <= 32
+def test_overhead_is_at_most_32_bytes_for_a_models_and_10_for_stored(shape):
+    assert all(len(Container(method, b"", shape, SUM, ID).pack()) <= 32 for method in LEARNED)
     assert len(Container(Method.STORED, b"").pack()) == 10
 
 
@@ -87,7 +87,7 @@ def test_other_files_and_versions_are_told_apart_from_damage():
 @pytest.mark.parametrize(
     "body",
     [
-        b"\3",  # no such method
+        b"\3",  # autoregressive without channels
         b"\x40",  # reserved bits
         b"\4",  # stored with channels
         bytes([1 | 2 << 2, 1, 1]) + SUM,  # two channels

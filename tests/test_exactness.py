@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np, threadpoolctl
 from dqcodec.ans.stack import Stack
 from dqcodec.exact import networks
-from dqcodec.exact.program import Program
+from dqcodec.exact.program import load_program
 
 def pixels(count, channels, salt):
     words = np.arange(count * 64 * channels, dtype=np.uint64) + np.uint64(salt)
@@ -44,7 +44,7 @@ digests = []
 for shape in [(6, 500, 48, 3), (8, 4095, 8, 1), (8, 4095, 48, 3), (14, 4095, 48, 1), (30, 4095, 48, 3)]:
     digests.append(hashlib.sha256(convolution(*shape).tobytes()).hexdigest())
 for path in sys.argv[2:]:
-    program = Program.load(Path(path))
+    program = load_program(Path(path))
     stack = Stack(pixels(40, 3, 7).astype(np.uint8).tobytes())
     program.codec.push(stack, pixels(11, program.channels, 0))
     digests.append(hashlib.sha256(stack.to_bytes()).hexdigest())
@@ -63,13 +63,13 @@ DECODE = """
 import sys
 from pathlib import Path
 from dqcodec.exact import networks
-from dqcodec.exact.program import Program
+from dqcodec.exact.program import load_program
 from dqcodec.methods import flow
 
 model, payload, *shape, threads = sys.argv[1:]
 networks.set_threads(int(threads))
 networks.os.cpu_count = lambda: 1
-pixels = flow.decode(Path(payload).read_bytes(), tuple(map(int, shape)), Program.load(Path(model)))
+pixels = flow.decode(Path(payload).read_bytes(), tuple(map(int, shape)), load_program(Path(model)))
 sys.stdout.buffer.write(pixels.tobytes())
 """
 

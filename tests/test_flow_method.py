@@ -11,7 +11,7 @@ from programs import KINDS
 from dqcodec import codec, png
 from dqcodec.container import Container, Method, pixel_checksum
 from dqcodec.errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow, UnknownModelError
-from dqcodec.methods import classical, flow
+from dqcodec.methods import classical, flow, learned
 
 SHAPES = [(32, 32), (33, 35), (31, 64), (47, 18), (8, 200), (200, 9), (17, 90), (70, 33)]
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -94,28 +94,28 @@ def test_an_image_of_one_tile_is_an_underflow():
 
 @pytest.mark.parametrize("shape", [(1, 40, 3), (40, 1, 3), (40, 40, 1), (40, 40, 4)])
 def test_a_shape_that_no_program_fits_is_never_chosen_and_never_decoded(shape):
-    assert flow.choose(np.zeros(shape, np.uint8), [program_of("uniform")]) is None
+    assert learned.choose(np.zeros(shape, np.uint8), [program_of("uniform")]) is None
     with pytest.raises(CorruptError):
-        flow.decode(b"\1\1" + bytes(50), shape, program_of("uniform"))
+        learned.decode(b"\1\1" + bytes(50), shape, program_of("uniform"))
 
 
 def test_the_program_of_the_fewest_bits_is_chosen():
     candidates = [program_of(kind) for kind in KINDS]
-    chosen = flow.choose(image(64, 64), candidates)
+    chosen = learned.choose(image(64, 64), candidates)
     sizes = {program.name: len(flow.encode(image(64, 64), program)[0]) for program in candidates}
     assert sizes[chosen.name] <= 1.02 * min(sizes.values())
     gray = program_of("uniform", 1, 2)
-    assert flow.choose(image(64, 64), [gray, chosen]) is chosen
-    assert flow.choose(image(64, 64, 1), [gray, chosen]) is gray
+    assert learned.choose(image(64, 64), [gray, chosen]) is chosen
+    assert learned.choose(image(64, 64, 1), [gray, chosen]) is gray
 
 
 def test_a_program_that_cannot_code_the_image_does_not_keep_another_from_it():
     changed = programs.amplified("uniform", 17)
-    bad = programs.Program.load(programs.write(programs.with_tensors("uniform", changed)))
+    bad = programs.load_program(programs.write(programs.with_tensors("uniform", changed)))
     with pytest.raises(LatentOverflow):
         flow.encode(image(64, 64), bad)
     good = program_of("gaussian")
-    assert flow.choose(image(64, 64), [bad, good]) is flow.choose(image(64, 64), [good, bad]) is good
+    assert learned.choose(image(64, 64), [bad, good]) is learned.choose(image(64, 64), [good, bad]) is good
 
 
 def test_the_parts_of_the_report_add_up():

@@ -9,6 +9,7 @@ from dqcodec.errors import ModelError
 from dqcodec.flows.build import build
 from dqcodec.flows.export import export_bytes, has_exact_twin
 
+AUTOREGRESSIVE = ("dequantizer.kind=posterior", "density.kind=autoregressive", "density.width=8", "density.head=4")
 SMALL = ("data.crop=8", "density.levels=[{subflows=1, width=4, blocks=1}]", "dequantizer.width=4", "data.channels=1")
 
 
@@ -17,14 +18,14 @@ def _model(*overrides: str):
     return randomised(build(configs.load(None, SMALL + overrides)), 0.1).float()
 
 
-def _export(model, tile: int = 8) -> bytes:
+def _export(model, tile: int | None = 8) -> bytes:
     torch.manual_seed(1)
     return export_bytes(model, "toy", tile, symbols(4, 1, 8, 8, bits=8).float(), {})
 
 
-@pytest.mark.parametrize("kind", ["uniform", "gaussian", "bipartite", "ard"])
+@pytest.mark.parametrize("kind", ["uniform", "gaussian", "bipartite", "ard", "posterior"])
 def test_the_same_model_gives_the_same_file_in_any_memory_format(kind):
-    model = _model(f"dequantizer.kind={kind}")
+    model = _model(*(AUTOREGRESSIVE if kind == "posterior" else (f"dequantizer.kind={kind}",)))
     contiguous = _export(model)
     state = torch.get_rng_state()
     assert _export(model.to(memory_format=torch.channels_last)) == contiguous
@@ -39,6 +40,12 @@ def test_a_model_without_an_exact_twin_is_refused(overrides):
     assert not has_exact_twin(model)
     with pytest.raises(ModelError):
         _export(model)
+
+
+@pytest.mark.parametrize("bits", [1, 8])
+def test_an_autoregressive_model_has_an_exact_twin_for_any_bits_and_tile(bits):
+    model = _model(*AUTOREGRESSIVE, f"data.bits={bits}")
+    assert has_exact_twin(model) and _export(model, 9) != _export(model, None)
 
 
 def test_a_tile_must_fit_the_levels():

@@ -6,20 +6,21 @@ import numpy as np
 import pytest
 
 from dqcodec import codec, png
-from dqcodec.exact.program import Program
+from dqcodec.exact.program import load_program
 
 GOLDEN = Path(__file__).parent / "golden"
 FILES = sorted(GOLDEN.glob("*.dqc"))
 
 
-def test_there_is_a_golden_file_for_every_method_and_dequantizer():
-    assert {path.stem for path in FILES} == {"stored", "classical", "uniform", "gaussian", "bipartite", "ard"}
+def test_there_is_a_golden_file_for_every_method_and_every_flows_dequantizer():
+    methods = {"stored", "classical", "autoregressive"}
+    assert {path.stem for path in FILES} == methods | {"uniform", "gaussian", "bipartite", "ard"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_golden_file_decodes_to_its_image(path):
     def find_program(model_id):
-        program = Program.load(path.with_suffix(".safetensors"))
+        program = load_program(path.with_suffix(".safetensors"))
         assert program.id == model_id
         return program
 

@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import programs
 import pytest
@@ -11,14 +9,14 @@ from safetensors.numpy import save
 
 from dqcodec.ans.stack import Stack
 from dqcodec.errors import CorruptError, DqcodecError, LatentOverflow, ModelError, StackUnderflow
-from dqcodec.exact.program import Program
+from dqcodec.exact.program import FlowProgram, load_program
 
 few = settings(max_examples=5, deadline=None, derandomize=True)
 every_kind = pytest.mark.parametrize("kind", KINDS)
 every_model = pytest.mark.parametrize("channels, levels", [(3, 1), (1, 2)])
 
 
-def assert_round_trip(program: Program, x: np.ndarray, stack: Stack) -> None:
+def assert_round_trip(program: FlowProgram, x: np.ndarray, stack: Stack) -> None:
     before = stack.to_bytes()
     program.codec.push(stack, x)
     assert np.array_equal(program.codec.pop(stack, *x.shape[:3]), x)
@@ -124,14 +122,8 @@ def test_latents_of_any_size_overflow_or_come_back(shear_bits):
 # --- model files
 
 
-def load(content: bytes) -> Program:
-    return Program.load(programs.write(content))
-
-
-def described(kind: str = "gaussian", **changes) -> bytes:
-    """A model file with another description."""
-    description = json.loads(programs.metadata(programs.data(kind))["dqcodec"]) | changes
-    return save(programs.tensors(kind), metadata={"dqcodec": json.dumps(description)})
+def load(content: bytes) -> FlowProgram:
+    return load_program(programs.write(content))
 
 
 @every_kind
@@ -269,7 +261,7 @@ def test_an_activation_level_that_float32_cannot_hold_is_a_model_error():
 ], ids=str)
 def test_a_wrong_description_is_a_model_error(changes):
     with pytest.raises(ModelError) as caught:
-        load(described(**changes))
+        load(programs.described("gaussian", **changes))
     assert "\n" not in str(caught.value)
 
 

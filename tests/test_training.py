@@ -14,7 +14,7 @@ from flows import smooth_images
 
 from dqcodec import config as configs
 from dqcodec.cli import main
-from dqcodec.exact.program import Program
+from dqcodec.exact.program import load_program
 from dqcodec.training import data
 from dqcodec.training.evaluate import evaluate
 from dqcodec.training.progress import LineProgress
@@ -54,7 +54,21 @@ def test_training_lowers_the_bound_and_the_export_codes_at_it(images_file, tmp_p
     assert last["valid_bpd"] < before - 0.1
     assert abs(last["coded_bpd"] - last["same_crops_vi_bpd"]) < 0.05
     (exported,) = tmp_path.glob("*.safetensors")
-    assert Program.load(exported).card["valid_vi_bpd"] == last["valid_bpd"]
+    assert load_program(exported).card["valid_vi_bpd"] == last["valid_bpd"]
+
+
+def test_an_autoregressive_density_trains_and_its_export_codes_at_its_rate_or_learns_to_do_better(images_file, tmp_path):
+    density = ("density.kind=autoregressive", "dequantizer.kind=posterior", "density.width=12", "density.head=8", "data.crop=7")
+    trainer = _trainer(images_file, tmp_path, 480, *density)
+    trainer.start()
+    before = trainer.validate()
+    assert trainer.run()
+    last = _metrics(tmp_path)[-1]
+    assert last["valid_bpd"] < before - 0.1 and last["coded_bpd"] < last["same_crops_vi_bpd"] + 0.05
+    (exported,) = tmp_path.glob("*.safetensors")
+    assert load_program(exported).card["valid_vi_bpd"] == last["valid_bpd"]
+    result = evaluate(load_model(tmp_path)[0], data.load(images_file, 3, 7).valid.tiles(2), 10)
+    assert result.kl_bpd == pytest.approx(0, abs=1e-6)
 
 
 @pytest.mark.parametrize("density", ["diagonal", "covariance"])
@@ -168,7 +182,7 @@ def test_the_commands_train_resume_evaluate_and_export(images_file, tmp_path):
     assert bounds["kl_bpd"] == bounds["vi_bpd"] - bounds["iw_bpd"] and bounds["samples"] == 4
     dqcodec("export", run, "-o", models, "--name", "toy", "--tile", 3, code=3)
     path = dqcodec("export", run, "-o", models, "--name", "toy", "--set-card", "licence=CC0").stdout.strip()
-    program = Program.load(Path(path))
+    program = load_program(Path(path))
     assert program.card["licence"] == "CC0" and program.card["steps"] == 12 and program.tile == 64
     assert dqcodec("export", run, "-o", models, "--name", "toy", "--set-card", "licence=CC0").stdout.strip() == path
 

@@ -8,6 +8,7 @@ change a bit. Arrays are (B, H, W, C).
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -56,10 +57,15 @@ class Conv:
         return self.weight.shape[1]
 
     @cached_property
+    def bounds(self) -> np.ndarray:
+        """No partial sum of an output exceeds these (O,)."""
+        per_output = np.abs(self.weight.astype(np.float64)).sum((1, 2, 3)) * self.max_input  # exact below 2^53
+        return per_output + np.abs(self.bias.astype(np.float64))
+
+    @property
     def bound(self) -> int:
         """No partial sum of this convolution exceeds this."""
-        per_output = np.abs(self.weight.astype(np.float64)).sum((1, 2, 3)) * self.max_input  # exact below 2^53
-        return int((per_output + np.abs(self.bias.astype(np.float64))).max())
+        return int(self.bounds.max())
 
     @cached_property
     def dtype(self) -> type:
@@ -69,13 +75,13 @@ class Conv:
     @cached_property
     def _matrices(self) -> np.ndarray:
         """(k, k*I, O): one matrix per kernel row, scaled by 2^-shift, which is exact."""
-        scaled = self.weight * np.exp2(-self.shift.astype(np.float64))[:, None, None, None]
+        scaled = self.weight * np.ldexp(1.0, -self.shift)[:, None, None, None]
         k = scaled.shape[2]
         return np.ascontiguousarray(scaled.transpose(2, 3, 1, 0).reshape(k, -1, len(scaled)).astype(self.dtype))
 
     @cached_property
     def _bias(self) -> np.ndarray:
-        return (self.bias * np.exp2(-self.shift.astype(np.float64))).astype(self.dtype)
+        return (self.bias * np.ldexp(1.0, -self.shift)).astype(self.dtype)
 
     def sums(self, a: np.ndarray) -> np.ndarray:
         """The scaled sums before bias and rounding, (B, H, W, O)."""
@@ -106,9 +112,49 @@ class Conv:
         return self.finish(self.sums(a))
 
 
-def leaky(a: np.ndarray) -> np.ndarray:
-    """max(a, a / 8 rounded, half to even), a new array."""
-    leak = a * a.dtype.type(0.125)
+class Linear(Conv):
+    """A Conv of size 1 over columns: (I + 1, N) -> (O, N); the input's last row is ones, which carries the bias."""
+
+    @cached_property
+    def matrix(self) -> np.ndarray:
+        """(O, I + 1)"""
+        return np.ascontiguousarray(np.concatenate([self._matrices[0], self._bias[None]]).T)
+
+    def sums(self, a: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """With bias, before rounding."""
+        return np.matmul(self.matrix, a, out=out)
+
+    def rounded(self, sums: np.ndarray) -> np.ndarray:
+        """Round and clamp (in place)."""
+        np.floor(sums, out=sums)
+        return sums.clip(self.low, self.high, out=sums)
+
+    def __call__(self, a: np.ndarray) -> np.ndarray:
+        return self.rounded(self.sums(a))
+
+    def activated(self, a: np.ndarray) -> np.ndarray:
+        """Leaky rectifier, round, clamp: (O + 1, N), the input of another Linear."""
+        out = with_ones(self.outputs, a.shape[1])
+        return self.activate(self.sums(a, out[:-1]), out)
+
+    def activate(self, sums: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Leaky rectifier, round, clamp of sums, into out, which has a row more."""
+        leak = sums * np.float32(0.125)
+        np.maximum(sums, leak, out=out[:-1])
+        self.rounded(out[:-1])
+        return out
+
+
+def with_ones(rows: int, columns: int) -> np.ndarray:
+    """An array to be filled, and a row of ones below."""
+    out = np.empty((rows + 1, columns), np.float32)
+    out[-1] = 1
+    return out
+
+
+def leaky(a: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """max(a, a / 8 rounded, half to even), a new array unless `out` is given."""
+    leak = np.multiply(a, a.dtype.type(0.125), out=out)
     np.rint(leak, out=leak)
     return np.maximum(a, leak, out=leak)
 
@@ -216,6 +262,15 @@ def load_conv(tensors: Tensors, name: str, max_input: int, low, high) -> Conv:
     return Conv(weight, bias.astype(np.int64), shift.astype(np.int64), low, high, max_input)
 
 
+def load_linear(tensors: Tensors, name: str, max_input: int, low, high) -> Linear:
+    """A Linear from the same tensors as load_conv, the weight (O, I); it must be exact in float32."""
+    weight = tensors.get(f"{name}.weight", np.zeros(0))
+    conv = load_conv({**tensors, f"{name}.weight": weight[..., None, None]}, name, max_input, low, high)
+    if conv.dtype != np.float32:
+        raise ModelError(f"{name}: a network's sums are not proven exact")
+    return Linear(conv.weight, conv.bias, conv.shift, low, high, max_input)
+
+
 @cache
 def _blas() -> ThreadpoolController:
     return ThreadpoolController()
@@ -235,6 +290,11 @@ def set_threads(count: int) -> None:
     _threads = count
 
 
+def single_thread() -> AbstractContextManager:
+    """Matrix products by one thread: for small ones, several only wait for each other."""
+    return _blas().limit(limits=1, user_api="blas")
+
+
 def map_batch(function: Callable[..., tuple[np.ndarray, ...]], *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     """function over arrays (B, ...) in pieces along the batch, by several threads; the results are the same."""
     count, positions = len(arrays[0]), arrays[0].shape[1] * arrays[0].shape[2]
@@ -245,7 +305,7 @@ def map_batch(function: Callable[..., tuple[np.ndarray, ...]], *arrays: np.ndarr
         bounds = [(i, min(i + step, stop)) for i in range(start, stop, step)]
         return [function(*[array[i:j] for array in arrays]) for i, j in bounds]
 
-    with _blas().limit(limits=1, user_api="blas"):
+    with single_thread():
         cuts = [count * thread // threads for thread in range(threads + 1)]
         others = [_pool(threads).submit(run, *pair) for pair in zip(cuts[1:], cuts[2:])]
         results = run(0, cuts[1]) + [result for other in others for result in other.result()]

@@ -1,17 +1,14 @@
-"""A model file: the exact program as safetensors (integer tensors) with a JSON description in its metadata.
+"""Exact programs: what model files hold. A flow's is here, an autoregressive density's in exact.autoregressive."""
 
-Nothing in the file is run. Every bound that exactness rests on is proven again when it loads.
-"""
-
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 
 from dqcodec.ans.bits_back import BitsBack
 from dqcodec.errors import ModelError
+from dqcodec.exact import autoregressive, model_file
+from dqcodec.exact.autoregressive import AutoregressiveProgram
 from dqcodec.exact.densities import FlowDensity
 from dqcodec.exact.dequantizers import (
     FlowDequantizer,
@@ -22,12 +19,11 @@ from dqcodec.exact.dequantizers import (
     SigmoidCells,
     UniformDequantizer,
 )
-from dqcodec.exact.identity import file_id
+from dqcodec.exact.model_file import Tensors
 from dqcodec.exact.networks import INPUT_BOUND, LOG_SCALE_BOUND, AutoregressiveNet, ResidualNet
 from dqcodec.exact.tables import TableLaw
 from dqcodec.exact.transforms import Affine, AffineCoupling, Conv1x1
 
-FORMAT = 1
 _MAX_LOCATION = 1 << 30  # a net's location output, in grid units
 
 
@@ -72,51 +68,44 @@ class Description:
         return 1 << len(self.subflows)
 
 
-class Program:
-    """A trained model as an exact codec for pixel tiles.
+class FlowProgram:
+    """A trained flow with its dequantizer as an exact codec for pixel tiles.
 
     Attributes:
         id: see exact.identity. codec: pushes and pops int64 tiles (B, H, W, C).
         tile: side of a full tile. multiple: tile sides are multiples of it. card: what is told of the model.
     """
 
-    def __init__(self, description: Description, tensors: dict[str, np.ndarray], id: bytes = bytes(8)):
+    kind = "flow"
+
+    def __init__(self, description: Description, tensors: Tensors, id: bytes = bytes(8)):
         self.description, self.id = description, id
         self.name, self.channels, self.bits = description.name, description.channels, description.bits
         self.tile, self.multiple, self.card = description.tile, description.multiple, description.card
         self.codec = BitsBack(_dequantizer(description, tensors), _density(description, tensors))
 
-    @classmethod
-    def load(cls, path: Path) -> "Program":
-        """Read a model file.
 
-        Raises:
-            ModelError: not a model file, of an unknown format, or its exactness is not proven.
-        """
-        try:
-            with safe_open(path, framework="numpy") as file:
-                description = json.loads((file.metadata() or {}).get("dqcodec", "null"))
-                tensors = {name: _integers(name, file.get_tensor(name)) for name in file.keys()}
-        except ModelError as error:
-            raise ModelError(f"{path}: {error}") from None
-        except (SafetensorError, ValueError, TypeError, RecursionError) as error:
-            raise ModelError(f"{path}: not a model file: {error}") from None
-        if not isinstance(description, dict) or description.pop("format", None) != FORMAT:
-            raise ModelError(f"{path}: not a model file of format {FORMAT}")
-        try:
-            description["subflows"] = tuple(description["subflows"])
-            return cls(Description(**description), tensors, file_id(path))
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise ModelError(f"{path}: the model file is not valid: {error}") from None
-        except ModelError as error:
-            raise ModelError(f"{path}: {error}") from None
+Program = FlowProgram | AutoregressiveProgram
 
 
-def _integers(name: str, tensor: np.ndarray) -> np.ndarray:
-    """The tensor as int64, if it holds integers that float64 holds too: what all proofs of bounds rest on."""
-    if tensor.dtype.kind not in "iu" or not tensor.size or not -(1 << 53) < int(tensor.min()) <= int(tensor.max()) < 1 << 53:
-        raise ModelError(f"the tensor {name!r} does not hold integers below 2^53")
-    return tensor.astype(np.int64)
+def load_program(path: Path) -> Program:
+    """Read a model file.
+
+    Raises:
+        ModelError: not a model file, of an unknown format, or its exactness is not proven.
+    """
+    return model_file.load(path, _program)
+
+
+def _program(description: dict, tensors: Tensors, id: bytes) -> Program:
+    # the first model files, all of them flows, do not say what they are
+    match description.pop("kind", "flow"):
+        case "flow":
+            return FlowProgram(Description(**description | {"subflows": tuple(description["subflows"])}), tensors, id)
+        case "autoregressive":
+            return AutoregressiveProgram(autoregressive.Description(**description | {"tile": tuple(description["tile"])}), tensors, id)
+        case kind:
+            raise ModelError(f"a model of the unknown kind {kind!r}")
 
 
 def _law(tensors, name: str, unbounded: bool = True) -> TableLaw:

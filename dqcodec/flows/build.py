@@ -1,6 +1,7 @@
 """A model from its configuration."""
 
 from dqcodec.config import Config
+from dqcodec.flows.autoregressive_density import AutoregressiveDensity
 from dqcodec.flows.densities import CovarianceGaussian, DiagonalGaussian, FlowDensity
 from dqcodec.flows.dequantizers import (
     UniformDequantizer,
@@ -8,12 +9,17 @@ from dqcodec.flows.dequantizers import (
     bipartite_dequantizer,
     gaussian_dequantizer,
 )
-from dqcodec.flows.model import DequantizedModel
+from dqcodec.flows.model import AutoregressiveModel, DequantizedModel
 
 
 def build(config: Config) -> DequantizedModel:
     """The untrained model that a config describes."""
     channels, bits = config.data.channels, config.data.bits
+    if config.density.kind == "autoregressive":
+        d = config.density
+        return AutoregressiveModel(
+            AutoregressiveDensity(channels, bits, d.width, d.blocks, d.head, d.features, d.mixtures)
+        )
     return DequantizedModel(_dequantizer(config, channels, bits), _density(config, channels, bits), bits)
 
 

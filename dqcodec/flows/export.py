@@ -12,15 +12,15 @@ from torch import Tensor, nn
 
 from dqcodec.errors import ModelError
 from dqcodec.exact import networks as exact_networks
-from dqcodec.exact.program import FORMAT
+from dqcodec.exact.model_file import FORMAT
 from dqcodec.exact.tables import PRECISION
 from dqcodec.exact.transforms import SHEAR_BITS, R
-from dqcodec.flows import couplings
+from dqcodec.flows import couplings, export_autoregressive
 from dqcodec.flows.autoregressive import AffineAutoregressive
 from dqcodec.flows.couplings import AffineCoupling, ConditionalAffine
 from dqcodec.flows.densities import FlowDensity
 from dqcodec.flows.dequantizers import FlowDequantizer, Hypercube, UniformDequantizer
-from dqcodec.flows.model import DequantizedModel
+from dqcodec.flows.model import AutoregressiveModel, DequantizedModel
 from dqcodec.flows.networks import AutoregressiveNet, MaskedConv2d, ResidualBlock, ResidualNet
 from dqcodec.flows.transforms import Conv1x1
 
@@ -36,17 +36,17 @@ Tensors = dict[str, np.ndarray]
 
 
 def has_exact_twin(model: DequantizedModel) -> bool:
-    """Whether the model can be exported: flow densities over hypercube bins of at least 2 bits can."""
-    return (
+    """Whether the model can be exported: autoregressive densities can, and flows over hypercube bins of at least 2 bits."""
+    return isinstance(model, AutoregressiveModel) or (
         isinstance(model.density, FlowDensity) and isinstance(model.dequantizer.bins, Hypercube) and model.bits >= 2
     )
 
 
-def export(model: DequantizedModel, name: str, tile: int, calibration: Tensor, card: dict, folder: Path) -> Path:
+def export(model: DequantizedModel, name: str, tile: int | None, calibration: Tensor, card: dict, folder: Path) -> Path:
     """Write the model's exact program to folder/<name>-<first 8 hex digits of its sha256>.safetensors.
 
     Args:
-        tile: side of a full tile, a multiple of 2^levels.
+        tile: side of a full tile, for a flow a multiple of 2^levels; None, for autoregressive models: 128 rows of 1024.
         calibration: pixels (B, C, H, W) that show the networks' activation ranges.
 
     Raises:
@@ -61,11 +61,14 @@ def export(model: DequantizedModel, name: str, tile: int, calibration: Tensor, c
 
 
 @torch.no_grad()
-def export_bytes(model: DequantizedModel, name: str, tile: int, calibration: Tensor, card: dict) -> bytes:
+def export_bytes(model: DequantizedModel, name: str, tile: int | None, calibration: Tensor, card: dict) -> bytes:
     """The model file's bytes; see export."""
+    if isinstance(model, AutoregressiveModel):
+        model = copy.deepcopy(model).cpu().eval()
+        return export_autoregressive.export_bytes(model, name, tile, calibration.cpu(), card)
     if not has_exact_twin(model):
-        raise ModelError("only flow densities over hypercube bins of 2 bits or more have an exact twin")
-    if tile < 1 or tile % 2 ** len(model.density.levels):
+        raise ModelError("only flow and autoregressive densities over hypercube bins have an exact twin, flows from 2 bits on")
+    if not tile or tile % 2 ** len(model.density.levels):
         raise ModelError(f"the tile's side must be a multiple of {2 ** len(model.density.levels)}, not {tile}")
     model, calibration = copy.deepcopy(model).cpu().eval(), calibration.cpu()
     density, dequantizer = model.density, model.dequantizer
@@ -97,7 +100,7 @@ def export_bytes(model: DequantizedModel, name: str, tile: int, calibration: Ten
             write = _autoregressive_net if isinstance(net, AutoregressiveNet) else _residual_net
             tensors |= write(f"dequantizer.{index}", net, ranges, _location_scale_grids(net, NOISE_GRID_BITS))
     description = {
-        "format": FORMAT, "name": name, "channels": density.channels, "bits": model.bits, "tile": tile,
+        "format": FORMAT, "kind": "flow", "name": name, "channels": density.channels, "bits": model.bits, "tile": tile,
         "grid_bits": GRID_BITS, "noise_grid_bits": NOISE_GRID_BITS, "unit_bits": unit_bits, "fraction_bits": fraction_bits,
         "dequantizer": _kind(dequantizer, transforms), "dequantizer_transforms": len(transforms),
         "context_channels": _context_channels(dequantizer),

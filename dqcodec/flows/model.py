@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dqcodec.flows import objectives
+from dqcodec.flows.autoregressive_density import AutoregressiveDensity, PosteriorDequantizer
 from dqcodec.flows.densities import Density
 from dqcodec.flows.dequantizers import Dequantizer
 
@@ -57,6 +58,22 @@ class DequantizedModel(nn.Module):
         """Data-dependent initialisation on a first batch."""
         self.dequantizer.initialise(x)
         self.density.initialise(self.dequantizer.value(x, torch.rand_like(x)))
+
+
+class AutoregressiveModel(DequantizedModel):
+    """An autoregressive density with its own posterior as dequantizer: every bound is log P(x), which needs no sample."""
+
+    def __init__(self, density: AutoregressiveDensity):
+        super().__init__(PosteriorDequantizer(density), density, density.bits)
+
+    def bound(self, x, samples=1, alpha=1.0):
+        return self.density.log_mass(x)
+
+    def log_weights(self, x, samples):
+        return self.density.log_mass(x).expand(samples, -1)
+
+    def sample(self, n, height, width):
+        return self.density.quantize(self.density.sample(n, height, width))
 
 
 def bits_per_dim(log_prob: Float[Tensor, "B"], dims: int) -> Float[Tensor, "B"]:

@@ -1,1 +1,1 @@
-"""Ways to carry pixels in bytes: `classical` (WebP) and `flow` (a learned model). Each has `encode` and `decode`."""
+"""How pixels become a payload: by lossless WebP (classical), by a trained flow or autoregressive model (learned)."""

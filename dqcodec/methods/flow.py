@@ -10,52 +10,25 @@ The payload: varint loan_tiles; varint per classical part, its length, in the or
 there are such), tiles; then the stack, 32-bit words.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
 
 from dqcodec.ans.stack import Stack
 from dqcodec.errors import CorruptError, LatentOverflow, StackUnderflow
-from dqcodec.exact.program import Program
+from dqcodec.exact.program import FlowProgram
 from dqcodec.methods import classical
+from dqcodec.methods.report import ModelReport
 from dqcodec.varint import read_varint, write_varint
 
 _FIRST_LOAN_TILES = 3
 _MAX_BATCH = 32
-_SAMPLE_PIXELS = 1 << 14  # how much of an image a model is tried on
 
 Box = tuple[slice, slice]
 
 
-@dataclass(frozen=True)
-class FlowReport:
-    """Where the bits of one image went, without the container.
-
-    vi_bpd: the model's own bound, -log2 p(x+u) + log2 q(u|x) per dimension, over all tiles (those too that are coded
-    classically). coded_bpd: payload bits per dimension of the image. seed_bits: of the classical part, which pays for
-    the first loan; initial_bits: what these cost beyond the bound. grid_bits: coded minus ideal bits of the flow's
-    tiles, which is what integer grids and tables cost.
-    """
-
-    vi_bpd: float
-    coded_bpd: float
-    seed_bits: int
-    initial_bits: float
-    grid_bits: float
-
-
-def choose(pixels: np.ndarray, programs: Sequence[Program]) -> Program | None:
-    """The program that codes a sample of the image's tiles in the fewest bits; None where none can code it."""
-    fitting = [program for program in programs if _fits(pixels.shape, program)]
-    if len(fitting) < 2:
-        return fitting[0] if fitting else None
-    sample = _sample(pixels, max(program.tile for program in fitting))
-    return min(fitting, key=lambda program: _sample_bpd(sample, program))
-
-
-def encode(pixels: np.ndarray, program: Program) -> tuple[bytes, FlowReport]:
+def encode(pixels: np.ndarray, program: FlowProgram) -> tuple[bytes, ModelReport]:
     """The payload for (H, W, C) uint8 pixels.
 
     Raises:
@@ -73,14 +46,12 @@ def encode(pixels: np.ndarray, program: Program) -> tuple[bytes, FlowReport]:
     raise StackUnderflow("the image is too small for the model's first loan")
 
 
-def decode(payload: bytes, shape: tuple[int, int, int], program: Program) -> np.ndarray:
+def decode(payload: bytes, shape: tuple[int, int, int], program: FlowProgram) -> np.ndarray:
     """The (H, W, C) uint8 pixels of a payload.
 
     Raises:
         CorruptError: the payload is damaged, or was not made by this program.
     """
-    if not _fits(shape, program):
-        raise CorruptError("the image does not fit the model")
     strips, tiles = _layout(shape, program)
     loan_tiles, position = read_varint(payload, 0)
     if not 0 < loan_tiles < len(tiles):
@@ -109,11 +80,11 @@ def decode(payload: bytes, shape: tuple[int, int, int], program: Program) -> np.
     return pixels
 
 
-def _fits(shape: tuple[int, int, int], program: Program) -> bool:
+def fits(shape: tuple[int, int, int], program: FlowProgram) -> bool:
     return shape[2] == program.channels and program.bits == 8 and min(shape[:2]) >= program.multiple
 
 
-def _layout(shape: tuple[int, int, int], program: Program) -> tuple[list[Box], list[Box]]:
+def _layout(shape: tuple[int, int, int], program: FlowProgram) -> tuple[list[Box], list[Box]]:
     """(strips that no tile covers, tiles ordered so that equal shapes are neighbours)."""
     height, width = shape[:2]
     core_height, core_width = height - height % program.multiple, width - width % program.multiple
@@ -142,8 +113,8 @@ def _batches(pixels: np.ndarray, tiles: list[Box], loan_tiles: int) -> Iterator[
 
 
 def _encode(
-    pixels: np.ndarray, program: Program, tiles: list[Box], loan_tiles: int, parts: list[bytes]
-) -> tuple[bytes, FlowReport]:
+    pixels: np.ndarray, program: FlowProgram, tiles: list[Box], loan_tiles: int, parts: list[bytes]
+) -> tuple[bytes, ModelReport]:
     """encode with given loan_tiles and classical parts."""
     stack = Stack(b"".join(parts))
     seeded_bits, flow_bits = stack.bits, 0.0
@@ -154,7 +125,7 @@ def _encode(
     tile_dims = sum(pixels[box].size for box in tiles)
     vi_bpd = (flow_bits + loan_bits) / tile_dims
     seed_bits = 8 * sum(map(len, parts))
-    return payload, FlowReport(
+    return payload, ModelReport(
         vi_bpd=vi_bpd,
         coded_bpd=8 * len(payload) / pixels.size,
         seed_bits=seed_bits,
@@ -163,27 +134,13 @@ def _encode(
     )
 
 
-def _ideal_bits(tiles: np.ndarray, program: Program) -> float:
+def _ideal_bits(tiles: np.ndarray, program: FlowProgram) -> float:
     """The model's bound on tiles (B, H, W, C), bits; on a stack of noise, as no code is kept."""
     noise = np.random.Generator(np.random.PCG64(0)).bytes(8 * tiles.size)
     return program.codec.push(Stack(noise), tiles.astype(np.int64))
 
 
-def _sample(pixels: np.ndarray, side: int) -> np.ndarray:
-    """Square parts of the image, spread over it, side by side; of one that is narrower, parts of its full width."""
-    height, width = (min(side, length) for length in pixels.shape[:2])
-    corners = [
-        (top, left)
-        for top in range(0, pixels.shape[0] - height + 1, height)
-        for left in range(0, pixels.shape[1] - width + 1, width)
-    ]
-    count = max(1, _SAMPLE_PIXELS // (height * width))
-    chosen = corners[:: max(1, len(corners) // count)][:count]
-    parts = [pixels[top : top + height, left : left + width] for top, left in chosen]
-    return np.concatenate(parts, axis=int(width == side))
-
-
-def _sample_bpd(sample: np.ndarray, program: Program) -> float:
+def sample_bpd(sample: np.ndarray, program: FlowProgram) -> float:
     """The model's bound on the sample's full tiles, bpd; infinite where the program cannot code them."""
     tiles = _layout(sample.shape, program)[1]
     shape = sample[tiles[0]].shape

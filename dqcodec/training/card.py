@@ -27,6 +27,8 @@ def _description(config: Config) -> str:
     density = config.density.kind
     if density == "flow":
         density += " of " + " + ".join(str(level.subflows) for level in config.density.levels) + " subflows"
+    if density == "autoregressive":
+        density += f" density of width {config.density.width}"
     return f"{config.dequantizer.kind} dequantizer, {density}, {config.data.channels} x {config.data.bits} bit"
 
 
@@ -39,11 +41,11 @@ def multiplications_per_pixel(model: DequantizedModel, config: Config) -> int:
 
     def count(module, inputs, output):
         nonlocal total
-        total += module.weight.numel() * output.shape[2] * output.shape[3]
+        total += module.weight.numel() * (len(output) if output.ndim == 2 else output.shape[2] * output.shape[3])
 
-    handles = [module.register_forward_hook(count) for module in model.modules() if isinstance(module, nn.Conv2d)]
+    handles = [module.register_forward_hook(count) for module in model.modules() if isinstance(module, nn.Conv2d | nn.Linear)]
     try:
-        model.log_weight(x)
+        model.bound(x)
     finally:
         for handle in handles:
             handle.remove()

@@ -46,7 +46,7 @@ def train(data, output, config_file, overrides, minutes, images, resume, init, s
     """Train a model on DATA: a folder of images, a .npy or a .npz file.
 
     \b
-    dqcodec train photos -o run --minutes 60 --set data.crop=64
+    dqcodec train photos -o run --minutes 60 --config models/photo/config.toml
     Ctrl-C saves; the same command with --resume goes on.
     """
     if (minutes is None) == (images is None):
@@ -101,7 +101,7 @@ def evaluate(run, data, samples, split, limit, as_json):
 @click.argument("data", type=_data, required=False)
 @click.option("-o", "--output", metavar="DIR", required=True, type=click.Path(path_type=Path), help="Where to write.")
 @click.option("--name", help="The model's name (default: the configuration's).")
-@click.option("--tile", type=click.IntRange(min=1), help="Side of the tiles, a multiple of 2^levels (default 64).")
+@click.option("--tile", type=click.IntRange(min=1), help="Side of the tiles, for a flow a multiple of 2^levels; default 64, or 128 rows of 1024.")
 @click.option("--set-card", "facts", metavar="KEY=VALUE", multiple=True, help="Add to the card: data, licence, ...")
 def export(run, data, output, name, tile, facts):
     """Export RUN's averaged model as DIR/<name>-<sha8>.safetensors, and print that path.

@@ -8,13 +8,16 @@ from torch import nn
 from dqcodec.config import Training
 from dqcodec.training.muon import Muon
 
+_LEAST_INPUTS = 8  # of a layer that Muon steps
+
 
 def optimisers(model: nn.Module, settings: Training) -> list[torch.optim.Optimizer]:
-    """Adam, and, if it is chosen, Muon for the weights of all convolutions but each network's last, whose noise would
-    reach the latents; `base_lr` of each group is its full rate."""
+    """Adam, and, if it is chosen, Muon for the weights of layers but each network's last, whose noise would reach the
+    latents, and those that see a few numbers only; `base_lr` of each group is its full rate."""
     matrices = [
-        p for name, p in model.named_parameters()
-        if p.ndim == 4 and "conv_out" not in name and settings.optimiser == "muon"
+        module.weight for name, module in model.named_modules()
+        if isinstance(module, nn.Conv2d | nn.Linear) and settings.optimiser == "muon"
+        and "_out" not in name and module.weight[0].numel() >= _LEAST_INPUTS
     ]
     chosen = {id(p) for p in matrices}
     others = [p for p in model.parameters() if id(p) not in chosen]

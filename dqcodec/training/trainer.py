@@ -16,7 +16,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from dqcodec.config import Config
 from dqcodec.errors import DqcodecError
-from dqcodec.exact.program import Program
+from dqcodec.exact.program import load_program
 from dqcodec.flows.build import build
 from dqcodec.flows.export import export, has_exact_twin
 from dqcodec.flows.model import DequantizedModel, bits_per_dim
@@ -220,7 +220,7 @@ class Trainer:
         path = export(model, self.config.name, default_tile(self.config), calibration, facts, self.folder.path)
         crops = self._valid[-1][-_CODED_CROPS:]
         try:
-            coded = {"coded_bpd": round(coded_bpd(Program.load(path), crops), 4)}
+            coded = {"coded_bpd": round(coded_bpd(load_program(path), crops), 4)}
             coded["same_crops_vi_bpd"] = round(float(self._bpd(crops).mean()), 4)
         except DqcodecError as error:  # a young model may leave the proven ranges
             coded = {"coding_error": str(error)}
@@ -251,9 +251,9 @@ def load_model(run: Path) -> tuple[DequantizedModel, Config]:
     return model.eval(), config
 
 
-def default_tile(config: Config) -> int:
-    """Side of the tiles that an image is coded in: 64, or 2^levels where that is more."""
-    return max(64, 2 ** len(config.density.levels))
+def default_tile(config: Config) -> int | None:
+    """Side of the tiles that a flow codes an image in: 64, or 2^levels where that is more; see flows.export."""
+    return None if config.density.kind == "autoregressive" else max(64, 2 ** len(config.density.levels))
 
 
 def _bfloat16(amp: Switch, device: str) -> bool:

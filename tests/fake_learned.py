@@ -1,4 +1,4 @@
-"""A stand-in for `dqcodec.methods.flow` that wins every time: the payload is an XOR of the pixels, kept short by a
+"""A stand-in for `dqcodec.methods.learned` that wins every time: the payload is an XOR of the pixels, kept short by a
 shared table, so that codec and CLI are tested without a model."""
 
 import hashlib
@@ -12,18 +12,19 @@ from dqcodec.errors import CorruptError
 
 
 @dataclass(frozen=True)
-class FlowReport:
+class ModelReport:
     vi_bpd: float
     coded_bpd: float
     initial_bits: float
     grid_bits: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class Program:
     name: str = "fake"
     id: bytes = b"fake-id!"
     channels: int = 3
+    kind: str = "flow"
 
 
 def install(monkeypatch, error: Exception | None = None, wrong: bool = False) -> None:
@@ -38,7 +39,7 @@ def install(monkeypatch, error: Exception | None = None, wrong: bool = False) ->
             raise error
         key = hashlib.sha256(pixels.tobytes()).digest()[:2]
         table[key] = pixels.copy()
-        return key, FlowReport(3.46, 3.47, 12.0, 0.5)
+        return key, ModelReport(3.46, 3.47, 12.0, 0.5)
 
     def decode(payload, shape, program):
         if payload not in table:
@@ -46,7 +47,7 @@ def install(monkeypatch, error: Exception | None = None, wrong: bool = False) ->
         pixels = table[payload]
         return pixels ^ np.uint8(wrong)
 
-    module = types.ModuleType("dqcodec.methods.flow")
+    module = types.ModuleType("dqcodec.methods.learned")
     module.choose, module.encode, module.decode = choose, encode, decode
-    monkeypatch.setitem(sys.modules, "dqcodec.methods.flow", module)
-    monkeypatch.setattr("dqcodec.methods.flow", module, raising=False)
+    monkeypatch.setitem(sys.modules, "dqcodec.methods.learned", module)
+    monkeypatch.setattr("dqcodec.methods.learned", module, raising=False)

@@ -1,0 +1,51 @@
+"""A model file: an exact program as safetensors (integer tensors) with a JSON description in its metadata.
+
+Nothing in the file is run. Every bound that exactness rests on is proven again when a program is made of it.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from dqcodec.errors import ModelError
+from dqcodec.exact.identity import file_id
+
+FORMAT = 1
+
+Tensors = dict[str, np.ndarray]
+Made = TypeVar("Made")
+
+
+def load(path: Path, make: Callable[[dict, Tensors, bytes], Made]) -> Made:
+    """make(description, int64 tensors, id) of a model file.
+
+    Raises:
+        ModelError: not a model file, of an unknown format, or make finds its exactness not proven.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            description = json.loads((file.metadata() or {}).get("dqcodec", "null"))
+            tensors = {name: _integers(name, file.get_tensor(name)) for name in file.keys()}
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from None
+    except (SafetensorError, ValueError, TypeError, RecursionError) as error:
+        raise ModelError(f"{path}: not a model file: {error}") from None
+    if not isinstance(description, dict) or description.pop("format", None) != FORMAT:
+        raise ModelError(f"{path}: not a model file of format {FORMAT}")
+    try:
+        return make(description, tensors, file_id(path))
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise ModelError(f"{path}: the model file is not valid: {error}") from None
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from None
+
+
+def _integers(name: str, tensor: np.ndarray) -> np.ndarray:
+    """The tensor as int64, if it holds integers that float64 holds too: what all proofs of bounds rest on."""
+    if tensor.dtype.kind not in "iu" or not tensor.size or not -(1 << 53) < int(tensor.min()) <= int(tensor.max()) < 1 << 53:
+        raise ModelError(f"the tensor {name!r} does not hold integers below 2^53")
+    return tensor.astype(np.int64)

@@ -1,0 +1,104 @@
+"""What an autoregressive density knows of a pixel before it: its causal neighbours, freed of their mean and spread.
+
+All of it is integers on fixed grids, so that the exact twin (dqcodec.exact.context) computes the very same numbers.
+Shapes: N = B H W pixels in raster order, P planes, n neighbours.
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from dqcodec.exact.context import (
+    FEATURE_PLACES,
+    GRID,
+    MOMENT_WEIGHTS,
+    NEIGHBOURS,
+    REACH,
+    SPREAD_FLOOR,
+    STANDARD_BOUND,
+)
+
+
+class Context(NamedTuple):
+    """Per pixel and plane, everything in units of pixel steps or of the local spread.
+
+    mean: of the near neighbours. spread: their mean absolute deviation plus 1/2. log_spread: piecewise linear log2
+    of it. inputs: what a network sees (N, n P + 2 P + 2). target: the pixel itself (N, P). standard: the pixel, freed
+    of mean and spread, within +-STANDARD_BOUND.
+    """
+
+    mean: Float[Tensor, "N P"]
+    spread: Float[Tensor, "N P"]
+    log_spread: Float[Tensor, "N P"]
+    inputs: Float[Tensor, "N F"]
+    target: Float[Tensor, "N P"]
+    standard: Float[Tensor, "N P"]
+
+
+def planes(x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+    """G, R - G, B - G of RGB; gray as it is."""
+    if x.shape[1] == 1:
+        return x
+    red, green, blue = x.unbind(1)
+    return torch.stack([green, red - green, blue - green], 1)
+
+
+def neighbours(y: Float[Tensor, "B P H W"], start: Float[Tensor, "P"]) -> Float[Tensor, "B n P H W"]:
+    """The causal neighbours of each pixel, in the order of NEIGHBOURS.
+
+    Places outside are clamped into the image; where the pixel there is not known yet, the pixel above stands in for
+    those to the left, the left one for those above, and `start` for all of the first pixel's.
+    """
+    height, width = y.shape[2:]
+    padded = F.pad(y, (REACH, REACH, REACH, 0), mode="replicate")
+    shifted = [
+        padded[:, :, REACH - dy : REACH - dy + height, REACH + dx : REACH + dx + width] for dy, dx in NEIGHBOURS
+    ]
+    out = torch.stack(shifted, 1)
+    above = torch.tensor([dy > 0 for dy, _ in NEIGHBOURS])
+    west, north = NEIGHBOURS.index((0, -1)), NEIGHBOURS.index((1, 0))
+    out[:, ~above, :, :, 0] = out[:, north, None, :, :, 0].clone()
+    out[:, above, :, 0] = out[:, west, None, :, 0].clone()
+    out[:, :, :, 0, 0] = start
+    return out
+
+
+@torch.no_grad()
+def context(x: Float[Tensor, "B C H W"], bits: int) -> Context:
+    """The context of every pixel of symbols 0 .. 2^bits - 1."""
+    batch, channels, height, width = x.shape
+    y = planes(x)
+    start = torch.zeros(channels, device=x.device)
+    start[0] = 2 ** (bits - 1)
+    c = neighbours(y, start).permute(0, 3, 4, 1, 2).reshape(-1, len(NEIGHBOURS), channels)
+    target = y.permute(0, 2, 3, 1).reshape(-1, channels)
+    weights = torch.tensor(MOMENT_WEIGHTS, dtype=torch.float32, device=x.device)[:, None]
+    near = c[:, : len(MOMENT_WEIGHTS)]
+    sums = (weights * near).sum(1)  # 8 times the mean
+    spreads = (weights * (8 * near - sums[:, None]).abs()).sum(1) + SPREAD_FLOOR  # 64 times the spread
+    mantissa, exponent = torch.frexp(spreads / 64)
+    log_spread = torch.floor((exponent + 2 * mantissa - 2) * GRID) / GRID
+    gain = 256 / spreads
+    standard_context = _standard(c, sums[:, None], gain[:, None])
+    level = sums - 8 * start
+    level[:, 0] = torch.floor(level[:, 0] * 2 ** (8 - bits) / 16)
+    border = torch.zeros(batch, height, width, 2, device=x.device)
+    border[:, 0, :, 0] = border[:, :, 0, 1] = 1
+    inputs = [standard_context.flatten(1), log_spread, level.clamp(-STANDARD_BOUND * GRID, STANDARD_BOUND * GRID) / GRID, border.view(-1, 2)]
+    return Context(sums / 8, spreads / 64, log_spread, torch.cat(inputs, 1), target, _standard(target, sums, gain))
+
+
+def _standard(values, sums, gain):
+    return torch.floor((8 * values - sums) * gain + 0.5).clamp(-STANDARD_BOUND * GRID, STANDARD_BOUND * GRID) / GRID
+
+
+def gather_features(features: Float[Tensor, "N K"], batch: int, height: int, width: int) -> Float[Tensor, "N nK"]:
+    """Each pixel's neighbours' features, at FEATURE_PLACES; zero outside the image."""
+    grid = features.view(batch, height, width, -1).permute(0, 3, 1, 2)
+    left, right, top = (max(values) for values in zip(*[(-dx, dx, dy) for dy, dx in FEATURE_PLACES]))
+    padded = F.pad(grid, (left, right, top, 0))
+    shifted = [padded[:, :, top - dy : top - dy + height, left + dx : left + dx + width] for dy, dx in FEATURE_PLACES]
+    return torch.cat(shifted, 1).permute(0, 2, 3, 1).reshape(len(features), -1)

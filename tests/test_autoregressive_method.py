@@ -1,0 +1,325 @@
+"""Pixels by an autoregressive program: any image round-trips, and what is damaged is told."""
+
+import dataclasses
+import functools
+import time
+import tracemalloc
+
+import numpy as np
+import pngs
+import programs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from programs import AUTOREGRESSIVE
+from test_flow_method import damaged_payloads, image, odd_images
+
+from dqcodec import codec, png
+from dqcodec.ans.stack import Stack
+from dqcodec.container import Container, Method, pixel_checksum
+from dqcodec.errors import CorruptError, DqcodecError, UnknownModelError
+from dqcodec.exact.program import load_program
+from dqcodec.methods import autoregressive, classical, learned
+from dqcodec.varint import write_varint
+
+SHAPES = [(1, 1), (1, 2), (2, 1), (1, 15), (9, 1), (7, 5)]
+TILED_SHAPES = [(1, 1), (8, 9), (9, 10), (17, 19)]
+
+
+def program_of(channels: int = 3):
+    return programs.program(AUTOREGRESSIVE, channels)
+
+
+def assert_round_trip(pixels: np.ndarray, program) -> tuple[bytes, object]:
+    payload, report = learned.encode(pixels, program)
+    decoded = learned.decode(payload, pixels.shape, program)
+    assert decoded.dtype == np.uint8 and np.array_equal(decoded, pixels)
+    return payload, report
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_any_shape_round_trips(shape, channels):
+    assert_round_trip(image(*shape, channels), program_of(channels))
+
+
+@pytest.mark.parametrize("shape", [(128, 1), (300, 3), (129, 140), (2, 1030)], ids=str)
+def test_more_than_one_tile_round_trips(shape):
+    assert program_of(1).tile == (128, 1024)
+    assert_round_trip(image(*shape, 1), program_of(1))
+
+
+@pytest.mark.parametrize("shape", TILED_SHAPES, ids=str)
+@pytest.mark.parametrize("tile", [(8, 9), (8, 999), (999, 9)], ids=str)
+def test_tiles_of_any_shape_round_trip(shape, tile):
+    assert_round_trip(image(*shape, 1), programs.tiled(*tile, 1))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_odd_images_round_trip(channels):
+    for pixels in odd_images(channels).values():
+        assert_round_trip(pixels[:4, 5:12], program_of(channels))
+
+
+@pytest.mark.parametrize("front", [1, 30, 1000])
+def test_any_count_of_groups_round_trips(front, monkeypatch):
+    monkeypatch.setattr(autoregressive, "_FRONT", front)
+    for shape in [(16, 11), (17, 11)]:
+        assert_round_trip(image(*shape), programs.tiled(8, 9))
+
+
+@pytest.mark.parametrize("pixels", [1, 12, 50])
+def test_groups_of_few_pixels_round_trip(pixels, monkeypatch):
+    """A group is never less than a row."""
+    monkeypatch.setattr(autoregressive, "_MAX_GROUP_PIXELS", pixels)
+    for shape in [(1, 12), (5, 12), (7, 1)]:
+        assert_round_trip(image(*shape), programs.tiled(8, 9))
+
+
+def test_pixels_of_any_layout_give_the_same_payload():
+    pixels, program = image(8, 11), program_of()
+    payload, _ = learned.encode(pixels, program)
+    for other in (np.asfortranarray(pixels), pixels[:, ::-1].copy()[:, ::-1], np.repeat(pixels, 2, 1)[:, ::2]):
+        assert learned.encode(other, program)[0] == payload
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (15, 20), (131, 1)], ids=str)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_parts_of_the_report_add_up(shape, channels):
+    pixels = image(*shape, channels)
+    payload, report = learned.encode(pixels, program_of(channels))
+    ideal_bits = report.vi_bpd * pixels.size
+    assert report.coded_bpd == 8 * len(payload) / pixels.size
+    assert abs(ideal_bits + report.initial_bits + report.grid_bits - 8 * len(payload)) < 1e-6 * len(payload)
+    assert 0 < report.vi_bpd <= 19 and 0 <= report.seed_bits <= report.initial_bits
+    assert -1 < report.grid_bits < 64 + 0.001 * pixels.size  # the stack's whole words
+    assert report.initial_bits < 8 * 48  # a small seed and a few lengths
+
+
+def test_the_reported_rate_is_the_programs():
+    pixels, program = image(15, 16), program_of()
+    _, report = learned.encode(pixels, program)
+    assert report.vi_bpd == pytest.approx(program.slots(pixels, (15, 16)).bits / pixels.size)
+
+
+@pytest.mark.parametrize("shape", [(40, 40, 1), (40, 40, 4)])
+def test_a_shape_that_the_program_does_not_fit_is_never_chosen_and_never_decoded(shape):
+    assert learned.choose(np.zeros(shape, np.uint8), [program_of()]) is None
+    with pytest.raises(CorruptError):
+        learned.decode(bytes(50), shape, program_of())
+
+
+def test_a_program_of_fewer_bits_is_never_chosen():
+    program = programs.program(AUTOREGRESSIVE, 3, 1, 5)
+    assert learned.choose(image(9, 9), [program]) is None
+    with pytest.raises(CorruptError):
+        learned.decode(bytes(50), (9, 9, 3), program)
+
+
+# --- the choice
+
+
+@functools.cache
+def spoilt():
+    """The program with all means six spreads too high."""
+    changed = programs.tensors(AUTOREGRESSIVE)
+    for name in (f"net.out.{plane}" for plane in range(3)):
+        weight, bias, shift = (changed[f"{name}.{part}"] for part in ("weight", "bias", "shift"))
+        means = slice(len(bias) // 3, 2 * len(bias) // 3)
+        weight[means] = 0
+        bias[means] = 6 * 256 << shift[means].astype(np.int64)
+    return load_program(programs.write(programs.with_tensors(AUTOREGRESSIVE, changed)))
+
+
+def test_the_better_of_a_flow_and_an_autoregressive_program_is_chosen():
+    pixels, ranking = image(16, 24), [program_of(), programs.program("uniform"), spoilt()]
+    sizes = [len(learned.encode(pixels, program)[0]) for program in ranking]
+    assert sizes == sorted(set(sizes))
+    assert learned.choose(pixels, ranking) is learned.choose(pixels, ranking[::-1]) is ranking[0]
+    assert learned.choose(pixels, ranking[1:]) is ranking[1]
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 30), (30, 1), (3, 20)], ids=str)
+def test_an_image_of_any_size_has_a_program(shape):
+    """Where a flow's tiles do not fit, too."""
+    candidates = [programs.program("uniform"), spoilt(), program_of()]
+    assert learned.choose(image(*shape), candidates) in candidates[1:]
+
+
+# --- damage
+
+PIXELS = image(4, 6)
+
+
+def assert_pixels_or_named_error(payload: bytes, shape=PIXELS.shape, program=None) -> bool:
+    """Whether it decodes to something."""
+    try:
+        pixels = learned.decode(payload, shape, program or program_of())
+    except DqcodecError as error:
+        assert "\n" not in str(error)
+        return False
+    assert pixels.shape == shape and pixels.dtype == np.uint8
+    return True
+
+
+def test_every_cut_and_every_byte_more_is_corrupt():
+    payload, _ = learned.encode(PIXELS, program_of())
+    for broken in [payload[:cut] for cut in range(len(payload))] + [payload + bytes(count) for count in (1, 4)]:
+        with pytest.raises(CorruptError):
+            learned.decode(broken, PIXELS.shape, program_of())
+
+
+def test_a_flipped_byte_gives_an_image_or_a_named_error():
+    program = programs.tiled(8, 8)
+    payload, _ = learned.encode(PIXELS, program)
+    rng = np.random.default_rng(0)
+    for index in [*range(8), *range(8, len(payload), 3)]:
+        broken = bytearray(payload)
+        broken[index] ^= int(rng.integers(1, 256))
+        assert_pixels_or_named_error(bytes(broken), program=program)
+
+
+def test_a_damaged_payload_gives_an_image_or_a_named_error_in_bounded_time():
+    payload, _ = learned.encode(PIXELS, program_of())
+    slowest = 0.0
+    for broken in list(damaged_payloads(payload))[::2]:
+        start = time.process_time()
+        assert_pixels_or_named_error(broken)
+        slowest = max(slowest, time.process_time() - start)
+    assert slowest < 2
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.binary(max_size=300))
+def test_random_bytes_give_an_image_or_a_named_error(payload):
+    assert_pixels_or_named_error(payload)
+
+
+HUGE = (1 << 35) - 1
+numbers = st.one_of(st.integers(0, 90), st.sampled_from([1 << 31, 1 << 32, HUGE]))
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.lists(numbers, max_size=4), st.binary(max_size=80))
+def test_random_numbers_before_random_bytes_give_an_image_or_a_named_error(header, rest):
+    assert_pixels_or_named_error(b"".join(map(write_varint, header)) + bytes(-len(rest) % 4) + rest)
+
+
+def payload_of(seed_bytes: int, length: int | None = None) -> bytes:
+    """One that claims what it likes, with a stack of noise."""
+    stack = Stack(np.random.default_rng(0).bytes(60)).to_bytes()
+    return write_varint(seed_bytes) + write_varint(len(stack) if length is None else length) + stack
+
+
+@pytest.mark.parametrize("claims", [(0,), (4,), (HUGE,), (0, HUGE), (HUGE, HUGE), (0, 0), (0, 4), (0, 5), (0, 60)], ids=str)
+def test_a_payload_that_claims_what_it_does_not_hold_is_corrupt(claims):
+    with pytest.raises(CorruptError):
+        learned.decode(payload_of(*claims), PIXELS.shape, program_of())
+
+
+@pytest.mark.parametrize("shape, seed_bytes", [((200, 200, 3), 0), ((200, 200, 3), HUGE), ((1, 900, 3), HUGE)], ids=str)
+def test_a_small_payload_takes_no_more_memory_than_a_real_one(shape, seed_bytes):
+    """Which takes about 130 bytes a pixel, more where much is border, for as many of them as a group has."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptError):
+            learned.decode(payload_of(seed_bytes), shape, program_of())
+        assert tracemalloc.get_traced_memory()[1] < 600 * shape[0] * shape[1] + (1 << 20)
+    finally:
+        tracemalloc.stop()
+
+
+def test_another_programs_payload_gives_an_image_or_a_named_error():
+    payload, _ = learned.encode(PIXELS, spoilt())
+    assert not np.array_equal(payload, learned.encode(PIXELS, program_of())[0])
+    assert_pixels_or_named_error(payload)
+    for kind in ("uniform", "ard"):
+        assert_pixels_or_named_error(learned.encode(image(24, 29), programs.program(kind))[0])
+        assert_pixels_or_named_error(payload, (24, 29, 3), programs.program(kind))
+
+
+# --- whole files
+
+
+def find(model_id: bytes):
+    for channels in (1, 3):
+        if program_of(channels).id == model_id:
+            return program_of(channels)
+    raise UnknownModelError("no such model")
+
+
+def dqc_of(pixels: np.ndarray, payload: bytes | None = None, **changes) -> bytes:
+    program = program_of(pixels.shape[2])
+    payload = learned.encode(pixels, program)[0] if payload is None else payload
+    container = Container(Method.AUTOREGRESSIVE, payload, pixels.shape, pixel_checksum(pixels), program.id)
+    return dataclasses.replace(container, **changes).pack()
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 30), (7, 5)], ids=str)
+def test_files_of_any_size_round_trip(shape, channels):
+    source = pngs.write(image(*shape, channels))
+    dqc, _ = codec.compress(source, [program_of(channels)])
+    assert len(dqc) <= len(source) + 64
+    assert np.array_equal(png.read(codec.decompress(dqc, find)[0]).pixels, image(*shape, channels))
+
+
+def test_a_file_that_wins_is_what_compress_writes(monkeypatch):
+    """With the other methods kept from winning, the whole way is taken: compress, info, decompress."""
+    pixels = image(13, 16)
+    loser = codec._container(Method.CLASSICAL, classical.encode(pixels) + bytes(1 << 16), png.read(pngs.write(pixels)))
+    monkeypatch.setattr(codec, "_encode_classical", lambda image, rival: loser)
+    source = pngs.write(pixels, before=pngs.chunk(b"tEXt", b"Comment\0" + bytes(9999)))
+    dqc, report = codec.compress(source, [programs.program("uniform"), program_of()])
+    assert (report.method, report.model, report.verified) == (AUTOREGRESSIVE, AUTOREGRESSIVE, True)
+    assert report.payload_bytes + report.chunk_bytes + report.container_bytes == len(dqc) == report.dqc_bytes
+    assert report.container_bytes <= 32 and report.candidates[AUTOREGRESSIVE] == len(dqc)
+    parts = report.learned
+    assert parts["coded_bpd"] == 8 * report.payload_bytes / pixels.size
+    assert (parts["coded_bpd"] - parts["vi_bpd"]) * pixels.size == pytest.approx(parts["initial_bits"] + parts["grid_bits"])
+    assert f"(limit {parts['vi_bpd']:.2f})" in report.line() and "seed_bits" in report.details()
+    told = codec.info(dqc)
+    assert (told.method, told.model_id, told.payload_bytes) == (AUTOREGRESSIVE, program_of().id.hex(), report.payload_bytes)
+    restored, report = codec.decompress(dqc, find)
+    assert report.method == AUTOREGRESSIVE
+    assert np.array_equal(png.read(restored).pixels, pixels) and png.read(restored).chunks == png.read(source).chunks
+    with pytest.raises(UnknownModelError):
+        codec.decompress(dqc, lambda model_id: find(b"another!"))
+
+
+def test_a_file_whose_model_is_of_another_kind_is_corrupt():
+    dqc, other = dqc_of(PIXELS), programs.program("uniform")
+    with pytest.raises(CorruptError):
+        codec.decompress(dqc, lambda model_id: other)
+    flow = dqc_of(PIXELS, method=Method.FLOW)
+    with pytest.raises(CorruptError):
+        codec.decompress(flow, find)
+
+
+def test_a_flipped_byte_or_a_cut_of_a_file_is_a_named_error():
+    dqc = dqc_of(PIXELS)
+    for index in range(len(dqc)):
+        broken = bytearray(dqc)
+        broken[index] ^= 1 << index % 8
+        for damaged in (bytes(broken), dqc[:index]):
+            with pytest.raises(DqcodecError):
+                codec.decompress(damaged, find)
+
+
+def test_damage_under_a_right_crc_is_a_named_error_or_the_right_image():
+    payload, _ = learned.encode(PIXELS, program_of())
+    for broken in list(damaged_payloads(payload))[1::3]:
+        try:
+            restored, _ = codec.decompress(dqc_of(PIXELS, broken), find)
+        except DqcodecError as error:
+            assert "\n" not in str(error)
+        else:
+            assert np.array_equal(png.read(restored).pixels, PIXELS)
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (3, 6), (6, 4), (24, 1), (1, 24), (1000, 1000)], ids=str)
+def test_a_file_of_another_shape_is_a_named_error(shape):
+    start = time.process_time()
+    with pytest.raises(DqcodecError):
+        codec.decompress(dqc_of(PIXELS, shape=(*shape, 3)), find)
+    assert time.process_time() - start < 5
