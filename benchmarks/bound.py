@@ -1,9 +1,9 @@
 """Coded bytes of one image against the vi bound of the float model, and the parts of the gap.
 
-    python benchmarks/bound.py SHEET.png --run RUN --model NAME [--json RESULT.json]
+    python benchmarks/bound.py SHEET.png --run RUN --model NAME [--tile 32] [--json RESULT.json]
 
 RUN is a run folder or a released run in models/. The image's sides are multiples of the model's tile. The float bound is the
-mean over four draws of the noise.
+mean over four draws of the noise, where the model has any.
 """
 
 import argparse
@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from machine import machine
 from PIL import Image
 
 from dqcodec import codec, zoo
+from dqcodec.bench.machine import machine
 from dqcodec.flows.model import bits_per_dim
 from dqcodec.training.trainer import load_model
 
@@ -28,24 +28,25 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--model", required=True)
+    parser.add_argument("--tile", type=int, default=32)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     program = zoo.load(arguments.model)
     data = arguments.file.read_bytes()
     packed, report = codec.compress(data, [program], verify=True)
-    if report.method != "flow":
-        raise SystemExit(f"{arguments.file}: {report.method} is smaller than the flow")
+    if report.learned is None:
+        raise SystemExit(f"{arguments.file}: {report.method} is smaller than the model")
     pixels = np.asarray(Image.open(arguments.file).convert("RGB"))
     dims = pixels.size
-    float_bpd = float_bound(arguments.run, tiles(pixels, program.tile))
-    coded_bpd, flow = 8 * len(packed) / dims, report.flow
+    float_bpd = float_bound(arguments.run, tiles(pixels, arguments.tile))
+    coded_bpd, bits = 8 * len(packed) / dims, report.learned
     result = {
         "machine": machine(), "image": arguments.file.name, "model": program.name, "dims": dims, "bytes": len(packed),
         "coded_bpd": round(coded_bpd, 4), "float_vi_bpd": round(float_bpd, 4), "gap_bpd": round(coded_bpd - float_bpd, 4),
         "gap_parts_bpd": {
-            "quantised weights and noise of the estimate": round(flow["vi_bpd"] - float_bpd, 4),
-            "grids and tables": round(flow["grid_bits"] / dims, 4),
-            "initial bits": round(flow["initial_bits"] / dims, 4),
+            "quantised weights and noise of the estimate": round(bits["vi_bpd"] - float_bpd, 4),
+            "grids and tables": round(bits["grid_bits"] / dims, 4),
+            "initial bits": round(bits["initial_bits"] / dims, 4),
             "container": round(8 * (report.container_bytes + report.chunk_bytes) / dims, 4),
         },
     }

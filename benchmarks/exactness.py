@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from machine import machine
+from dqcodec.bench.machine import machine
 
 _SETTINGS = {
     "as it is": {},
@@ -30,12 +30,12 @@ import numpy as np
 from PIL import Image
 from dqcodec import zoo
 from dqcodec.exact import networks
-from dqcodec.methods import flow
+from dqcodec.methods import learned
 networks.set_threads(int(os.environ.get("DQCODEC_BENCHMARK_THREADS", 0)))
 pixels, program = np.asarray(Image.open(sys.argv[1]).convert("RGB")), zoo.load(sys.argv[2])
 given = sys.stdin.buffer.read()
-payload = flow.encode(pixels, program)[0]
-same = np.array_equal(flow.decode(given or payload, pixels.shape, program), pixels)
+payload = learned.encode(pixels, program)[0]
+same = np.array_equal(learned.decode(given or payload, pixels.shape, program), pixels)
 sys.stdout.buffer.write(bytes([same]) + payload)
 """
 
