@@ -129,6 +129,25 @@ def test_the_parts_of_the_report_add_up():
 PIXELS = image(24, 29)
 
 
+def assert_every_damage_is_a_named_error(dqc: bytes, find) -> None:
+    """Every byte flipped somewhere, every cut."""
+    for index in range(len(dqc)):
+        broken = bytearray(dqc)
+        broken[index] ^= 1 << index % 8
+        for damaged in (bytes(broken), dqc[:index]):
+            with pytest.raises(DqcodecError):
+                codec.decompress(damaged, find)
+
+
+def assert_right_image_or_named_error(dqc: bytes, find, pixels: np.ndarray) -> None:
+    try:
+        restored, _ = codec.decompress(dqc, find)
+    except DqcodecError as error:
+        assert "\n" not in str(error)
+    else:
+        assert np.array_equal(png.read(restored).pixels, pixels)
+
+
 def damaged_payloads(payload: bytes):
     rng = np.random.default_rng(0)
     for index in [*range(0, 40, 3), *rng.integers(0, len(payload), 12), *range(len(payload) - 9, len(payload))]:
@@ -248,12 +267,7 @@ def test_a_flow_file_that_wins_is_what_compress_writes(monkeypatch):
 @every_kind
 def test_a_flipped_byte_or_a_cut_of_a_flow_file_is_a_named_error(kind):
     dqc, _ = flow_file(kind)
-    for index in range(len(dqc)):
-        broken = bytearray(dqc)
-        broken[index] ^= 1 << index % 8
-        for damaged in (bytes(broken), dqc[:index]):
-            with pytest.raises(DqcodecError):
-                codec.decompress(damaged, find)
+    assert_every_damage_is_a_named_error(dqc, find)
 
 
 @every_kind
@@ -263,12 +277,7 @@ def test_damage_under_a_right_crc_is_a_named_error_or_the_right_image(kind):
     payload, _ = flow.encode(PIXELS, program)
     for broken in damaged_payloads(payload):
         dqc = Container(Method.FLOW, broken, PIXELS.shape, pixel_checksum(PIXELS), program.id).pack()
-        try:
-            restored, _ = codec.decompress(dqc, find)
-        except DqcodecError as error:
-            assert "\n" not in str(error)
-        else:
-            assert np.array_equal(png.read(restored).pixels, PIXELS)
+        assert_right_image_or_named_error(dqc, find, PIXELS)
 
 
 @pytest.mark.parametrize("shape", [(24, 28), (23, 29), (29, 24), (48, 29), (2, 348), (1000, 1000)], ids=str)

@@ -16,17 +16,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ModelBits:
-    """Where the bits of a file went that a model coded. The limit is the model's own bound; the parts beyond it, and
-    `other` (rounding to words, lengths), make up the rest of the file."""
+class ModelParts:
+    """Where bits went that a model coded. The limit is the model's own bound; the parts beyond it, and `other` (rounding
+    to words, lengths), make up the rest of the file."""
 
-    model: str
     limit: float
     initial: float
     grids: float
     container: float
     metadata: float
     other: float
+
+
+@dataclass(frozen=True)
+class ModelBits(ModelParts):
+    """The parts of one file, in bits, and the model that coded it."""
+
+    model: str
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .codecs import Codec, ModelBits
+from .codecs import Codec, ModelParts
 from .measure import Measured, Row
 from .worker import Options
 
@@ -15,17 +15,11 @@ _WAITED = 0.9  # where less of the clock's time was spent on processors, the mac
 
 
 @dataclass(frozen=True)
-class ModelTotal:
-    """The images that a model coded, in bits per subpixel: bpd is the limit and all that follows it; see ModelBits."""
+class ModelTotal(ModelParts):
+    """The images that a model coded, in bits per subpixel: bpd is the sum of the parts."""
 
     images: int
     bpd: float
-    limit: float
-    initial: float
-    grids: float
-    container: float
-    metadata: float
-    other: float
 
 
 @dataclass(frozen=True)
@@ -181,7 +175,7 @@ def _model_total(done: Sequence[Measured]) -> ModelTotal | None:
     if not done:
         return None
     dims = sum(each.dims for each in done)
-    parts = [field.name for field in dataclasses.fields(ModelBits) if field.name != "model"]
+    parts = [field.name for field in dataclasses.fields(ModelParts)]
     sums = {part: sum(getattr(each.model, part) for each in done) / dims for part in parts}
     return ModelTotal(images=len(done), bpd=8 * sum(each.bytes for each in done) / dims, **sums)
 
@@ -194,7 +188,7 @@ def _unsupported_note(codec: str, rows: Sequence[Row]) -> str:
 
 def _model_note(total: Total) -> str:
     model = total.model
-    parts = [f"{field.name} {getattr(model, field.name):.4f}" for field in dataclasses.fields(model)[3:]]
+    parts = [f"{field.name} {getattr(model, field.name):.4f}" for field in dataclasses.fields(ModelParts)[1:]]
     return (
         f"{total.title}: a model coded {model.images} of {total.images} images, at {model.bpd:.4f} bpd: "
         f"limit {model.limit:.4f} and {', '.join(parts)}."

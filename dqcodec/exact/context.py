@@ -26,6 +26,7 @@ SPREAD_FLOOR = 32  # half a pixel step, in 64ths: what is added to a spread
 _BOUND = np.float32(STANDARD_BOUND * GRID)
 _NEAR = len(MOMENT_WEIGHTS)
 _WEIGHTS = np.array([MOMENT_WEIGHTS], np.float32)
+_MEAN_WEIGHTS = _WEIGHTS / np.float32(8)
 _MAX_SPREAD = 64 * 255 + SPREAD_FLOOR  # a mean absolute deviation is at most half a range of 510
 _WEST, _NORTH = NEIGHBOURS.index((0, -1)), NEIGHBOURS.index((1, 0))
 _LEFT = np.array([i for i, (dy, _) in enumerate(NEIGHBOURS) if dy == 0])[:, None]
@@ -117,7 +118,7 @@ class Canvas:
                 for distance in range(step, step * (REACH + 1), step):
                     planes[cells[edge] + distance] = values[edge]
         if len(places.top):
-            around = np.concatenate([cells[places.top] + dx for dx in (0, *range(-REACH, REACH + 1))])
+            around = np.concatenate([cells[places.top] + dx for dx in range(-REACH, REACH + 1)])
             for row in range(1, REACH + 1):
                 planes[around - row * self._stride] = planes[around]
 
@@ -127,7 +128,7 @@ class Canvas:
         self._stand_in(c, places)
         n, count, planes = c.shape
         flat = c.reshape(n, -1)
-        sums = _WEIGHTS / np.float32(8) @ flat[:_NEAR]
+        sums = _MEAN_WEIGHTS @ flat[:_NEAR]
         flat -= sums
         spreads = _WEIGHTS @ np.abs(flat[:_NEAR])
         spreads += np.float32(SPREAD_FLOOR)

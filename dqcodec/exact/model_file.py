@@ -10,14 +10,22 @@ from typing import TypeVar
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
 from dqcodec.errors import ModelError
 from dqcodec.exact.identity import file_id
 
-FORMAT = 1
+_FORMAT = 1
 
 Tensors = dict[str, np.ndarray]
 Made = TypeVar("Made")
+
+
+def dump(kind: str, description: dict, tensors: Tensors) -> bytes:
+    """The bytes of a model file of that kind."""
+    # safetensors writes memory as it lies, and channels_last weights lie otherwise
+    tensors = {key: np.asarray(tensor, order="C") for key, tensor in sorted(tensors.items())}
+    return save(tensors, metadata={"dqcodec": json.dumps(description | {"format": _FORMAT, "kind": kind}, sort_keys=True)})
 
 
 def load(path: Path, make: Callable[[dict, Tensors, bytes], Made]) -> Made:
@@ -34,8 +42,8 @@ def load(path: Path, make: Callable[[dict, Tensors, bytes], Made]) -> Made:
         raise ModelError(f"{path}: {error}") from None
     except (SafetensorError, ValueError, TypeError, RecursionError) as error:
         raise ModelError(f"{path}: not a model file: {error}") from None
-    if not isinstance(description, dict) or description.pop("format", None) != FORMAT:
-        raise ModelError(f"{path}: not a model file of format {FORMAT}")
+    if not isinstance(description, dict) or description.pop("format", None) != _FORMAT:
+        raise ModelError(f"{path}: not a model file of format {_FORMAT}")
     try:
         return make(description, tensors, file_id(path))
     except (KeyError, TypeError, ValueError, IndexError) as error:

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from dqcodec.exact import mixture as exact
 from dqcodec.exact.context import FEATURE_PLACES, STANDARD_BOUND, inputs
 from dqcodec.flows.context import Context, context, gather_features
 from dqcodec.flows.densities import Density
@@ -18,8 +19,8 @@ from dqcodec.flows.mixture import LogisticMixture
 from dqcodec.flows.networks import leaky
 from dqcodec.flows.transforms import sum_dims
 
-MEAN_BOUND = 16.0  # of a component's mean, in spreads from the local mean
-LOG2_SCALE_RANGE = (-4.0, 7.0)  # of a component, in pixel steps
+_MEAN_BOUND = exact.MEAN_BOUND / exact.MEAN_GRID  # of a component's mean, in spreads from the local mean
+_LOG2_SCALE_RANGE = exact.LOG2_SCALE_LOW / exact.LOG2_SCALE_GRID, exact.LOG2_SCALE_HIGH / exact.LOG2_SCALE_GRID
 
 
 class ResidualLayer(nn.Module):
@@ -42,7 +43,7 @@ class ContextNet(nn.Module):
 
     Args:
         features: how many numbers each pixel, its own value included, tells its successors; they come to these by
-            `gather`. mixtures: K.
+            `gather_features`. mixtures: K.
     """
 
     def __init__(self, planes: int, width: int, blocks: int, head: int, features: int, mixtures: int):
@@ -90,10 +91,10 @@ class AutoregressiveDensity(Density):
         batch, channels, height, width = x.shape
         c = context(x, self.bits)
         logits, mean, log2_scale = self.net(c, (batch, height, width)).chunk(3, -1)
-        mean = c.mean[..., None] + c.spread[..., None] * mean.clamp(-MEAN_BOUND, MEAN_BOUND)
+        mean = c.mean[..., None] + c.spread[..., None] * mean.clamp(-_MEAN_BOUND, _MEAN_BOUND)
         if channels == 3:  # the planes R and B are coded less G
             mean = mean + (c.target[:, :1] * torch.tensor([0.0, 1.0, 1.0], device=x.device))[..., None]
-        log2_scale = (c.log_spread[..., None] + log2_scale).clamp(*LOG2_SCALE_RANGE)
+        log2_scale = (c.log_spread[..., None] + log2_scale).clamp(*_LOG2_SCALE_RANGE)
         parts = torch.log_softmax(logits, -1), mean, torch.exp2(-log2_scale)
         return LogisticMixture(*(part.view(batch, height, width, channels, -1) for part in parts))
 

@@ -2,17 +2,15 @@
 
 import copy
 import hashlib
-import json
 from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.numpy import save
 from torch import Tensor, nn
 
 from dqcodec.errors import ModelError
+from dqcodec.exact import model_file
 from dqcodec.exact import networks as exact_networks
-from dqcodec.exact.model_file import FORMAT
 from dqcodec.exact.tables import PRECISION
 from dqcodec.exact.transforms import SHEAR_BITS, R
 from dqcodec.flows import couplings, export_autoregressive
@@ -100,16 +98,14 @@ def export_bytes(model: DequantizedModel, name: str, tile: int | None, calibrati
             write = _autoregressive_net if isinstance(net, AutoregressiveNet) else _residual_net
             tensors |= write(f"dequantizer.{index}", net, ranges, _location_scale_grids(net, NOISE_GRID_BITS))
     description = {
-        "format": FORMAT, "kind": "flow", "name": name, "channels": density.channels, "bits": model.bits, "tile": tile,
+        "name": name, "channels": density.channels, "bits": model.bits, "tile": tile,
         "grid_bits": GRID_BITS, "noise_grid_bits": NOISE_GRID_BITS, "unit_bits": unit_bits, "fraction_bits": fraction_bits,
         "dequantizer": _kind(dequantizer, transforms), "dequantizer_transforms": len(transforms),
         "context_channels": _context_channels(dequantizer),
         "subflows": [sum(isinstance(t, Conv1x1) for t in chain.transforms) for chain in density.levels],
         "card": card,
     }
-    # safetensors writes memory as it lies, and channels_last weights lie otherwise
-    tensors = {key: np.asarray(tensor, order="C") for key, tensor in sorted(tensors.items())}
-    return save(tensors, metadata={"dqcodec": json.dumps(description, sort_keys=True)})
+    return model_file.dump("flow", description, tensors)
 
 
 def _kind(dequantizer, transforms) -> str:

@@ -1,16 +1,12 @@
 """Export of autoregressive models: weights on the finest grids whose sums are proven exact in float32."""
 
-import json
-
 import numpy as np
 import torch
-from safetensors.numpy import save
 from torch import Tensor, nn
 
-from dqcodec.exact import mixture
+from dqcodec.exact import mixture, model_file
 from dqcodec.exact.context import GRID
 from dqcodec.exact.context import STANDARD_BOUND as BOUND
-from dqcodec.exact.model_file import FORMAT
 from dqcodec.flows.autoregressive_density import ContextNet, ResidualLayer
 from dqcodec.flows.model import AutoregressiveModel
 
@@ -51,12 +47,11 @@ def export_bytes(model: AutoregressiveModel, name: str, tile: int | None, calibr
     for plane, out in enumerate(net.linear_out):
         tensors |= _linear(f"net.out.{plane}", out.weight, out.bias, head_grid, _LEVEL / 2.0**head_grid, grids)
     description = {
-        "format": FORMAT, "kind": "autoregressive", "name": name, "channels": planes, "bits": density.bits, "tile": [tile, tile] if tile else _TILE,
+        "name": name, "channels": planes, "bits": density.bits, "tile": [tile, tile] if tile else _TILE,
         "features": told.out_features, "blocks": len(net.blocks), "mixtures": net.mixtures,
         "head_grid": head_grid, "rate_bits": _RATE_BITS, "card": card,
     }
-    tensors = {key: np.asarray(tensor, order="C") for key, tensor in sorted(tensors.items())}
-    return save(tensors, metadata={"dqcodec": json.dumps(description, sort_keys=True)})
+    return model_file.dump("autoregressive", description, tensors)
 
 
 def _interleaved(weight: Tensor) -> Tensor:

@@ -10,7 +10,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-LEAST_MASS = 2.0**-19  # that the exact coder gives every symbol
+from dqcodec.exact.mixture import TOTAL
+
+LEAST_MASS = 1 / TOTAL  # that the exact coder gives every symbol
 
 
 class LogisticMixture(NamedTuple):
