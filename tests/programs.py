@@ -1,14 +1,18 @@
-"""Small exact programs with random weights, of every kind, made once per session; and pixels to code."""
+"""Small exact programs with random weights, of every kind, made once per session; pixels to code; other processes."""
 
 import atexit
 import functools
 import json
+import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import torch
+from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 from safetensors.numpy import load, save
 from torch import nn
 
@@ -26,6 +30,16 @@ KINDS = ("uniform", "gaussian", "bipartite", "ard")  # of flows, by their dequan
 AUTOREGRESSIVE = "autoregressive"
 TILE = 8
 OUT_OF_RANGE = (LatentOverflow, CorruptError)  # what a dequantizer says of a point that it never samples
+
+VARIABLES = (
+    "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES", "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+)
+NO_FEATURES = " ".join(name for name in __cpu_dispatch__ if __cpu_features__.get(name))
+LOWEST = {
+    "OPENBLAS_CORETYPE": "Prescott", "NPY_DISABLE_CPU_FEATURES": NO_FEATURES, "OPENBLAS_NUM_THREADS": "1",
+    "NUMBA_CPU_NAME": "generic",
+}
 
 _folder = Path(tempfile.mkdtemp(prefix="dqcodec-tests-"))
 atexit.register(shutil.rmtree, _folder, ignore_errors=True)
@@ -180,3 +194,20 @@ def odd_tiles(channels: int = 3) -> dict[str, np.ndarray]:
 def noise_stack(seed: int = 0, length: int = 1 << 15) -> Stack:
     """A stack that pops what cannot be told from random bits."""
     return Stack(np.random.default_rng(seed).bytes(length))
+
+
+def cut(pixels: np.ndarray, tile: tuple[int, int]) -> list[np.ndarray]:
+    """Pixels (H, W, C) as tiles of at most that shape, row by row."""
+    rows, columns = tile
+    corners = [(y, x) for y in range(0, pixels.shape[0], rows) for x in range(0, pixels.shape[1], columns)]
+    return [pixels[y : y + rows, x : x + columns] for y, x in corners]
+
+
+def run(script: str, *arguments, **variables) -> bytes:
+    """What a script prints in a process of its own."""
+    environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    environment |= {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | variables
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    result = subprocess.run(command, capture_output=True, env=environment, timeout=120)
+    assert result.returncode == 0, result.stderr.decode()
+    return result.stdout

@@ -105,7 +105,7 @@ def test_the_parts_of_the_report_add_up(shape, channels):
 def test_the_reported_rate_is_the_programs():
     pixels, program = image(15, 16), program_of()
     _, report = learned.encode(pixels, program)
-    assert report.vi_bpd == pytest.approx(program.slots(pixels, (15, 16)).bits / pixels.size)
+    assert report.vi_bpd == pytest.approx(program.slots([pixels]).bits / pixels.size)
 
 
 @pytest.mark.parametrize("shape", [(40, 40, 1), (40, 40, 4)])

@@ -10,22 +10,24 @@ import threadpoolctl
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import AUTOREGRESSIVE, noise_stack
+from programs import AUTOREGRESSIVE, LOWEST, cut, noise_stack, run
 from safetensors.numpy import save
-from test_exactness import LOWEST, run
 
 from dqcodec.ans.stack import Stack
 from dqcodec.errors import DqcodecError, ModelError, StackUnderflow
+from dqcodec.exact import fronts
 from dqcodec.exact.autoregressive import AutoregressiveProgram
-from dqcodec.exact.context import SLOPE
+from dqcodec.exact.context import FEATURE_PLACES, NEIGHBOURS, SLOPE
 from dqcodec.exact.fronts import Fronts
 from dqcodec.exact.program import load_program
+from dqcodec.exact.threads import set_threads
 from dqcodec.flows.model import bits_per_dim
 
 few = settings(max_examples=4, deadline=None, derandomize=True)
 every_law = pytest.mark.parametrize("channels, bits", [(1, 1), (1, 8), (3, 5), (3, 8)])
 shapes = st.sampled_from([(1, 1), (1, 13), (9, 1), (2, 2), (7, 5), (6, 17)])
-tiles = st.sampled_from([None, (1, 1), (3, 4), (5, 40), (40, 6)])
+tiles = st.sampled_from([(99, 99), (1, 1), (3, 4), (5, 40), (40, 6)])
+lists_of_shapes = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 20)), min_size=1, max_size=5)
 
 
 def program_of(channels: int = 3, bits: int = 8) -> AutoregressiveProgram:
@@ -44,10 +46,20 @@ def odd_images(channels: int, bits: int) -> dict[str, np.ndarray]:
     return {name: pixels.astype(np.uint8) for name, pixels in odd.items()}
 
 
-def assert_round_trip(program: AutoregressiveProgram, pixels: np.ndarray, stack: Stack, tile=None) -> None:
-    before, tile = stack.to_bytes(), tile or pixels.shape[:2]
-    program.push(stack, program.slots(pixels, tile))
-    assert np.array_equal(program.pop(stack, pixels.shape[:2], tile), pixels)
+def shapes_of(tiles: list[np.ndarray]) -> list[tuple[int, int]]:
+    return [pixels.shape[:2] for pixels in tiles]
+
+
+def assert_popped(program: AutoregressiveProgram, stack: Stack, tiles: list[np.ndarray]) -> None:
+    popped = program.pop(stack, shapes_of(tiles))
+    assert all(pixels.dtype == np.uint8 for pixels in popped)
+    assert all(np.array_equal(*pair) for pair in zip(popped, tiles, strict=True))
+
+
+def assert_round_trip(program: AutoregressiveProgram, tiles: list[np.ndarray], stack: Stack) -> None:
+    before = stack.to_bytes()
+    program.push(stack, program.slots(tiles))
+    assert_popped(program, stack, tiles)
     assert stack.to_bytes() == before
 
 
@@ -55,42 +67,71 @@ def assert_round_trip(program: AutoregressiveProgram, pixels: np.ndarray, stack:
 @few
 @given(st.integers(0, 999), shapes, tiles)
 def test_pop_undoes_push(channels, bits, seed, shape, tile):
-    assert_round_trip(program_of(channels, bits), image(*shape, channels, bits, seed), noise_stack(seed), tile)
+    assert_round_trip(program_of(channels, bits), cut(image(*shape, channels, bits, seed), tile), noise_stack(seed))
+
+
+@every_law
+@few
+@given(st.integers(0, 999), lists_of_shapes)
+def test_tiles_of_different_sizes_are_coded_together(channels, bits, seed, shapes):
+    tiles = [image(*shape, channels, bits, seed + n) for n, shape in enumerate(shapes)]
+    assert_round_trip(program_of(channels, bits), tiles, noise_stack(seed))
+
+
+def slots_by_place(program: AutoregressiveProgram, tiles: list[np.ndarray]) -> list[np.ndarray]:
+    """Those of each tile, in raster order."""
+    slots = program.slots(tiles)
+    by_place = np.empty_like(slots.slots)
+    by_place[np.concatenate([slots.fronts.places(front)[:, 0] for front in range(len(slots.fronts))])] = slots.slots
+    return np.split(by_place, np.cumsum([height * width for height, width in shapes_of(tiles)])[:-1])
+
+
+@every_law
+def test_tiles_are_told_nothing_of_each_other(channels, bits):
+    """By a program that does not learn."""
+    program = programs.still(channels, bits)
+    tiles = [image(*shape, channels, bits, n) for n, shape in enumerate([(7, 9), (1, 1), (2, 30), (7, 9), (20, 3)])]
+    together = slots_by_place(program, tiles)
+    for ours, tile in zip(together, tiles, strict=True):
+        assert np.array_equal(ours, slots_by_place(program, [tile])[0])
+    for ours, theirs in zip(together[::-1], slots_by_place(program, tiles[::-1])):
+        assert np.array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("channels, bits", [(1, 1), (3, 8)])
 def test_any_image_codes(channels, bits):
     for pixels in odd_images(channels, bits).values():
-        assert_round_trip(program_of(channels, bits), pixels, noise_stack(), (3, 5))
+        assert_round_trip(program_of(channels, bits), cut(pixels, (3, 5)), noise_stack())
 
 
 @every_law
 @few
-@given(st.integers(0, 999), shapes, tiles)
-def test_push_undoes_pop(channels, bits, seed, shape, tile):
+@given(st.integers(0, 999), lists_of_shapes)
+def test_push_undoes_pop(channels, bits, seed, shapes):
     program, stack = program_of(channels, bits), noise_stack(seed)
     before = stack.to_bytes()
-    pixels = program.pop(stack, shape, tile or shape)
-    assert pixels.shape == (*shape, channels) and pixels.dtype == np.uint8 and pixels.max() < 1 << bits
-    program.push(stack, program.slots(pixels, tile or shape))
+    tiles = program.pop(stack, shapes)
+    assert [pixels.shape for pixels in tiles] == [(*shape, channels) for shape in shapes]
+    assert all(pixels.dtype == np.uint8 and pixels.max() < 1 << bits for pixels in tiles)
+    program.push(stack, program.slots(tiles))
     assert stack.to_bytes() == before
 
 
 def test_images_pushed_one_after_the_other_are_popped_in_reverse():
     program, stack = program_of(), noise_stack()
     before = stack.to_bytes()
-    images = [image(5 + i, 9, seed=i) for i in range(3)]
+    images = [cut(image(5 + i, 9, seed=i), (4, 9)) for i in range(3)]
     for pixels in images:
-        program.push(stack, program.slots(pixels, (4, 9)))
+        program.push(stack, program.slots(pixels))
     for pixels in reversed(images):
-        assert np.array_equal(program.pop(stack, pixels.shape[:2], (4, 9)), pixels)
+        assert_popped(program, stack, pixels)
     assert stack.to_bytes() == before
 
 
 @every_law
 def test_the_coded_bits_are_those_of_the_slots(channels, bits):
     program, stack, pixels = program_of(channels, bits), noise_stack(), image(20, 40, channels, bits)
-    slots, before = program.slots(pixels, (8, 40)), stack.bits
+    slots, before = program.slots(cut(pixels, (8, 40))), stack.bits
     program.push(stack, slots)
     assert abs(stack.bits - before - slots.bits) < 32 + 0.002 * pixels.size
 
@@ -100,60 +141,117 @@ def test_the_coded_bits_are_those_of_the_slots(channels, bits):
 @pytest.mark.parametrize("tile", [(24, 9), (7, 20)])
 def test_the_bits_of_a_program_that_does_not_learn_are_near_the_float_models(channels, bits, tile):
     model, pixels = programs.model(AUTOREGRESSIVE, channels, 1, bits), image(24, 36, channels, bits, 5)
-    cut = [pixels[y : y + tile[0], x : x + tile[1]] for y in range(0, 24, tile[0]) for x in range(0, 36, tile[1])]
-    x = [torch.from_numpy(part.copy()).permute(2, 0, 1)[None].float() for part in cut]
+    x = [torch.from_numpy(part.copy()).permute(2, 0, 1)[None].float() for part in cut(pixels, tile)]
     real = bits_per_dim(sum(model.bound(part).double().sum() for part in x), pixels.size)
-    ours = programs.still(channels, bits).slots(pixels, tile).bits / pixels.size
+    ours = programs.still(channels, bits).slots(cut(pixels, tile)).bits / pixels.size
     assert abs(ours - float(real)) < 0.01
 
 
 @every_law
 def test_a_program_learns_while_it_codes(channels, bits):
     """One of random weights gets better at the image."""
-    pixels, tile = image(24, 32, channels, bits, 5), (6, 32)
-    still = programs.still(channels, bits).slots(pixels, tile)
-    assert program_of(channels, bits).slots(pixels, tile).bits < 0.99 * still.bits
+    tiles = cut(image(24, 32, channels, bits, 5), (6, 32))
+    still = programs.still(channels, bits).slots(tiles)
+    assert program_of(channels, bits).slots(tiles).bits < 0.99 * still.bits
 
 
 def test_every_image_is_coded_by_the_program_as_it_was_loaded():
     pixels, program = image(6, 10), program_of()
-    first = program.slots(pixels, (6, 10))
-    assert_round_trip(program, odd_images(3, 8)["noise"], noise_stack())
-    assert np.array_equal(program.slots(pixels, (6, 10)).sizes, first.sizes)
+    first = program.slots([pixels])
+    assert_round_trip(program, [odd_images(3, 8)["noise"]], noise_stack())
+    assert np.array_equal(program.slots([pixels]).slots, first.slots)
 
 
 def test_a_loan_that_the_stack_cannot_pay_is_an_underflow():
     program = program_of()
     with pytest.raises(StackUnderflow):
-        program.push(Stack(), program.slots(image(1, 1), (1, 1)))
+        program.push(Stack(), program.slots([image(1, 1)]))
     with pytest.raises(StackUnderflow):
-        program.pop(Stack(bytes(40)), (20, 20), (20, 20))
+        program.pop(Stack(bytes(40)), [(20, 20)])
 
 
 @few
 @given(st.integers(0, 999), st.sampled_from([8, 200, 2000]))
 def test_random_bits_decode_to_something_or_to_a_named_error(seed, length):
     try:
-        pixels = program_of().pop(noise_stack(seed, length), (8, 8), (4, 8))
+        tiles = program_of().pop(noise_stack(seed, length), [(4, 8), (5, 6)])
     except DqcodecError:
         return
-    assert pixels.shape == (8, 8, 3)
+    assert [pixels.shape for pixels in tiles] == [(4, 8, 3), (5, 6, 3)]
 
 
-@pytest.mark.parametrize("shape, tile", [((1, 1), (1, 1)), ((9, 14), (9, 14)), ((9, 14), (4, 5)), ((70, 40), (16, 40))])
-def test_fronts_hold_every_pixel_once_after_what_it_needs(shape, tile):
-    fronts = Fronts(shape, tile)
-    assert np.array_equal(fronts.order, fronts.y * shape[1] + fronts.x)
-    assert np.array_equal(np.sort(fronts.order), np.arange(shape[0] * shape[1]))
-    assert [i for front in fronts.chunks for chunk in front for i in range(chunk.start, chunk.stop)] == list(range(len(fronts.y)))
-    last = -1
-    for front in fronts.chunks:
-        part = slice(front[0].start, front[-1].stop)
-        turns = np.unique(fronts.x[part] % tile[1] + SLOPE * (fronts.y[part] % tile[0]))
-        assert len(turns) == 1 and turns[0] > last
-        last = turns[0]
-    sizes = [chunk.stop - chunk.start for front in fronts.chunks for chunk in front]
-    assert sizes[-1] <= 2  # what is coded first borrows little
+some_shapes = st.one_of(
+    lists_of_shapes, st.sampled_from([[(9, 14)], [(16, 40)] * 4 + [(6, 40)], [(1, 1)] * 30, [(1, 200), (200, 1)]])
+)
+many = settings(max_examples=30, deadline=None, derandomize=True)
+
+
+@many
+@given(some_shapes)
+def test_fronts_hold_every_pixel_once_after_what_it_needs(shapes):
+    walk = Fronts(shapes)
+    fronts_places = [walk.places(front) for front in range(len(walk))]
+    places = np.concatenate(fronts_places)
+    expected = [(y, x, width) for height, width in shapes for y, x in np.ndindex(height, width)]
+    assert np.array_equal(np.sort(places[:, 0]), np.arange(walk.pixels)) and walk.pixels == len(expected)
+    assert np.array_equal(places[:, 1:], np.array(expected)[places[:, 0]])
+    assert np.array_equal(walk.bounds, np.cumsum([0, *map(len, fronts_places)]))
+    front_of = np.empty(walk.pixels, np.int64)
+    front_of[places[:, 0]] = np.repeat(np.arange(len(walk)), np.diff(walk.bounds))
+    corner = 0
+    for height, width in shapes:
+        own = front_of[corner : corner + height * width].reshape(height, width)
+        for up, right in {*NEIGHBOURS, *FEATURE_PLACES}:
+            y, x = np.indices(own.shape)[:, up:, max(0, -right) : width - max(0, right)]
+            assert (own[y - up, x + right] < own[y, x]).all()
+        corner += height * width
+
+
+@many
+@given(some_shapes)
+def test_a_front_is_of_one_turn_and_follows_tiles_and_their_rows(shapes):
+    walk = Fronts(shapes)
+    turns = []
+    for front in range(len(walk)):
+        cells, y, x, _ = walk.places(front).T
+        turns.append(x[0] + SLOPE * y[0])
+        assert (x + SLOPE * y == turns[-1]).all() and (np.diff(cells) > 0).all()
+    assert (np.diff(turns) > 0).all()
+
+
+@many
+@given(some_shapes)
+def test_chunks_make_up_their_front_and_borrow_little_of_what_is_coded(shapes):
+    walk = Fronts(shapes)
+    for front in range(len(walk)):
+        chunks = list(walk.chunks(front))
+        size = walk.bounds[front + 1] - walk.bounds[front]
+        assert [n for chunk in chunks for n in range(chunk.start, chunk.stop)] == list(range(size))
+        for chunk in chunks:
+            coded = walk.pixels - walk.bounds[front] - chunk.stop
+            assert 0 < chunk.stop - chunk.start <= max(2, coded // 16)
+
+
+@many
+@given(some_shapes)
+def test_the_compiled_fronts_are_pythons(shapes):
+    walk, tiles = Fronts(shapes), np.array(shapes)
+    corners, last = np.cumsum([0, *tiles.prod(1)])[:-1], max(width + SLOPE * (height - 1) for height, width in shapes)
+    for height, width in shapes:
+        for turn in range(last):
+            rows = [y for y in range(height) if 0 <= turn - SLOPE * y < width]
+            start, stop = fronts._rows(height, width, turn)
+            assert (start, stop) == fronts._rows.py_func(height, width, turn)
+            assert list(range(start, stop)) == rows
+    sizes, theirs = np.zeros((2, last), np.int64)
+    fronts._sizes(tiles, sizes)
+    fronts._sizes.py_func(tiles, theirs)
+    assert np.array_equal(sizes, theirs)
+    turns = np.flatnonzero(sizes)
+    for front in (0, len(walk) // 2, len(walk) - 1):
+        places = np.empty_like(walk.places(front))
+        fronts._places.py_func(tiles, corners, turns[front], places)
+        assert np.array_equal(places, walk.places(front))
 
 
 # --- the same bytes everywhere
@@ -162,10 +260,11 @@ def test_fronts_hold_every_pixel_once_after_what_it_needs(shape, tile):
 DIGESTS = """
 import hashlib, json, sys
 from pathlib import Path
+import numba
 import numpy as np
 from dqcodec.ans.stack import Stack
-from dqcodec.exact.networks import single_thread
 from dqcodec.exact.program import load_program
+from dqcodec.exact.threads import single_thread
 
 def words(count):
     return (np.arange(count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(40)).astype(np.int64)
@@ -173,66 +272,87 @@ def words(count):
 digests = []
 for path in sys.argv[1:]:
     program = load_program(Path(path))
-    shape, tile = (23, 35, program.channels), (12, 20)
+    shape = 23, 35, program.channels
     ramp = np.add.outer(np.arange(23) * 5, np.arange(35) * 3)[..., None]
     pixels = ((words(np.prod(shape)).reshape(shape) % 40 + ramp) % (1 << program.bits)).astype(np.uint8)
+    tiles = [pixels[:12, :20], pixels[:12, 20:], pixels[12:, :20], pixels[12:, 20:]]
     stack = Stack(words(4000).astype(np.uint8).tobytes())
     before = stack.to_bytes()
     with single_thread():
-        program.push(stack, program.slots(pixels, tile))
+        program.push(stack, program.slots(tiles))
         digests.append(hashlib.sha256(stack.to_bytes()).hexdigest())
-        assert (program.pop(stack, shape[:2], tile) == pixels).all() and stack.to_bytes() == before
+        for ours, theirs in zip(program.pop(stack, [tile.shape[:2] for tile in tiles]), tiles, strict=True):
+            assert (ours == theirs).all()
+        assert stack.to_bytes() == before
 assert "torch" not in sys.modules
-print(json.dumps(digests))
+print(json.dumps([digests, numba.config.CPU_NAME, numba.config.CPU_FEATURES]))
 """
 
 
-def digests(**variables) -> list[str]:
+def digests(**variables) -> tuple[list[str], str | None, str | None]:
+    """And what processor loops were compiled for: its name and features."""
     paths = [programs.path(AUTOREGRESSIVE, 3, 1, 8), programs.path(AUTOREGRESSIVE, 1, 1, 5)]
     return json.loads(run(DIGESTS, *paths, **variables))
 
 
 def test_instruction_sets_change_no_bit():
-    expected = digests()
-    assert len(set(expected)) == 2
-    assert digests(**LOWEST) == expected
+    expected, *processor = digests()
+    assert len(set(expected)) == 2 and processor == [None, None]  # this one
+    assert digests(**LOWEST) == [expected, "generic", ""]
 
 
-def coded(program: AutoregressiveProgram, pixels: np.ndarray, tile: tuple[int, int]) -> bytes:
+def coded(program: AutoregressiveProgram, tiles: list[np.ndarray]) -> bytes:
     stack = noise_stack()
-    program.push(stack, program.slots(pixels, tile))
+    program.push(stack, program.slots(tiles))
     return stack.to_bytes()
 
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_how_fronts_are_cut_into_chunks_changes_no_slot(channels, monkeypatch):
-    program, pixels = program_of(channels), image(7, 13, channels)
-    plain = program.slots(pixels, (3, 5))
+    program, tiles = program_of(channels), cut(image(7, 13, channels), (3, 5))
+    plain = program.slots(tiles)
     for least, pixels_for_one in [(1, 1 << 30), (3, 50), (1 << 30, 1)]:
         monkeypatch.setattr("dqcodec.exact.fronts._LEAST_CHUNK", least)
         monkeypatch.setattr("dqcodec.exact.fronts._PIXELS_FOR_ONE", pixels_for_one)
-        slots = program.slots(pixels, (3, 5))
-        assert np.array_equal(slots.starts, plain.starts) and np.array_equal(slots.sizes, plain.sizes)
-        assert_round_trip(program, pixels, noise_stack(), (3, 5))
+        assert np.array_equal(program.slots(tiles).slots, plain.slots)
+        assert_round_trip(program, tiles, noise_stack())
 
 
-def test_threads_change_no_bit():
-    results = set()
-    for threads in (1, 2, 3):
-        with threadpoolctl.threadpool_limits(threads):
-            results.add(coded(program_of(), image(12, 40), (6, 8)))
-    assert len(results) == 1
+@pytest.fixture
+def default_threads():
+    yield
+    set_threads(0)
+
+
+def test_threads_change_no_bit(default_threads):
+    """In fronts that are long enough for three of them."""
+    program = program_of()
+    tiles = [image(10, 30 + n % 3, seed=n) for n in range(33)] + [image(9, 7)]
+    assert np.diff(Fronts(shapes_of(tiles)).bounds).max() > 300
+    set_threads(1)
+    slots, stack = program.slots(tiles).slots, noise_stack()
+    start = stack.to_bytes()
+    expected = coded(program, tiles)
+    for threads, blas_threads in [(1, 2), (2, 1), (3, 1), (3, 2)]:
+        set_threads(threads)
+        with threadpoolctl.threadpool_limits(blas_threads):
+            assert np.array_equal(program.slots(tiles).slots, slots)
+            stack = noise_stack()
+            program.push(stack, program.slots(tiles))
+            assert stack.to_bytes() == expected
+            assert_popped(program, stack, tiles)
+            assert stack.to_bytes() == start
 
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_the_layout_of_pixels_changes_no_bit(channels):
     program, pixels = program_of(channels), image(8, 11, channels)
-    plain = coded(program, pixels, (5, 9))
+    plain = coded(program, cut(pixels, (5, 9)))
     others = np.asfortranarray(pixels), np.repeat(pixels, 2, 1)[:, ::2], pixels[:, ::-1].copy()[:, ::-1]
     for other in (*others, pixels.copy().transpose(1, 0, 2).copy().transpose(1, 0, 2)):
-        assert np.array_equal(other, pixels) and coded(program, other, (5, 9)) == plain
+        assert np.array_equal(other, pixels) and coded(program, cut(other, (5, 9))) == plain
     pixels.flags.writeable = False
-    assert coded(program, pixels, (5, 9)) == plain
+    assert coded(program, cut(pixels, (5, 9))) == plain
 
 
 # --- model files
@@ -382,7 +502,7 @@ def assert_model_error_or_lawful(content: bytes) -> None:
     program = load(content)
     pixels = image(4, 6, program.channels, program.bits)
     pixels[2:] = odd_images(program.channels, program.bits)["noise"][2:4, :6]
-    assert_round_trip(program, pixels, noise_stack(), (2, 3))
+    assert_round_trip(program, cut(pixels, (2, 3)), noise_stack())
 
 
 @settings(max_examples=80, deadline=None, derandomize=True)

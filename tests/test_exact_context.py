@@ -1,4 +1,4 @@
-"""The exact context is the float one, integer for integer, whatever of the image is known yet."""
+"""The exact context is the float one, integer for integer, whatever of the tiles is known yet."""
 
 import itertools
 
@@ -16,119 +16,128 @@ from dqcodec.exact.context import (
     SLOPE,
     STANDARD_BOUND,
     Canvas,
-    Moments,
+    context,
     inputs,
+    log_spreads,
+    standard,
 )
 from dqcodec.flows import context as flows
 
 SHAPES = [(1, 1), (1, 2), (1, 9), (9, 1), (2, 2), (3, 3), (9, 11), (6, 30)]
 TILES = [(1, 1), (3, 2), (4, 5), (5, 11), (9, 4), (8, 8)]
 FEATURES = 3
+UNKNOWN = 1 << 14  # what no pixel holds; the table of logarithms is made longer, so that it too is seen in the results
+LOGARITHMS = np.concatenate([log_spreads(), np.full(1 << 20, 7777, np.int32)])
+
+standards = np.vectorize(standard, otypes=[np.float32])
 
 
 def images(channels: int, bits: int, height: int, width: int) -> dict[str, np.ndarray]:
-    """(C, H, W) symbols."""
+    """(H, W, C) symbols."""
     rng, top = np.random.default_rng(height * width + bits), (1 << bits) - 1
-    shape = (channels, height, width)
-    board = np.broadcast_to(np.indices((height, width)).sum(0) % 2 * top, shape).copy()
-    smooth = programs.smooth(rng, 1, height, width, channels)[0].transpose(2, 0, 1) >> 8 - bits
+    shape = (height, width, channels)
+    board = np.broadcast_to(np.indices((height, width)).sum(0)[..., None] % 2 * top, shape).copy()
+    smooth = programs.smooth(rng, 1, *shape)[0] >> 8 - bits
     return {"noise": rng.integers(0, top + 1, shape), "board": board, "white": np.full(shape, top), "smooth": smooth}
 
 
 def float_context(x: np.ndarray, bits: int, features: np.ndarray) -> tuple[np.ndarray, ...]:
-    """(inputs, neighbours' features, 8 mean, 64 spread, standardised planes), each (H, W, ...), in integers."""
-    _, height, width = x.shape
-    c = flows.context(torch.from_numpy(x[None]).float(), bits)
-    told = flows.gather_features(torch.from_numpy(features.reshape(-1, height * width).T).float(), 1, height, width)
+    """(inputs, neighbours' features, 8 mean, 64 spread, standardised planes), each (H W, ...), in integers."""
+    height, width, _ = x.shape
+    c = flows.context(torch.from_numpy(x.transpose(2, 0, 1)[None].copy()).float(), bits)
+    told = flows.gather_features(torch.from_numpy(features.reshape(height * width, -1)).float(), 1, height, width)
     parts = c.inputs * GRID, told, c.mean * 8, c.spread * 64, c.standard * GRID
-    return tuple(part.numpy().reshape(height, width, -1) for part in parts)
+    return tuple(part.numpy().reshape(height * width, -1) for part in parts)
 
 
-def by_tiles(x: np.ndarray, bits: int, features: np.ndarray, tile: tuple[int, int]) -> list[np.ndarray]:
-    """float_context of every tile alone, put together."""
-    height, width = x.shape[1:]
-    rows = []
-    for top in range(0, height, tile[0]):
-        boxes = [(slice(None), slice(top, top + tile[0]), slice(left, left + tile[1])) for left in range(0, width, tile[1])]
-        tiles = [float_context(np.ascontiguousarray(x[box]), bits, np.ascontiguousarray(features[box])) for box in boxes]
-        rows.append([np.concatenate(parts, 1) for parts in zip(*tiles)])
-    return [np.concatenate(parts, 0) for parts in zip(*rows)]
+def of_tiles(tiles: list[np.ndarray], bits: int, features: list[np.ndarray]) -> list[np.ndarray]:
+    """float_context of every tile alone, one after the other."""
+    return [np.concatenate(parts) for parts in zip(*(float_context(x, bits, f) for x, f in zip(tiles, features)))]
 
 
-def planes_of(x: np.ndarray) -> np.ndarray:
-    return flows.planes(torch.from_numpy(x[None]).float())[0].numpy()
+def planes_of(tiles: list[np.ndarray]) -> np.ndarray:
+    """(pixels, P)"""
+    planes = [flows.planes(torch.from_numpy(x.transpose(2, 0, 1)[None].copy()).float())[0].numpy() for x in tiles]
+    return np.concatenate([plane.reshape(len(plane), -1).T for plane in planes])
 
 
-def random_features(height: int, width: int) -> np.ndarray:
-    bound = STANDARD_BOUND * GRID
-    return np.random.default_rng(height).integers(-bound, bound + 1, (FEATURES, height, width))
+def random_features(tiles: list[np.ndarray]) -> list[np.ndarray]:
+    rng, bound = np.random.default_rng(len(tiles)), STANDARD_BOUND * GRID
+    return [rng.integers(-bound, bound + 1, (*x.shape[:2], FEATURES)) for x in tiles]
 
 
-def exact_context(canvas: Canvas, y: np.ndarray, x: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, ...]:
-    """As float_context, of some pixels, all of whose neighbours are known; values: their planes (P, N)."""
-    places = canvas.places(y, x)
-    seen, moments = canvas.context(places)
-    standard = np.stack([moments.standard(values[plane], plane) for plane in range(len(values))], 1)
-    return seen.T, canvas.read_features(places), moments.sums.T, moments.spreads.T, standard
+def places_of(tiles: list[np.ndarray]) -> np.ndarray:
+    """All pixels: (position, row, column, the tile's width)."""
+    places = [(y, x, tile.shape[1]) for tile in tiles for y, x in np.ndindex(tile.shape[:2])]
+    return np.array([(cell, *place) for cell, place in enumerate(places)])
 
 
-def fronts(height: int, width: int, tile: tuple[int, int]):
-    """The pixels (y, x) of each front, in causal order."""
-    y, x = (a.ravel() for a in np.mgrid[:height, :width])
-    front = x % tile[1] + SLOPE * (y % tile[0])
-    for value in np.unique(front):
-        yield y[front == value], x[front == value]
+def exact_context(canvas: Canvas, places: np.ndarray, bits: int, planes: np.ndarray) -> tuple[np.ndarray, ...]:
+    """As float_context, of some pixels, all of whose neighbours are known; planes: their own (N, P)."""
+    seen, moments = context(canvas.planes, canvas.features, places, bits, LOGARITHMS)
+    mean, spread = moments.transpose(2, 0, 1)
+    own = inputs(planes.shape[1])
+    assert seen.dtype == np.float32 and moments.dtype == np.int32
+    return seen[:, :own], seen[:, own:], mean, spread, standards(*(a.astype(np.int64) for a in (planes, mean, spread)))
 
 
-def assert_front_by_front(x: np.ndarray, bits: int, tile: tuple[int, int]) -> None:
+def fronts(places: np.ndarray):
+    """Those of each front, in causal order."""
+    turns = places[:, 2] + SLOPE * places[:, 1]
+    for turn in np.unique(turns):
+        yield places[turns == turn]
+
+
+def assert_front_by_front(tiles: list[np.ndarray], bits: int) -> None:
     """Nothing that is not known yet is seen: there the canvas holds what would show."""
-    channels, height, width = x.shape
-    values, features = planes_of(x), random_features(height, width)
-    expected = by_tiles(x, bits, features, tile)
-    canvas = Canvas(channels, FEATURES, bits, (height, width), tile)
-    canvas._planes[:] = 1 << 16
-    everywhere = canvas.places(*(a.ravel() for a in np.mgrid[:height, :width]))
-    canvas.write_features(everywhere, np.full((FEATURES, height * width), 777))
-    for y, columns in fronts(height, width, tile):
-        for ours, theirs in zip(exact_context(canvas, y, columns, values[:, y, columns]), expected, strict=True):
-            assert np.array_equal(ours, theirs[y, columns])
-        places = canvas.places(y, columns)
-        canvas.write(places, values[:, y, columns])
-        canvas.write_features(places, features[:, y, columns])
+    planes, features = planes_of(tiles), random_features(tiles)
+    expected, told = of_tiles(tiles, bits, features), np.concatenate([f.reshape(-1, FEATURES) for f in features])
+    canvas = Canvas(*planes.shape, FEATURES)
+    canvas.planes[:] = UNKNOWN
+    canvas.features[:] = UNKNOWN
+    for places in fronts(places_of(tiles)):
+        cells = places[:, 0]
+        for ours, theirs in zip(exact_context(canvas, places, bits, planes[cells]), expected, strict=True):
+            assert np.array_equal(ours, theirs[cells])
+        canvas.planes[cells], canvas.features[cells] = planes[cells], told[cells]
 
 
 @pytest.mark.parametrize("channels, bits", [(1, 1), (1, 8), (3, 5), (3, 8)])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_the_exact_context_is_the_float_one_front_by_front(channels, bits, shape):
     for x in images(channels, bits, *shape).values():
-        assert_front_by_front(x, bits, shape)
+        assert_front_by_front([x], bits)
 
 
 @pytest.mark.parametrize("tile", TILES, ids=str)
 def test_tiles_know_nothing_of_each_other(tile):
     for channels in (1, 3):
-        assert_front_by_front(images(channels, 8, 9, 11)["noise"], 8, tile)
+        assert_front_by_front(programs.cut(images(channels, 8, 9, 11)["noise"], tile), 8)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_tiles_of_any_shapes_know_nothing_of_each_other(channels):
+    assert_front_by_front([images(channels, 8, *shape)["noise"] for shape in SHAPES + SHAPES[::-2]], 8)
 
 
 @pytest.mark.parametrize("channels, bits", [(1, 1), (1, 8), (3, 5), (3, 8)])
 def test_all_pixels_at_once_have_the_same_context(channels, bits):
     for shape, name in itertools.product([(1, 1), (1, 9), (9, 1), (9, 11)], ("noise", "smooth")):
-        x = images(channels, bits, *shape)[name]
-        features = random_features(*shape)
         for tile in (shape, (2, 3)):
-            canvas = Canvas(channels, FEATURES, bits, shape, tile)
-            y, columns = (a.ravel() for a in np.mgrid[: shape[0], : shape[1]])
-            values = planes_of(x).reshape(channels, -1)
-            canvas.write(canvas.places(y, columns), values)
-            canvas.write_features(canvas.places(y, columns), features.reshape(FEATURES, -1))
-            for ours, theirs in zip(exact_context(canvas, y, columns, values), by_tiles(x, bits, features, tile), strict=True):
-                assert np.array_equal(ours, theirs.reshape(len(y), -1))
+            tiles = programs.cut(images(channels, bits, *shape)[name], tile)
+            planes, features = planes_of(tiles), random_features(tiles)
+            canvas = Canvas(*planes.shape, FEATURES)
+            canvas.planes[:] = planes
+            canvas.features[:] = np.concatenate([f.reshape(-1, FEATURES) for f in features])
+            ours = exact_context(canvas, places_of(tiles), bits, planes)
+            for a, b in zip(ours, of_tiles(tiles, bits, features), strict=True):
+                assert np.array_equal(a, b)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_what_networks_see_is_bounded_integers(channels):
     for x in images(channels, 8, 9, 11).values():
-        seen = float_context(x, 8, random_features(9, 11))[0]
+        seen = float_context(x, 8, *random_features([x]))[0]
         assert seen.shape[-1] == inputs(channels)
         assert np.array_equal(seen, np.rint(seen)) and np.abs(seen).max() <= STANDARD_BOUND * GRID
 
@@ -142,31 +151,34 @@ def test_neighbours_come_before_their_pixel_in_raster_order_and_in_fronts():
 
 def test_the_borders_repeat_what_is_known():
     """In a row of its own the first pixel knows the middle alone, the next ones those to their left."""
-    canvas, values = Canvas(1, FEATURES, 8, (2, 5), (2, 5)), np.array([10.0, 20, 30, 40, 50])
-    sums = []
-    for x, value in enumerate(values):
-        places = canvas.places(np.array([0]), np.array([x]))
-        sums.append(float(canvas.context(places)[1].sums[0, 0]))
-        canvas.write(places, np.array([[value]]))
+    canvas, places = Canvas(10, 1, FEATURES), places_of([np.zeros((2, 5, 1))])
+    means = []
+    for n, value in enumerate([10, 20, 30, 40, 50, 0]):
+        means.append(int(context(canvas.planes, canvas.features, places[n : n + 1], 8, LOGARITHMS)[1][0, 0, 0]))
+        canvas.planes[n] = value
     # west, its twins above and the second to the left: weights 7 and 1
-    assert sums == [8 * 128, 8 * 10, 7 * 20 + 10, 7 * 30 + 20, 7 * 40 + 30]
-    moments = canvas.context(canvas.places(np.array([1]), np.array([0])))[1]
-    assert moments.sums[0, 0] == 7 * 10 + 20  # north, its twins to the left, and the one to its right
+    # in the next row: north, its twins to the left, and the one to its right
+    assert means == [8 * 128, 8 * 10, 7 * 20 + 10, 7 * 30 + 20, 7 * 40 + 30, 7 * 10 + 20]
 
 
 def test_the_spread_of_every_range_has_a_logarithm():
     """Of black and white neighbours in any pattern."""
+    canvas, places = Canvas(15, 1, FEATURES), places_of([np.zeros((3, 5, 1))])
+    middle = places[(places[:, 1] == 2) & (places[:, 2] == 2)]
+    near = [12 + dx - 5 * dy for dy, dx in NEIGHBOURS[: len(MOMENT_WEIGHTS)]]
     for pattern in itertools.product((-255, 255), repeat=len(MOMENT_WEIGHTS)):
-        c = np.array(pattern) * 8
-        sums = (np.array(MOMENT_WEIGHTS) * c).sum() / 8
-        spreads = (np.array(MOMENT_WEIGHTS) * np.abs(c - sums)).sum() + 32
-        made = Moments.of(np.array([[sums]], np.float32), np.array([[spreads]], np.float32))
-        assert abs(made.log_spread[0, 0] / GRID - np.log2(spreads / 64)) < 0.12
+        canvas.planes[near, 0] = pattern
+        seen, moments = context(canvas.planes, canvas.features, middle, 8, log_spreads())
+        mean, spread = moments[0, 0]
+        assert mean == np.dot(MOMENT_WEIGHTS, pattern)
+        assert spread == np.dot(MOMENT_WEIGHTS, np.abs(8 * np.array(pattern) - mean)) + 32 < len(log_spreads())
+        assert abs(seen[0, len(NEIGHBOURS)] / GRID - np.log2(spread / 64)) < 0.12
 
 
 def test_planes_of_integers_are_standardised_in_single_precision():
-    spreads = np.arange(32, 64 * 255 + 33, 2, dtype=np.float32)[None]
-    for sums in range(3, 2041, 8):
-        moments = Moments.of(np.full_like(spreads, sums), spreads)
-        values = np.full(spreads.shape[1], 100)
-        assert np.array_equal(moments.standard(values.astype(np.int32), 0), moments.standard(values.astype(np.float32), 0))
+    """Every operation alone, as numpy rounds it."""
+    spreads = np.arange(32, 64 * 255 + 33, 2)
+    for mean in range(3, 2041, 40):
+        freed = np.float32(800 - mean) * (np.float32(256) / spreads.astype(np.float32))
+        expected = np.floor(freed + np.float32(0.5)).clip(-STANDARD_BOUND * GRID, STANDARD_BOUND * GRID)
+        assert expected.dtype == np.float32 and np.array_equal(standards(100, mean, spreads), expected)

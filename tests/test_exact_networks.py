@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from dqcodec.errors import ModelError
 from dqcodec.exact import networks
 from dqcodec.exact.networks import INPUT_BITS, INPUT_BOUND, Conv
+from dqcodec.exact.threads import set_threads
 
 LEVEL = 200
 few = settings(max_examples=25, deadline=None, derandomize=True)
@@ -16,7 +17,7 @@ few = settings(max_examples=25, deadline=None, derandomize=True)
 @pytest.fixture(autouse=True)
 def default_threads():
     yield
-    networks.set_threads(0)
+    set_threads(0)
 
 
 def reference(conv: Conv, a: np.ndarray) -> np.ndarray:
@@ -154,7 +155,7 @@ def test_the_split_of_the_batch_changes_nothing(name):
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 def test_threads_change_nothing(name, threads):
     net, arrays = net_and_inputs(name)
-    networks.set_threads(threads)
+    set_threads(threads)
     assert np.array_equal(map_batch(net, *arrays), net(*arrays))
 
 

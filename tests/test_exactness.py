@@ -2,17 +2,13 @@
 
 import functools
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import programs
 import pytest
-from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
-from programs import KINDS
+from programs import KINDS, LOWEST, NO_FEATURES, run
 
-from dqcodec.exact import networks
+from dqcodec.exact.threads import set_threads
 from dqcodec.methods import flow
 
 # argv: threads, then a model file each. Prints the SHA-256 of the stack after a batch of tiles, and after tiles one
@@ -24,6 +20,7 @@ import numpy as np, threadpoolctl
 from dqcodec.ans.stack import Stack
 from dqcodec.exact import networks
 from dqcodec.exact.program import load_program
+from dqcodec.exact.threads import set_threads
 
 def pixels(count, channels, salt):
     words = np.arange(count * 64 * channels, dtype=np.uint64) + np.uint64(salt)
@@ -39,7 +36,7 @@ def convolution(weight_bits, max_input, inputs, kernel):
     conv = networks.Conv(weight.reshape(32, inputs, kernel, kernel), np.arange(32), np.ones(32, int), -1e300, 1e300, max_input)
     return conv(a.reshape(3, 9, 7, inputs).astype(np.float32)).astype(np.int64)
 
-networks.set_threads(int(sys.argv[1]))
+set_threads(int(sys.argv[1]))
 digests = []
 for shape in [(6, 500, 48, 3), (8, 4095, 8, 1), (8, 4095, 48, 3), (14, 4095, 48, 1), (30, 4095, 48, 3)]:
     digests.append(hashlib.sha256(convolution(*shape).tobytes()).hexdigest())
@@ -62,20 +59,17 @@ print(json.dumps([digests, [info.get("architecture") for info in threadpoolctl.t
 DECODE = """
 import sys
 from pathlib import Path
-from dqcodec.exact import networks
+from dqcodec.exact import threads as exact_threads
 from dqcodec.exact.program import load_program
 from dqcodec.methods import flow
 
 model, payload, *shape, threads = sys.argv[1:]
-networks.set_threads(int(threads))
-networks.os.cpu_count = lambda: 1
+exact_threads.set_threads(int(threads))
+exact_threads.os.cpu_count = lambda: 1
 pixels = flow.decode(Path(payload).read_bytes(), tuple(map(int, shape)), load_program(Path(model)))
 sys.stdout.buffer.write(pixels.tobytes())
 """
 
-VARIABLES = ("OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
-NO_FEATURES = " ".join(name for name in __cpu_dispatch__ if __cpu_features__.get(name))
-LOWEST = {"OPENBLAS_CORETYPE": "Prescott", "NPY_DISABLE_CPU_FEATURES": NO_FEATURES, "OPENBLAS_NUM_THREADS": "1"}
 SETTINGS = {
     "prescott": {"OPENBLAS_CORETYPE": "Prescott"},
     "haswell, one BLAS thread": {"OPENBLAS_CORETYPE": "Haswell", "OPENBLAS_NUM_THREADS": "1"},
@@ -83,15 +77,6 @@ SETTINGS = {
     "plain numpy": {"NPY_DISABLE_CPU_FEATURES": NO_FEATURES},
     "lowest": LOWEST,
 }
-
-
-def run(script: str, *arguments, **variables) -> bytes:
-    environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
-    environment |= {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | variables
-    command = [sys.executable, "-c", script, *map(str, arguments)]
-    result = subprocess.run(command, capture_output=True, env=environment, timeout=120)
-    assert result.returncode == 0, result.stderr.decode()
-    return result.stdout
 
 
 def digests(threads: int, **variables) -> tuple[list[str], list[str]]:
@@ -126,11 +111,11 @@ def test_the_split_over_threads_changes_no_bit_of_the_stack(kind, threads):
     stacks = []
     try:
         for count in (0, threads):
-            networks.set_threads(count)
+            set_threads(count)
             stacks.append(programs.noise_stack())
             program.codec.push(stacks[-1], x)
     finally:
-        networks.set_threads(0)
+        set_threads(0)
     assert stacks[0].to_bytes() == stacks[1].to_bytes()
 
 
@@ -148,11 +133,11 @@ def test_the_layout_of_pixels_changes_no_bit_of_the_stack(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_made_with_two_threads_decodes_elsewhere_with_one_and_the_lowest_instruction_set(kind, tmp_path):
     pixels = programs.smooth(np.random.default_rng(2), 1, 45, 61)[0].astype(np.uint8)
-    networks.set_threads(2)
+    set_threads(2)
     try:
         payload, _ = flow.encode(pixels, programs.program(kind))
     finally:
-        networks.set_threads(0)
+        set_threads(0)
     (tmp_path / "payload").write_bytes(payload)
     decoded = run(DECODE, programs.path(kind), tmp_path / "payload", *pixels.shape, 1, **LOWEST)
     assert decoded == pixels.tobytes()

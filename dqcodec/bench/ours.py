@@ -42,9 +42,9 @@ class Dqcodec(Codec):
         from threadpoolctl import threadpool_limits
 
         from .. import zoo
-        from ..exact import networks
+        from ..exact.threads import set_threads
 
-        networks.set_threads(threads)
+        set_threads(threads)
         threadpool_limits(threads)
         self._programs = [zoo.load(str(path)) for path in self.models]
 

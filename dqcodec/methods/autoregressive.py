@@ -11,7 +11,7 @@ from dqcodec.ans.stack import Stack
 from dqcodec.errors import CorruptError, StackUnderflow
 from dqcodec.exact.autoregressive import AutoregressiveProgram
 from dqcodec.exact.context import SLOPE
-from dqcodec.exact.networks import single_thread
+from dqcodec.exact.threads import single_thread
 from dqcodec.methods.report import ModelReport
 from dqcodec.varint import read_varint, write_varint
 
@@ -71,7 +71,7 @@ def _layout(shape: tuple[int, int], program: AutoregressiveProgram) -> tuple[tup
 
 def _encode_group(pixels: np.ndarray, program: AutoregressiveProgram, tile: tuple[int, int]) -> tuple[int, bytes, float]:
     """(bytes of the seed, the stack, what the model says they take, bits)."""
-    slots, seed_bytes = program.slots(pixels, tile), 0
+    slots, seed_bytes = program.slots([pixels[box] for box in _boxes(pixels.shape[:2], tile)]), 0
     while True:
         stack = Stack(bytes(seed_bytes))
         try:
@@ -85,17 +85,25 @@ def _decode_group(
     out: np.ndarray, data: bytes, seed_bytes: int, tile: tuple[int, int], program: AutoregressiveProgram
 ) -> None:
     """Set the group's pixels."""
-    stack = Stack.from_bytes(data)
+    stack, parts = Stack.from_bytes(data), [out[box] for box in _boxes(out.shape[:2], tile)]
     try:
-        out[:] = program.pop(stack, out.shape[:2], tile)
+        for part, pixels in zip(parts, program.pop(stack, [part.shape[:2] for part in parts])):
+            part[:] = pixels
     except StackUnderflow as error:
         raise CorruptError("the bit stack ran out") from error
     if any(stack.seed(seed_bytes)):
         raise CorruptError("the bit stack does not end at its seed")
 
 
+def _boxes(shape: tuple[int, int], tile: tuple[int, int]) -> list[tuple[slice, slice]]:
+    """The tiles of an image, row by row."""
+    (height, width), (rows, columns) = shape, tile
+    corners = [(top, left) for top in range(0, height, rows) for left in range(0, width, columns)]
+    return [(slice(top, min(top + rows, height)), slice(left, min(left + columns, width))) for top, left in corners]
+
+
 def sample_bpd(pixels: np.ndarray, program: AutoregressiveProgram) -> float:
     """The model's rate on pixels (H, W, C), squares side by side, bits per dimension."""
     side = min(pixels.shape[:2])
     with single_thread():
-        return program.slots(pixels, (side, side)).bits / pixels.size
+        return program.slots([pixels[box] for box in _boxes(pixels.shape[:2], (side, side))]).bits / pixels.size

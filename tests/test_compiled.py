@@ -1,0 +1,177 @@
+"""Compiled loops do each operation of floats alone, and are compiled anew where any source changed."""
+
+import importlib
+import json
+import pkgutil
+import re
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+from llvmlite.binding import get_host_cpu_features
+from numba.core.dispatcher import Dispatcher
+from programs import run
+
+import dqcodec
+from dqcodec import ans, exact
+from dqcodec.compiled import compiled
+
+
+def compiled_loops() -> dict[str, Dispatcher]:
+    """All that dqcodec.ans and dqcodec.exact have."""
+    modules = [(package, info.name) for package in (ans, exact) for info in pkgutil.iter_modules(package.__path__)]
+    parts = [vars(importlib.import_module(f"{package.__name__}.{name}")) for package, name in modules]
+    loops = [loop for part in parts for loop in part.values() if isinstance(loop, Dispatcher)]
+    return {f"{loop.__module__}.{loop.__name__}": loop for loop in loops}
+
+
+def test_all_loops_are_compiled_with_ieee_arithmetic_and_release_the_lock():
+    loops = compiled_loops()
+    some = {"dqcodec.exact.autoregressive._code", "dqcodec.exact.learning._adam", "dqcodec.ans.uniform._shares"}
+    assert some <= loops.keys()
+    for name, loop in loops.items():
+        options = {option: value for option, value in loop.targetoptions.items() if value}
+        assert options == {"nogil": True, "error_model": "numpy", "nopython": True}, name
+
+
+def test_nothing_is_compiled_by_other_means():
+    imports = re.compile(r"^\s*(import|from) (numba|llvmlite)", re.MULTILINE)
+    paths = Path(dqcodec.__file__).parent.rglob("*.py")
+    assert [path.name for path in paths if imports.search(path.read_text())] == ["compiled.py"]
+
+
+# --- every operation alone
+
+
+@compiled
+def _multiply_add(a, b, c, out):
+    for n in range(len(a)):
+        out[n] = a[n] * b[n] + c[n]
+
+
+@compiled
+def _dot(a, b):
+    total = a[0] * b[0]
+    for n in range(1, len(a)):
+        total += a[n] * b[n]
+    return total
+
+
+@compiled
+def _shares(a, b, out):
+    for n in range(len(a)):
+        out[n] = a[n] / b[n] + np.sqrt(b[n])
+
+
+def numbers(dtype: type, count: int = 1000) -> np.ndarray:
+    """(3, count), all of whose bits are used."""
+    return np.random.default_rng(0).uniform(0.5, 2, (3, count)).astype(dtype) * np.array([[1], [1], [-1]], dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_product_is_rounded_before_it_is_added(dtype):
+    a, b, c = numbers(dtype)
+    out = np.empty_like(a)
+    _multiply_add(a, b, c, out)
+    product = a * b
+    assert np.array_equal(out, product + c)
+    if dtype == np.float32:  # a fused operation would give other numbers
+        fused = (a.astype(np.float64) * b + c).astype(np.float32)
+        assert (out != fused).mean() > 0.1
+
+
+def fused(**options) -> list[str]:
+    """The instructions of a loop, compiled with the options, that multiply and add at once."""
+    loop = numba.jit(**options)(_multiply_add.py_func)
+    loop(*numbers(np.float32), np.empty(1000, np.float32))
+    return re.findall(r"\bv?fn?m(?:add|sub|la|ls)\w*", *loop.inspect_asm().values())
+
+
+@pytest.mark.skipif(not get_host_cpu_features().get("fma"), reason="the processor has no such instructions")
+def test_nothing_is_fused_where_the_processor_could():
+    assert not fused(**_multiply_add.targetoptions)
+    assert fused(**_multiply_add.targetoptions, fastmath={"contract"})
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_are_made_in_their_order(dtype):
+    a, b, _ = numbers(dtype)
+    total = dtype(0)
+    for product in a * b:
+        total += product
+    assert _dot(a, b) == total
+    assert _dot(a, b) != dtype(np.dot(a.astype(np.longdouble), b))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_quotients_and_roots_are_those_of_ieee_754(dtype):
+    a, b, _ = numbers(dtype)
+    out = np.empty_like(a)
+    _shares(a, b, out)
+    assert np.array_equal(out, a / b + np.sqrt(b))
+
+
+def test_a_division_by_nothing_is_no_error():
+    out = np.empty(3, np.float32)
+    _shares(np.array([1, -1, 0], np.float32), np.zeros(3, np.float32), out)
+    assert np.array_equal(out, [np.inf, -np.inf, np.nan], equal_nan=True)
+
+
+# --- what is kept from one start to the next
+
+LOOP = """
+from dqcodec.compiled import compiled
+from package.b import inner
+
+@compiled
+def loop(value):
+    return 2 * inner(value)
+"""
+
+INNER = """
+from dqcodec.compiled import compiled
+
+@compiled
+def inner(value):
+    return value + %s
+"""
+
+# argv: the folder of the package. Prints a result, and how often the loop was compiled and taken from what is kept.
+RESULT = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from package.a import loop
+result = loop(3)
+print(json.dumps([result, sum(loop.stats.cache_misses.values()), sum(loop.stats.cache_hits.values())]))
+"""
+COMPILED, KEPT = [1, 0], [0, 1]
+
+
+def package(folder: Path, **modules: str) -> Path:
+    (folder / "package").mkdir(exist_ok=True)
+    for name, text in modules.items():
+        (folder / "package" / f"{name}.py").write_text(text)
+    return folder
+
+
+def result(folder: Path, **variables) -> list[int]:
+    return json.loads(run(RESULT, folder, PYTHONDONTWRITEBYTECODE="1", NUMBA_CACHE_DIR="", **variables))
+
+
+def test_a_loop_is_compiled_anew_where_any_module_of_its_folder_changed(tmp_path):
+    folder = package(tmp_path, a=LOOP, b=INNER % 1)
+    assert result(folder) == [8, *COMPILED]
+    assert result(folder) == [8, *KEPT]
+    package(folder, b=INNER % 5)
+    assert result(folder) == [16, *COMPILED]
+
+
+def test_where_nothing_can_be_kept_loops_are_compiled_all_the_same(tmp_path):
+    """A folder that cannot be written, and no folder of the user's."""
+    folder = package(tmp_path, a=LOOP, b=INNER % 1)
+    blocked = folder / "package" / "__pycache__"
+    blocked.write_text("")
+    homes = {name: str(blocked / "cache") for name in ("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA")}
+    assert result(folder, **homes) == [8, *COMPILED]
+    assert not list(tmp_path.rglob("*.nb?"))
