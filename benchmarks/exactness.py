@@ -19,7 +19,7 @@ _SETTINGS = {
     "as it is": {},
     "one thread": {"DQCODEC_BENCHMARK_THREADS": "1"},
     "one thread, no FMA or AVX": {
-        "DQCODEC_BENCHMARK_THREADS": "1", "OPENBLAS_CORETYPE": "Prescott",
+        "DQCODEC_BENCHMARK_THREADS": "1", "OPENBLAS_CORETYPE": "Prescott", "NUMBA_CPU_NAME": "generic",
         "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR AVX2 FMA3 AVX512F AVX512CD AVX512_SKX",
     },
 }
@@ -29,9 +29,9 @@ warnings.simplefilter("ignore")
 import numpy as np
 from PIL import Image
 from dqcodec import zoo
-from dqcodec.exact import networks
+from dqcodec.exact.threads import set_threads
 from dqcodec.methods import learned
-networks.set_threads(int(os.environ.get("DQCODEC_BENCHMARK_THREADS", 0)))
+set_threads(int(os.environ.get("DQCODEC_BENCHMARK_THREADS", 0)))
 pixels, program = np.asarray(Image.open(sys.argv[1]).convert("RGB")), zoo.load(sys.argv[2])
 given = sys.stdin.buffer.read()
 payload = learned.encode(pixels, program)[0]

@@ -1,15 +1,16 @@
-"""One image, PNG file <-> .dqc file, all in memory: tries every split into layers and every method, and keeps the smallest."""
+"""Images <-> .dqc files, all in memory: tries every split into layers and every method, and keeps the smallest."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import layers, png
-from .container import Container, sample_checksum
+from .container import CHECKSUM_BYTES, Entry, Group, owners, sample_checksum
 from .errors import CorruptError, DqcodecError, VerifyError
 from .layers import Split
 from .methods import select
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
     from .exact.program import Program
     from .methods.report import ModelReport
-    from .methods.select import FindProgram
+    from .methods.select import Coded, FindProgram
+
+    Decoded = Png | bytes  # bytes: the PNG file of a stored image
 
 # A thorough code is at most this much smaller than a quick one, on photographs; where that could not beat what there is,
 # seconds of work are saved.
@@ -53,6 +56,33 @@ class Info:
         return next((layer.model for layer in self.layers if layer.model), None)
 
 
+@dataclass(frozen=True)
+class Source:
+    """An image to be coded. stored: the PNG file to keep where nothing is smaller. recipe: by which it is packed, if its bytes
+    are kept too; None where they are, but there is no recipe."""
+
+    image: Png
+    stored: bytes
+    recipe: bytes | None = b""
+
+
+def read(data: bytes, *, strip: bool = False, exact: bool = False, max_pixels: int = MAX_PIXELS) -> Source:
+    """The image in the PNG file `data`.
+
+    With `strip`, without the chunks that do not change the samples or what they mean; with `exact`, such that it gives back
+    `data` byte for byte. Raises UnsupportedImageError, CorruptError (a damaged PNG).
+    """
+    image = png.read(data, max_pixels)
+    if exact:
+        from .png import exact as packing
+
+        return Source(image, data, packing.find(data, image))
+    if strip and image.skeleton:
+        image = image.stripped()
+        return Source(image, png.write(image))
+    return Source(image, data)
+
+
 def compress(
     data: bytes,
     programs: Sequence[Program] = (),
@@ -64,56 +94,42 @@ def compress(
 ) -> tuple[bytes, CompressReport]:
     """The smallest .dqc file for the PNG file `data`, by any method and the best-suited of `programs`.
 
-    With `strip`, chunks that do not change the samples or what they mean are left out; with `exact`, the file gives back
-    `data` byte for byte, not only its image. With `verify` the result is decoded again and compared. Raises
-    UnsupportedImageError, CorruptError (a damaged PNG) and VerifyError.
+    strip, exact: see `read`. With `verify` the result is decoded again and compared. Raises UnsupportedImageError,
+    CorruptError (a damaged PNG) and VerifyError.
     """
     start = time.perf_counter()
-    image, recipe, coded = png.read(data, max_pixels), b"", []
-    stored = data
-    if exact:
-        from .png import exact as packing
-
-        recipe = packing.find(data, image)
-    elif strip and image.skeleton:
-        image = image.stripped()
-        stored = png.write(image)
-    if image.skeleton and recipe is not None:
-        coded = _encode(image, programs, recipe)
-    files = [(each, each.container.pack()) for each in [_Coded(Container(stored)), *coded]]
-    chosen, dqc = min(files, key=lambda file: len(file[1]))
+    source = read(data, strip=strip, exact=exact, max_pixels=max_pixels)
+    coded = encode([source], programs)
+    dqc = coded.group.pack()
     if verify:
-        _verify(dqc, stored, image, chosen, max_pixels)
-
-    container = chosen.container
+        check(lambda: Group.parse(dqc, max_pixels), [source], coded.programs, max_pixels)
+    (entry,), (choice,) = coded.group.entries, coded.choices
+    header = source.image.header
+    payload_bytes = sum(map(len, coded.group.payloads))
     recipe_bytes, chunk_bytes = (
-        len(dqc) - len(dataclasses.replace(container, **empty).pack()) if container.skeleton else 0
-        for empty in ({"recipe": b""}, {"skeleton": Skeleton(image.header)})
+        len(entry.head()) - len(dataclasses.replace(entry, **bare).head()) if entry.skeleton else 0
+        for bare in ({"recipe": b""}, {"skeleton": Skeleton(header)})
     )
-    candidates: dict[str, int] = {}
-    for each, file in files:
-        candidates[each.container.method] = min(len(file), candidates.get(each.container.method, len(file)))
-    dims = image.header.samples * sum(height * width for height, width in _sizes(image))
-    report = CompressReport(
-        method=container.method,
-        width=image.header.width,
-        height=image.header.height,
-        samples=image.header.samples,
+    dims = header.samples * sum(height * width for height, width in _sizes(source.image))
+    return dqc, CompressReport(
+        method=entry.method,
+        width=header.width,
+        height=header.height,
+        samples=header.samples,
         dims=dims,
         png_bytes=len(data),
         dqc_bytes=len(dqc),
-        payload_bytes=container.payload_bytes,
+        payload_bytes=payload_bytes,
         chunk_bytes=chunk_bytes,
         recipe_bytes=recipe_bytes,
-        container_bytes=len(dqc) - container.payload_bytes - chunk_bytes - recipe_bytes,
-        candidates=candidates,
-        layers=_describe(container, [program and program.name for program in chosen.programs]),
-        model="+".join(dict.fromkeys(program.name for program in chosen.programs if program)) or None,
-        learned=_learned(chosen, dims),
+        container_bytes=len(dqc) - payload_bytes - chunk_bytes - recipe_bytes,
+        candidates=choice.candidates,
+        layers=_describe(coded.group, 0, [each.program and each.program.name for each in choice.coded]),
+        model="+".join(dict.fromkeys(program.name for program in coded.programs)) or None,
+        learned=_learned(coded, dims),
         verified=verify,
         seconds=time.perf_counter() - start,
     )
-    return dqc, report
 
 
 def decompress(
@@ -125,121 +141,232 @@ def decompress(
     CorruptError, UnsupportedImageError (too large), UnknownModelError.
     """
     start = time.perf_counter()
-    container = Container.parse(data, max_pixels)
-    if container.stored is not None:
-        _stored_image(container, max_pixels)
-        restored = container.stored
-    else:
-        restored = _restore(container, decode_image(container, find_program), repack)
-    return restored, DecompressReport(container.method, len(data), len(restored), time.perf_counter() - start)
+    group = Group.parse(data, max_pixels)
+    (image,) = decode(group, find_program, max_pixels)
+    restored = restore(group.entries[0], image, repack=repack)
+    return restored, DecompressReport(group.entries[0].method, len(data), len(restored), time.perf_counter() - start)
 
 
 def info(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Info:
     """The header of a .dqc file, without decoding its image; raises as `decompress` does."""
-    container = Container.parse(data, max_pixels)
-    skeleton = container.skeleton
-    header = skeleton.header if skeleton else _stored_image(container, max_pixels).header
+    group = Group.parse(data, max_pixels)
+    (entry,) = group.entries
+    skeleton = entry.skeleton
+    header = skeleton.header if skeleton else _stored_image(group.payloads[0], max_pixels).header
     return Info(
-        method=container.method,
+        method=entry.method,
         width=header.width,
         height=header.height,
         samples=header.samples,
         bit_depth=header.bit_depth,
-        rasters=max(1, len(container.rasters)),
-        layers=_describe(container, [layer.model_id.hex() or None for layer in container.layers]),
+        rasters=max(1, len(entry.rasters)),
+        layers=_describe(group, 0, [layer.model_id.hex() or None for layer in entry.layers]),
         dqc_bytes=len(data),
-        payload_bytes=container.payload_bytes,
+        payload_bytes=sum(map(len, group.payloads)),
         chunk_bytes=sum(len(chunk.body) for part in skeleton.parts for chunk in part) if skeleton else 0,
-        exact=skeleton is None or bool(container.recipe),
+        exact=skeleton is None or bool(entry.recipe),
     )
 
 
-def decode_image(container: Container, find_program: FindProgram) -> Png:
-    """The image of a container that is not stored; raises CorruptError unless its samples match their checksum."""
-    skeleton, split = container.skeleton, container.split
-    decoded = [
-        [select.decode(layer, shape, find_program) for layer, shape in zip(coded, split.shapes(size, skeleton))]
-        for coded, size in zip(container.rasters, skeleton.sizes)
-    ]
-    image = split.undo(decoded, skeleton)
-    if sample_checksum(image.rasters) != container.checksum:
-        raise CorruptError("the decoded pixels do not match their checksum")
-    return image
+@dataclass(frozen=True)
+class Choice:
+    """How an image is coded. size: what it takes, bytes, if others are coded as was tried; candidates: the same, of the best
+    choice by each method."""
+
+    entry: Entry
+    coded: tuple[Coded, ...] = ()
+    stored: bytes = b""
+    candidates: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    @property
+    def size(self) -> float:
+        if self.entry.skeleton is None:
+            return 1 + len(self.stored)
+        return len(self.entry.head()) + CHECKSUM_BYTES + sum(each.bytes for each in self.coded)
 
 
 @dataclass(frozen=True)
-class _Coded:
-    """A container; for each of its layers the program that coded it and its report, or Nones."""
+class CodedGroup:
+    """A group, how each of its images is coded, and the models' reports of its payloads, or Nones."""
 
-    container: Container
-    programs: tuple[Program | None, ...] = ()
-    reports: tuple[ModelReport | None, ...] = ()
+    group: Group
+    choices: tuple[Choice, ...]
+    reports: tuple[ModelReport | None, ...]
 
-
-def _encode(image: Png, programs: Sequence[Program], recipe: bytes) -> list[_Coded]:
-    """The containers that may be the smallest."""
-    checksum = sample_checksum(image.rasters)
-
-    def coded(split: Split, of_layers: Sequence[tuple]) -> _Coded:
-        """Of (layer, program, report) for each layer, raster after raster."""
-        each, used, reports = zip(*of_layers)
-        count = len(each) // len(image.rasters)
-        of_rasters = tuple(each[start : start + count] for start in range(0, len(each), count))
-        held = layers.skeleton(image, split)
-        return _Coded(Container(None, held, split, of_rasters, checksum, recipe), used, reports)
-
-    splits, out = layers.candidates(image), []
-    for_models = layers.for_models(image) if programs else None
-    if for_models:
-        pairs = [
-            _with_and_without(pixels, programs if is_modelled else ())
-            for raster in image.rasters
-            for pixels, is_modelled in zip(for_models.apply(raster, image.skeleton), for_models.modelled(image.skeleton))
-        ]
-        splits.remove(for_models)
-        if any(by_model for by_model, _ in pairs):
-            out.append(coded(for_models, [min(filter(None, pair), key=_payload_bytes) for pair in pairs]))
-        out.append(coded(for_models, [other for _, other in pairs]))
-
-    def without(split: Split, *, quick: bool) -> _Coded:
-        arrays = [pixels for raster in image.rasters for pixels in split.apply(raster, image.skeleton)]
-        return coded(split, [(select.without_model(pixels, quick=quick), None, None) for pixels in arrays])
-
-    best = min((len(each.container.pack()) for each in out), default=None)
-    if len(splits) > 1 or best is not None:
-        sizes = {split: len(without(split, quick=True).container.pack()) for split in splits}
-        best = min([*sizes.values(), *([best] if best is not None else [])])
-        splits = [split for split, size in sizes.items() if _THOROUGH_GAIN * size < best]
-    return out + [without(split, quick=False) for split in splits]
+    @property
+    def programs(self) -> list[Program]:
+        """Those of all layers."""
+        used = [each.program for choice in self.choices for each in choice.coded if each.program]
+        return list({program.id: program for program in used}.values())
 
 
-def _with_and_without(pixels: np.ndarray, programs: Sequence[Program]) -> tuple[tuple | None, tuple]:
-    """(layer, program, report) by a model, if one takes it, and by the other methods; thoroughly, unless that has no hope."""
-    by_model = select.by_model(pixels, programs)
-    other = select.without_model(pixels, quick=by_model is not None)
-    if by_model and _THOROUGH_GAIN * len(other.payload) < _payload_bytes(by_model):
-        other = min(other, select.without_model(pixels, quick=False), key=lambda layer: len(layer.payload))
-    return by_model, (other, None, None)
+def encode(sources: Sequence[Source], programs: Sequence[Program]) -> CodedGroup:
+    """The smallest group of the images, by any method and the best-suited of `programs`."""
+    by_model = _by_model(sources, programs)
+    choices = []
+    for number, source in enumerate(sources):
+        candidates: dict[str, int] = {}
+        best = None
+        for choice in _choices(source, {layer: coded for (image, layer), coded in by_model.items() if image == number}):
+            method, size = choice.entry.method, round(choice.size)
+            candidates[method] = min(size, candidates.get(method, size))
+            best = choice if best is None or choice.size < best.size else best
+        choices.append(dataclasses.replace(best, candidates=candidates))
+    payloads, reports = zip(*(_payload(owned, sources, choices) for owned in owners([each.entry for each in choices])))
+    rasters = [raster for source, each in zip(sources, choices) if each.entry.skeleton for raster in source.image.rasters]
+    checksum = sample_checksum(rasters) if rasters else b""
+    return CodedGroup(Group(tuple(each.entry for each in choices), payloads, checksum), tuple(choices), reports)
 
 
-def _payload_bytes(coded: tuple) -> int:
-    return len(coded[0].payload)
+def decode(group: Group, find_program: FindProgram, max_pixels: int = MAX_PIXELS) -> list[Decoded]:
+    """The images of a group; raises CorruptError unless their samples match their checksum."""
+    decoded: list[dict[int, np.ndarray]] = [{} for _ in group.entries]
+    images: list[Decoded] = [b""] * len(group.entries)
+    for payload, owned in zip(group.payloads, owners(group.entries)):
+        image, layer = owned[0]
+        if group.entries[image].skeleton is None:
+            _stored_image(payload, max_pixels)
+            images[image] = payload
+            continue
+        shapes = [group.entries[image].shapes[layer] for image, layer in owned]
+        arrays = select.decode(payload, group.entries[image].layers[layer], shapes, find_program)
+        for (image, layer), pixels in zip(owned, arrays):
+            decoded[image][layer] = pixels
+    for number, entry in enumerate(group.entries):
+        if entry.skeleton is not None:
+            ordered = iter([decoded[number][layer] for layer in range(len(decoded[number]))])
+            images[number] = entry.split.undo(
+                [list(itertools.islice(ordered, len(raster))) for raster in entry.rasters], entry.skeleton
+            )
+    rasters = [raster for image in images if isinstance(image, Png) for raster in image.rasters]
+    if rasters and sample_checksum(rasters) != group.checksum:
+        raise CorruptError("the decoded pixels do not match their checksum")
+    return images
 
 
-def _restore(container: Container, image: Png, repack: bool) -> bytes:
-    """The PNG file of a decoded image."""
-    if repack or not container.recipe:
+def restore(entry: Entry, image: Decoded, *, repack: bool = False) -> bytes:
+    """The PNG file of a decoded image; repack: see `decompress`."""
+    if isinstance(image, bytes):
+        return image
+    if repack or not entry.recipe:
         return png.write(image)
     from .png import exact as packing
 
-    return packing.restore(image, container.recipe)
+    return packing.restore(image, entry.recipe)
 
 
-def _stored_image(container: Container, max_pixels: int) -> Png:
-    """The structure of a stored container's PNG; raises CorruptError if it is none."""
-    if not container.stored.startswith(png.SIGNATURE):
+def check(parse: Callable[[], Group], sources: Sequence[Source], programs: Sequence[Program], max_pixels: int) -> None:
+    """Decode a group in full and compare it with what it was made of; raises VerifyError on any difference."""
+    try:
+        group = parse()
+        images = decode(group, {program.id: program for program in programs}.__getitem__, max_pixels)
+        same = all(
+            image == source.stored
+            if isinstance(image, bytes)
+            else image.same(source.image) and (not entry.recipe or restore(entry, image) == source.stored)
+            for entry, image, source in zip(group.entries, images, sources, strict=True)
+        )
+    except DqcodecError as error:
+        raise VerifyError(f"the compressed file does not decode ({error}); nothing is written") from error
+    if not same:
+        raise VerifyError("the compressed file decodes to another image; nothing is written")
+
+
+def _by_model(sources: Sequence[Source], programs: Sequence[Program]) -> dict[tuple[int, int], Coded]:
+    """(image, layer) -> the layer by a model, for the layers of Layers.for_models that one takes."""
+    if not programs:
+        return {}
+    of_channels: dict[int, dict[tuple[int, int], np.ndarray]] = {}
+    for number, source in enumerate(sources):
+        split = layers.for_models(source.image) if _is_expressible(source) else None
+        if split:
+            hopes = itertools.cycle(split.modelled(source.image.skeleton))
+            for layer, (pixels, is_hopeful) in enumerate(zip(_layers(source.image, split), hopes)):
+                if is_hopeful and select.takes_model(pixels):
+                    of_channels.setdefault(pixels.shape[2], {})[number, layer] = pixels
+    coded = {}
+    for places in of_channels.values():
+        coded |= zip(places, select.by_model(list(places.values()), programs))
+    return {place: each for place, each in coded.items() if each}
+
+
+def _choices(source: Source, by_model: Mapping[int, Coded]) -> Iterator[Choice]:
+    """The ways to code an image that may be the smallest; by_model: of the layers for models."""
+    stored = Choice(Entry(), stored=source.stored)
+    yield stored
+    if not _is_expressible(source):
+        return
+    image, splits, best = source.image, layers.candidates(source.image), None
+
+    def choice(split: Split, coded: Sequence[Coded]) -> Choice:
+        count = len(coded) // len(image.rasters)
+        rasters = tuple(tuple(each.layer for each in part) for part in _cut(coded, count))
+        return Choice(Entry(layers.skeleton(image, split), split, rasters, source.recipe), tuple(coded))
+
+    def without_model(split: Split, *, quick: bool) -> Choice:
+        return choice(split, [select.without_model(pixels, quick=quick) for pixels in _layers(image, split)])
+
+    if by_model:
+        split = layers.for_models(image)
+        pairs = [
+            (by_model.get(layer), _rival(pixels, by_model.get(layer))) for layer, pixels in enumerate(_layers(image, split))
+        ]
+        mixed = choice(split, [min(filter(None, pair), key=lambda coded: coded.bytes) for pair in pairs])
+        yield mixed
+        yield choice(split, [other for _, other in pairs])
+        splits.remove(split)
+        best = mixed.size
+    if len(splits) > 1 or best is not None:
+        sizes = {split: without_model(split, quick=True).size for split in splits}
+        best = min([*sizes.values(), *([best] if best is not None else [])])
+        splits = [split for split, size in sizes.items() if _THOROUGH_GAIN * size < best]
+    for split in splits:
+        yield without_model(split, quick=False)
+
+
+def _rival(pixels: np.ndarray, by_model: Coded | None) -> Coded:
+    """The layer without a model; thoroughly, unless that has no hope."""
+    quick = select.without_model(pixels, quick=by_model is not None)
+    if by_model is None or _THOROUGH_GAIN * quick.bytes >= by_model.bytes:
+        return quick
+    return min(quick, select.without_model(pixels, quick=False), key=lambda coded: coded.bytes)
+
+
+def _payload(
+    owned: Sequence[tuple[int, int]], sources: Sequence[Source], choices: Sequence[Choice]
+) -> tuple[bytes, ModelReport | None]:
+    """The payload of some layers (image, layer) as they are chosen to be coded."""
+    image, layer = owned[0]
+    if choices[image].entry.skeleton is None:
+        return choices[image].stored, None
+    tried = {id(choices[image].coded[layer].payload): choices[image].coded[layer] for image, layer in owned}
+    if len(tried) == 1:
+        (coded,) = tried.values()
+        if coded.together == len(owned):
+            return coded.payload, coded.report
+    arrays = [_layers(sources[image].image, choices[image].entry.split)[layer] for image, layer in owned]
+    return select.together(arrays, choices[image].coded[layer])
+
+
+def _layers(image: Png, split: Split) -> list[np.ndarray]:
+    """Of all rasters."""
+    return [pixels for raster in image.rasters for pixels in split.apply(raster, image.skeleton)]
+
+
+def _is_expressible(source: Source) -> bool:
+    """Whether an image can be coded as anything but its file."""
+    return source.image.skeleton is not None and source.recipe is not None
+
+
+def _cut(items: Sequence, count: int) -> Iterator[Sequence]:
+    return (items[start : start + count] for start in range(0, len(items), count))
+
+
+def _stored_image(data: bytes, max_pixels: int) -> Png:
+    """The structure of a stored PNG; raises CorruptError if it is none."""
+    if not data.startswith(png.SIGNATURE):
         raise CorruptError("the stored file is not a PNG")
-    return png.read(container.stored, max_pixels, decode=False)
+    return png.read(data, max_pixels, decode=False)
 
 
 def _sizes(image: Png) -> Sequence[tuple[int, int]]:
@@ -247,42 +374,32 @@ def _sizes(image: Png) -> Sequence[tuple[int, int]]:
     return image.skeleton.sizes if image.skeleton else [(image.header.height, image.header.width)]
 
 
-def _describe(container: Container, models: Sequence[str | None]) -> tuple[LayerReport, ...]:
-    if container.skeleton is None:
+def _describe(group: Group, image: int, models: Sequence[str | None]) -> tuple[LayerReport, ...]:
+    """The layers of an image; models: how to call the model of each."""
+    entry = group.entries[image]
+    if entry.skeleton is None:
         return ()
-    names = container.split.names(container.skeleton)
+    names = entry.split.names(entry.skeleton)
+    sizes = {owned[0]: len(payload) for payload, owned in zip(group.payloads, owners(group.entries))}
     return tuple(
-        LayerReport(index // len(names), names[index % len(names)], layer.method.name.lower(), len(layer.payload), model)
-        for index, (layer, model) in enumerate(zip(container.layers, models))
+        LayerReport(
+            index // len(names), names[index % len(names)], layer.method.name.lower(), sizes.get((image, index)), model
+        )
+        for index, (layer, model) in enumerate(zip(entry.layers, models))
     )
 
 
-def _learned(coded: _Coded, dims: int) -> dict[str, Any] | None:
+def _learned(coded: CodedGroup, dims: int) -> dict[str, Any] | None:
     """The reports of all models as one; what other methods code counts as it is."""
-    reports = [dataclasses.asdict(report) for report in coded.reports if report]
-    if not reports or len(coded.reports) == 1:
-        return reports[0] if reports else None
-    total = {key: sum(report[key] for report in reports) for key in reports[0] if key.endswith("_bits")}
-    beyond = sum(
-        8 * len(layer.payload) * (1 - report.vi_bpd / report.coded_bpd)
-        for layer, report in zip(coded.container.layers, coded.reports)
-        if report
-    )
-    coded_bits = 8 * coded.container.payload_bytes
-    return {"vi_bpd": (coded_bits - beyond) / dims, "coded_bpd": coded_bits / dims} | total
-
-
-def _verify(dqc: bytes, stored: bytes, image: Png, coded: _Coded, max_pixels: int) -> None:
-    """Decode `dqc` in full and compare it with its source; raises VerifyError on any difference."""
-    programs = {program.id: program for program in coded.programs if program}
-    try:
-        container = Container.parse(dqc, max_pixels)
-        if container.stored is not None:
-            same = container.stored == stored
-        else:
-            decoded = decode_image(container, programs.__getitem__)
-            same = decoded.same(image) and (not container.recipe or _restore(container, decoded, False) == stored)
-    except DqcodecError as error:
-        raise VerifyError(f"the compressed file does not decode ({error}); nothing is written") from error
-    if not same:
-        raise VerifyError("the compressed file decodes to another image; nothing is written")
+    reports = [report for report in coded.reports if report]
+    if not reports:
+        return None
+    sizes = [8 * len(payload) for payload in coded.group.payloads]
+    vi_bits = sum(report.vi_bits if report else size for report, size in zip(coded.reports, sizes))
+    return {
+        "vi_bpd": vi_bits / dims,
+        "coded_bpd": sum(sizes) / dims,
+        "seed_bits": sum(report.seed_bits for report in reports),
+        "initial_bits": sum(report.initial_bits for report in reports),
+        "grid_bits": sum(report.grid_bits for report in reports),
+    }

@@ -1,38 +1,42 @@
-"""The .dqc file format, version 1. This docstring is its specification.
+"""The .dqc file format, version 1. This docstring is its specification; archive.py has that of archives, files of many images.
 
 A varint is an unsigned little-endian base-128 number: 7 bits a byte, low bits first, the high bit set on every byte
-but the last, in the fewest bytes, at most 5. A file is, in this order:
+but the last, in the fewest bytes, at most 5. A section is a varint n, and n bytes. A file is, in this order:
 
     bytes  field       content
-    4      magic       89 44 51 43 ("\\x89DQC")
+    4      magic       89 44 51 43 ("\x89DQC")
     1      version     1
+    *      head        see below
+    8      checksum    of the samples, see below; not for stored
+    *      payloads    see below
+    4      CRC-32      of everything before it, little-endian
+
+**head**: all that is told of an image and its layers, but for the payloads.
+
     1      kind        bits 0-3 samples: 0 stored; else number of (colour type, bit depth) in this list, from 1 on:
                                 (0, 1) (0, 2) (0, 4) (0, 8) (0, 16) (2, 8) (2, 16) (3, 1) (3, 2) (3, 4) (3, 8)
                                 (4, 8) (4, 16) (6, 8) (6, 16)
-                       bits 4-5 chunks: 0 absent, 1 raw, 2 deflate, 3 LZMA; 0 for stored
+                       bits 4-5 packing of the chunks' section: 0 no chunks, 1 raw, 2 deflate, 3 LZMA; 0 for stored
                        bit 6 a recipe is present; 0 for stored
                        bit 7 zero
-    1-5    width       varint, at least 1                       } not for stored
+    1-5    width       varint, at least 1                       } this and all that follows: not for stored
     1-5    height      varint, at least 1                       }
-    1-5    chunk bytes varint n                                 } only if chunks are present
-    n      chunks      see below                                }
-    1-5    recipe bytes varint n                                } only if a recipe is present
-    n      recipe      see `png/exact.py`                       }
-    8      checksum    of the samples, see below                  not for stored
+    *      chunks      section, see below                       only if present
+    *      recipe      section, see `png/exact.py`              only if present
     1      split       bits 0-2 step, bit 3 alpha set apart: see `layers.py`
-                       bits 4-6 method of the first layer       } not for stored
-    *      layers      see below                                }
-    *      PNG         the file, verbatim                         only for stored
-    4      CRC-32      of everything before it, little-endian
-
-**layers** follow one another, those of the default image first, then those of each frame with data of its own. How many
-there are and their shapes follow from chunks and split. A layer:
-
+                       bits 4-7 method of the first layer
+    8      model id    of the first layer, as below
+                       for each other layer:
     1      method      bits 0-2: 1 classical, 2 flow, 3 autoregressive; bit 3: the model is that of the last layer
-                       that has one; bits 4-7 zero. The first layer has its method in the split
+                       that has one; bits 4-7 zero
     8      model id    first 8 bytes of the model file's SHA-256    only for flow, autoregressive, bit 3 not set
-    1-5    length      varint                                       not for the last layer: its payload is all that is left
-    *      payload     see `methods/classical.py`, `flow.py`, `autoregressive.py`
+
+The layers are those of the default image first, then those of each frame with data of its own. How many there are and
+their shapes follow from chunks and split.
+
+**payloads**: of a stored image, the PNG file, verbatim. Else, one for every layer that is not autoregressive, in order; then one
+for every model of autoregressive layers, in the order of their first layers, for all its layers together. Before each payload
+but the last stands a varint, its length. What they hold: see `methods/classical.py`, `flow.py`, `autoregressive.py`.
 
 **chunks** are those around the image data, as `png/metadata.py` and `palette.py` pack them. Raw: so. Deflate, LZMA: a varint,
 the length of the raw form (at most 2^26), and a raw stream of it: deflate with the preset dictionary in
@@ -66,7 +70,7 @@ MAGIC = b"\x89DQC"
 VERSION = 1
 MODEL_ID_BYTES = 8
 CHECKSUM_BYTES = 8
-_CRC_BYTES = 4
+CRC_BYTES = 4
 _MAX_RAW_BYTES, _MIN_LZMA_BYTES = 1 << 26, 1 << 11
 _RAW, _DEFLATE, _LZMA = 1, 2, 3
 _LZMA_FILTERS = [{"id": lzma.FILTER_LZMA1, "preset": 9, "lc": 3, "lp": 0, "pb": 0, "dict_size": 1 << 20}]
@@ -82,29 +86,27 @@ class Method(IntEnum):
 
 
 LEARNED = {Method.FLOW, Method.AUTOREGRESSIVE}
+TOGETHER = {Method.AUTOREGRESSIVE}  # methods that code layers together
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A coded layer; model_id only for a model's."""
+    """A layer as a head tells of it; model_id only for a model's."""
 
     method: Method
-    payload: bytes
     model_id: bytes = b""
 
 
 @dataclass(frozen=True)
-class Container:
-    """The fields of one .dqc file: of a stored one the PNG file alone, of any other all the rest.
+class Entry:
+    """An image as its head tells of it: of one that is stored nothing, of any other all.
 
     skeleton: its palette is coded where the split says so. rasters: the layers of each.
     """
 
-    stored: bytes | None = None
     skeleton: Skeleton | None = None
     split: Split = Split(Step.PLAIN)
     rasters: tuple[tuple[Layer, ...], ...] = ()
-    checksum: bytes = b""
     recipe: bytes = b""
 
     @property
@@ -113,81 +115,102 @@ class Container:
         return [layer for layers in self.rasters for layer in layers]
 
     @property
-    def method(self) -> str:
-        """Each method that a layer has, once, in the order of layers: `classical`, `autoregressive+classical`, `stored`."""
-        methods = [Method.STORED] if self.stored is not None else [layer.method for layer in self.layers]
-        return "+".join(method.name.lower() for method in dict.fromkeys(methods))
+    def shapes(self) -> list[tuple[int, int, int]]:
+        """Of all layers, (H, W, C)."""
+        return [shape for size in self.skeleton.sizes for shape in self.split.shapes(size, self.skeleton)]
 
     @property
-    def payload_bytes(self) -> int:
-        return len(self.stored) if self.stored is not None else sum(len(layer.payload) for layer in self.layers)
+    def method(self) -> str:
+        """Each method that a layer has, once, in the order of layers: `classical`, `autoregressive+classical`, `stored`."""
+        methods = [layer.method for layer in self.layers] or [Method.STORED]
+        return "+".join(method.name.lower() for method in dict.fromkeys(methods))
+
+    def head(self, last_id: bytes = b"") -> bytes:
+        """last_id: the model of the last layer before that has one."""
+        if self.skeleton is None:
+            return bytes([Method.STORED])
+        header = self.skeleton.header
+        chunks = metadata.pack(self.skeleton)
+        coding, section = pack_section(chunks) if chunks else (0, b"")
+        kind = 1 + KINDS.index((header.color_type, header.bit_depth)) | coding << 4 | bool(self.recipe) << 6
+        out = [bytes([kind]), write_varint(header.width), write_varint(header.height), section]
+        out += [write_varint(len(self.recipe)), self.recipe] if self.recipe else []
+        for number, layer in enumerate(self.layers):
+            is_last = bool(layer.model_id) and layer.model_id == last_id
+            code = layer.method | is_last << 3
+            out.append(bytes([self.split.step | self.split.alpha << 3 | code << 4 if number == 0 else code]))
+            if layer.model_id and not is_last:
+                out.append(layer.model_id)
+                last_id = layer.model_id
+        return b"".join(out)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Images, and the payloads of their layers, in the order of the format. checksum: of all images that are not stored."""
+
+    entries: tuple[Entry, ...]
+    payloads: tuple[bytes, ...]
+    checksum: bytes = b""
 
     def pack(self) -> bytes:
-        """The .dqc file."""
-        body = MAGIC + bytes([VERSION])
-        if self.stored is not None:
-            body += bytes([Method.STORED]) + self.stored
-        else:
-            header = self.skeleton.header
-            coding, section = _pack_chunks(metadata.pack(self.skeleton))
-            kind = 1 + KINDS.index((header.color_type, header.bit_depth)) | coding << 4 | bool(self.recipe) << 6
-            fields = [bytes([kind]), write_varint(header.width), write_varint(header.height), section]
-            fields += [write_varint(len(self.recipe)), self.recipe] if self.recipe else []
-            body = b"".join((body, *fields, self.checksum, self._pack_layers()))
-        return body + zlib.crc32(body).to_bytes(_CRC_BYTES, "little")
+        """The .dqc file of a group of one."""
+        body = b"".join((MAGIC, bytes([VERSION]), self.heads(), self.tail()))
+        return body + zlib.crc32(body).to_bytes(CRC_BYTES, "little")
 
     @classmethod
-    def parse(cls, data: bytes, max_pixels: int = MAX_PIXELS) -> Container:
-        """The fields of the .dqc file `data`.
+    def parse(cls, data: bytes, max_pixels: int = MAX_PIXELS) -> Group:
+        """Undo pack.
 
         Raises FormatError (no .dqc, or another version), CorruptError (damaged), UnsupportedImageError (more than
         `max_pixels`, those of all frames together).
         """
-        if data[:4] != MAGIC:
-            raise FormatError("not a .dqc file")
-        if len(data) < 6 + _CRC_BYTES:
-            raise CorruptError("truncated .dqc file")
-        if data[4] != VERSION:
-            raise FormatError(f".dqc version {data[4]}, but this release reads version {VERSION} only")
-        end = len(data) - _CRC_BYTES
-        if zlib.crc32(memoryview(data)[:end]).to_bytes(_CRC_BYTES, "little") != data[end:]:
-            raise CorruptError("damaged .dqc file (its CRC differs)")
-        reader = _Reader(data, 6, end)
-        kind = data[5]
-        if not kind:
-            return cls(reader.rest())
-        if not kind & 15 or kind >> 7:
-            raise CorruptError("malformed .dqc header")
-        width, height = reader.varint(), reader.varint()
-        if not width or not height:
-            raise CorruptError("malformed .dqc header")
-        header = Header(width, height, *KINDS[(kind & 15) - 1])
-        _check_pixels(header, [(height, width)], max_pixels)
-        coding = kind >> 4 & 3
-        chunks = _parse_chunks(coding, reader.take(reader.varint())) if coding else b""
-        skeleton = metadata.unpack(chunks, header)
-        _check_pixels(header, skeleton.sizes, max_pixels)
-        recipe = reader.take(reader.varint()) if kind >> 6 else b""
-        checksum = reader.take(CHECKSUM_BYTES)
-        split, rasters = _parse_layers(reader, skeleton)
-        return cls(None, skeleton, split, rasters, checksum, recipe)
+        reader = checked_reader(data, MAGIC, VERSION, ".dqc file")
+        return read_tail(read_heads(reader, 1, max_pixels), reader)
 
-    def _pack_layers(self) -> bytes:
-        out, last_id = [], None
-        for number, layer in enumerate(self.layers):
-            code = int(layer.method)
-            if layer.model_id:
-                code |= (layer.model_id == last_id) << 3
-            if number == 0:
-                code = self.split.step | self.split.alpha << 3 | code << 4
-            out.append(bytes([code]))
-            if layer.model_id and layer.model_id != last_id:
-                out.append(layer.model_id)
-                last_id = layer.model_id
-            if number < len(self.layers) - 1:
-                out.append(write_varint(len(layer.payload)))
-            out.append(layer.payload)
+    def heads(self) -> bytes:
+        """The heads of all images, one after the other."""
+        out, last_id = [], b""
+        for entry in self.entries:
+            out.append(entry.head(last_id))
+            last_id = next((layer.model_id for layer in reversed(entry.layers) if layer.model_id), last_id)
         return b"".join(out)
+
+    def tail(self) -> bytes:
+        """Checksum and payloads."""
+        lengths = [*(write_varint(len(payload)) for payload in self.payloads[:-1]), b""]
+        return self.checksum + b"".join(part for pair in zip(lengths, self.payloads) for part in pair)
+
+
+def read_heads(reader: Reader, count: int, max_pixels: int) -> tuple[Entry, ...]:
+    """Undo Group.heads; raises CorruptError, and UnsupportedImageError for more than `max_pixels` in all images together."""
+    entries, last_id = [], b""
+    for _ in range(count):
+        entry, last_id = _read_head(reader, last_id, max_pixels)
+        max_pixels -= _pixels(entry.skeleton.sizes) if entry.skeleton else 0
+        entries.append(entry)
+    return tuple(entries)
+
+
+def read_tail(entries: tuple[Entry, ...], reader: Reader) -> Group:
+    """Undo Group.tail; raises CorruptError."""
+    checksum = reader.take(CHECKSUM_BYTES) if any(entry.skeleton for entry in entries) else b""
+    payloads = [reader.take(reader.varint()) for _ in owners(entries)[1:]]
+    return Group(entries, (*payloads, reader.rest()), checksum)
+
+
+def owners(entries: Sequence[Entry]) -> list[list[tuple[int, int]]]:
+    """For each payload of a group, the layers that it codes, as (image, layer), numbers from 0 on; (image, 0) for a stored one."""
+    alone, together = [], {}
+    for image, entry in enumerate(entries):
+        if entry.skeleton is None:
+            alone.append([(image, 0)])
+        for number, layer in enumerate(entry.layers):
+            if layer.method in TOGETHER:
+                together.setdefault(layer.model_id, []).append((image, number))
+            else:
+                alone.append([(image, number)])
+    return [*alone, *together.values()]
 
 
 def sample_checksum(rasters: Sequence[np.ndarray]) -> bytes:
@@ -200,7 +223,7 @@ def sample_checksum(rasters: Sequence[np.ndarray]) -> bytes:
     return digest.digest()[:CHECKSUM_BYTES]
 
 
-class _Reader:
+class Reader:
     """Takes fields off the front of data[position:end]; raises CorruptError where they run past the end."""
 
     def __init__(self, data: bytes, position: int, end: int) -> None:
@@ -221,36 +244,22 @@ class _Reader:
         return self.take(self.end - self.position)
 
 
-def _check_pixels(header: Header, sizes: Sequence[tuple[int, int]], max_pixels: int) -> None:
-    if sum(height * width for height, width in sizes) > max_pixels:
-        raise UnsupportedImageError(f"{header.width} x {header.height} is more than the limit of {max_pixels} pixels")
+def checked_reader(data: bytes, magic: bytes, version: int | None, what: str) -> Reader:
+    """Of what lies between magic, version (if it has one) and CRC; raises FormatError and CorruptError where these are wrong."""
+    if data[: len(magic)] != magic:
+        raise FormatError(f"not a {what}")
+    start, end = len(magic) + (version is not None), len(data) - CRC_BYTES
+    if end <= start:
+        raise CorruptError(f"truncated {what}")
+    if version not in (None, data[start - 1]):
+        raise FormatError(f"{what} of version {data[start - 1]}, but this release reads version {version} only")
+    if zlib.crc32(memoryview(data)[:end]).to_bytes(CRC_BYTES, "little") != data[end:]:
+        raise CorruptError(f"damaged {what} (its CRC differs)")
+    return Reader(data, start, end)
 
 
-def _parse_layers(reader: _Reader, skeleton: Skeleton) -> tuple[Split, tuple[tuple[Layer, ...], ...]]:
-    (code,) = reader.take(1)
-    if code & 7 > max(Step):
-        raise CorruptError("malformed .dqc header")
-    split, code = Split(Step(code & 7), bool(code >> 3 & 1)), code >> 4
-    counts = [len(split.shapes(size, skeleton)) for size in skeleton.sizes]
-    layers, last_id = [], b""
-    for number in range(sum(counts)):
-        if number:
-            (code,) = reader.take(1)
-        method, is_same = code & 7, code >> 3
-        if not 0 < method <= max(Method) or is_same > (method in LEARNED and bool(last_id)):
-            raise CorruptError("malformed layer in the .dqc file")
-        if method in LEARNED and not is_same:
-            last_id = reader.take(MODEL_ID_BYTES)
-        payload = reader.rest() if number == sum(counts) - 1 else reader.take(reader.varint())
-        layers.append(Layer(Method(method), payload, last_id if method in LEARNED else b""))
-    ordered = iter(layers)
-    return split, tuple(tuple(next(ordered) for _ in range(count)) for count in counts)
-
-
-def _pack_chunks(raw: bytes) -> tuple[int, bytes]:
-    """(chunks bits of the kind byte, the section with its length)."""
-    if not raw:
-        return 0, b""
+def pack_section(raw: bytes) -> tuple[int, bytes]:
+    """(packing, section) of bytes, the smallest."""
     sections = {_RAW: raw}
     if len(raw) <= _MAX_RAW_BYTES:
         deflate = zlib.compressobj(9, wbits=-15, zdict=metadata.DICTIONARY)
@@ -261,21 +270,70 @@ def _pack_chunks(raw: bytes) -> tuple[int, bytes]:
     return coding, write_varint(len(sections[coding])) + sections[coding]
 
 
-def _parse_chunks(coding: int, section: bytes) -> bytes:
-    if coding == _RAW:
+def read_section(reader: Reader, packing: int) -> bytes:
+    """The bytes of a section; raises CorruptError."""
+    section = reader.take(reader.varint())
+    if packing == _RAW:
         return section
-    reader = _Reader(section, 0, len(section))
-    raw_bytes = reader.varint()
+    if packing not in (_DEFLATE, _LZMA):
+        raise CorruptError("a section of the .dqc file is packed in an unknown way")
+    inner = Reader(section, 0, len(section))
+    raw_bytes = inner.varint()
     if raw_bytes > _MAX_RAW_BYTES:
-        raise CorruptError("too many chunk bytes in the .dqc file")
-    if coding == _DEFLATE:
+        raise CorruptError("a section of the .dqc file is too large")
+    if packing == _DEFLATE:
         stream = zlib.decompressobj(-15, metadata.DICTIONARY)
     else:
         stream = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=_LZMA_FILTERS)
     try:
-        raw = stream.decompress(reader.rest(), raw_bytes + 1)
+        raw = stream.decompress(inner.rest(), raw_bytes + 1)
     except (zlib.error, lzma.LZMAError, EOFError) as error:
-        raise CorruptError("damaged chunks in the .dqc file") from error
+        raise CorruptError("a section of the .dqc file is damaged") from error
     if len(raw) != raw_bytes or not stream.eof or stream.unused_data:
-        raise CorruptError("damaged chunks in the .dqc file")
+        raise CorruptError("a section of the .dqc file is damaged")
     return raw
+
+
+def _read_head(reader: Reader, last_id: bytes, max_pixels: int) -> tuple[Entry, bytes]:
+    """Undo Entry.head; the model of the last layer that has one beside."""
+    (kind,) = reader.take(1)
+    if kind == Method.STORED:
+        return Entry(), last_id
+    if not kind & 15 or kind >> 7:
+        raise CorruptError("malformed .dqc header")
+    width, height = reader.varint(), reader.varint()
+    if not width or not height:
+        raise CorruptError("malformed .dqc header")
+    header = Header(width, height, *KINDS[(kind & 15) - 1])
+    _check_pixels(header, [(height, width)], max_pixels)
+    packing = kind >> 4 & 3
+    skeleton = metadata.unpack(read_section(reader, packing) if packing else b"", header)
+    _check_pixels(header, skeleton.sizes, max_pixels)
+    recipe = reader.take(reader.varint()) if kind >> 6 else b""
+    (code,) = reader.take(1)
+    if code & 7 > max(Step):
+        raise CorruptError("malformed .dqc header")
+    split, code = Split(Step(code & 7), bool(code >> 3 & 1)), code >> 4
+    counts = [len(split.shapes(size, skeleton)) for size in skeleton.sizes]
+    layers = []
+    for number in range(sum(counts)):
+        if number:
+            (code,) = reader.take(1)
+        method, is_last = code & 7, code >> 3
+        if not 0 < method <= max(Method) or is_last > (method in LEARNED and bool(last_id)):
+            raise CorruptError("malformed layer in the .dqc file")
+        if method in LEARNED and not is_last:
+            last_id = reader.take(MODEL_ID_BYTES)
+        layers.append(Layer(Method(method), last_id if method in LEARNED else b""))
+    ordered = iter(layers)
+    rasters = tuple(tuple(next(ordered) for _ in range(count)) for count in counts)
+    return Entry(skeleton, split, rasters, recipe), last_id
+
+
+def _check_pixels(header: Header, sizes: Sequence[tuple[int, int]], max_pixels: int) -> None:
+    if _pixels(sizes) > max_pixels:
+        raise UnsupportedImageError(f"{header.width} x {header.height} is more than the limit of {max_pixels} pixels")
+
+
+def _pixels(sizes: Sequence[tuple[int, int]]) -> int:
+    return sum(height * width for height, width in sizes)

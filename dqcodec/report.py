@@ -13,18 +13,19 @@ from typing import Any
 @dataclass(frozen=True)
 class LayerReport:
     """A layer of an image: which raster it is of, from 0 on, what it holds, how it is coded, in how many bytes, and the model
-    that codes it, if one does."""
+    that codes it, if one does. bytes: of all that are coded together with it; None for those but the first."""
 
     raster: int
     name: str
     method: str
-    bytes: int
+    bytes: int | None
     model: str | None
 
     def __str__(self) -> str:
         """`frame 2 alpha of RGBA by classical 310 B`"""
         frame = f"frame {self.raster} " if self.raster else ""
-        return f"{frame}{self.name} by {self.model or self.method} {self.bytes} B"
+        size = "together" if self.bytes is None else f"{self.bytes} B"
+        return f"{frame}{self.name} by {self.model or self.method} {size}"
 
 
 @dataclass(frozen=True)

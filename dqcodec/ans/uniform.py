@@ -8,6 +8,7 @@ part of a uniform integer of a few bits more, a power of two, and what is left o
 import numpy as np
 
 from dqcodec.ans.stack import Stack
+from dqcodec.compiled import compiled
 
 _MAX_BITS = 23
 _SPARE_BITS = 11
@@ -19,9 +20,8 @@ def push(stack: Stack, symbols: np.ndarray, sizes: np.ndarray) -> None:
     Raises:
         StackUnderflow: fewer bits are there than the spare ones that it borrows.
     """
-    bits = _bits(sizes)
-    low, high = _share(symbols, sizes, bits), _share(symbols + 1, sizes, bits)
-    stack.push(low + stack.pop(high - low), 1 << bits)
+    totals, low, count = _shares(symbols, sizes)
+    stack.push(low + stack.pop(count), totals)
 
 
 def pop(stack: Stack, sizes: np.ndarray) -> np.ndarray:
@@ -30,19 +30,31 @@ def pop(stack: Stack, sizes: np.ndarray) -> np.ndarray:
     Raises:
         StackUnderflow: fewer bits are there than that takes.
     """
-    bits = _bits(sizes)
-    fine = stack.pop(1 << bits)
-    symbols = (fine * sizes) >> bits
-    low, high = _share(symbols, sizes, bits), _share(symbols + 1, sizes, bits)
-    stack.push(fine - low, high - low)
+    totals = _totals(sizes)
+    fine = stack.pop(totals)
+    symbols = fine * sizes // totals
+    _, low, count = _shares(symbols, sizes)
+    stack.push(fine - low, count)
     return symbols
 
 
-def _bits(sizes: np.ndarray) -> np.ndarray:
-    """Of the integer that holds the symbol."""
-    return np.minimum(np.frexp(sizes.astype(np.float64))[1].astype(np.int64) + _SPARE_BITS, _MAX_BITS)
+@compiled
+def _totals(sizes):
+    """Of how many integers those are that hold the symbols: 2^bits."""
+    totals = np.empty(len(sizes), np.int64)
+    for n in range(len(sizes)):
+        totals[n] = 1 << _SPARE_BITS
+        while totals[n] >> _SPARE_BITS <= sizes[n] and totals[n] < 1 << _MAX_BITS:
+            totals[n] <<= 1
+    return totals
 
 
-def _share(symbols: np.ndarray, sizes: np.ndarray, bits: np.ndarray) -> np.ndarray:
-    """The first of the 2^bits integers that holds the symbol: ceil(symbol 2^bits / size)."""
-    return -((-symbols.astype(np.int64) << bits) // sizes)
+@compiled
+def _shares(symbols, sizes):
+    """(totals, the first of the integers that holds each symbol, ceil(symbol 2^bits / size), how many hold it)"""
+    totals = _totals(sizes)
+    low, count = np.empty_like(totals), np.empty_like(totals)
+    for n in range(len(sizes)):
+        low[n] = -(-symbols[n] * totals[n] // sizes[n])
+        count[n] = -(-(symbols[n] + 1) * totals[n] // sizes[n]) - low[n]
+    return totals, low, count

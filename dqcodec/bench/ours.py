@@ -42,9 +42,9 @@ class Dqcodec(Codec):
         from threadpoolctl import threadpool_limits
 
         from .. import zoo
-        from ..exact import networks
+        from ..exact.threads import set_threads
 
-        networks.set_threads(threads)
+        set_threads(threads)
         threadpool_limits(threads)
         self._programs = [zoo.load(str(path)) for path in self.models]
 
@@ -57,13 +57,11 @@ class Dqcodec(Codec):
     def decode(self, data: bytes) -> np.ndarray:
         from .. import codec
         from ..colors import colors
-        from ..container import Container
+        from ..container import Group
 
-        container = Container.parse(data)
-        if container.stored is not None:
-            return images.decode(container.stored)
         programs = {program.id: program for program in self._programs}
-        return colors(codec.decode_image(container, programs.__getitem__))
+        (image,) = codec.decode(Group.parse(data), programs.__getitem__)
+        return images.decode(image) if isinstance(image, bytes) else colors(image)
 
 
 def _model_bits(report: CompressReport) -> ModelBits | None:

@@ -5,29 +5,25 @@ is coded by popping r < n and pushing its first slot + r below the total. These 
 end, which is coded first, fronts are coded in chunks small enough for what the stack holds by then.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dqcodec.ans import uniform
 from dqcodec.ans.stack import Stack
+from dqcodec.compiled import compiled
 from dqcodec.errors import ModelError
-from dqcodec.exact.context import Canvas
-from dqcodec.exact.context_net import ContextNet
+from dqcodec.exact.context import Canvas, context, log_spreads
+from dqcodec.exact.context_net import ContextNet, head_sums, tell
 from dqcodec.exact.fronts import Fronts
-from dqcodec.exact.learning import LearningLinear
-from dqcodec.exact.mixture import (
-    LOG2_SCALE_GRID,
-    LOGIT_GRID,
-    MEAN_GRID,
-    TOTAL,
-    TOTAL_BITS,
-    Coded,
-    Mixture,
-    MixtureTables,
-)
+from dqcodec.exact.heads import code
+from dqcodec.exact.learning import LearningLinears
+from dqcodec.exact.mixture import LOG2_SCALE_GRID, LOGIT_GRID, MEAN_GRID, TOTAL, TOTAL_BITS, MixtureTables
+from dqcodec.exact.threads import in_threads
 
+_LEAST_PART = 96  # pixels of a front that are worth a thread
+_NONE = np.zeros((0, 0), np.int64)
 _LEAST_TILE = 8  # a side: what lies around tiles takes memory too
 
 
@@ -64,20 +60,25 @@ class Description:
 
 @dataclass(frozen=True)
 class Slots:
-    """The first slot and the number of slots of every symbol, int32 (C, pixels): planes G, R, B, pixels by fronts."""
+    """The first slot and the number of slots of every symbol, int32 (pixels, C, 2): pixels by fronts, planes G, R, B."""
 
-    starts: np.ndarray
-    sizes: np.ndarray
+    slots: np.ndarray
     fronts: Fronts
 
     @property
+    def tile_bits(self) -> np.ndarray:
+        """-log2 P of each tile, float64."""
+        bits = TOTAL_BITS * self.slots.shape[1] - np.log2(self.slots[..., 1]).sum(1, dtype=np.float64)
+        return np.bincount(self.fronts.tiles(), bits)
+
+    @property
     def bits(self) -> float:
-        """-log2 P of the image."""
-        return TOTAL_BITS * self.sizes.size - float(np.log2(self.sizes).sum(dtype=np.float64))
+        """-log2 P of all tiles."""
+        return float(self.tile_bits.sum())
 
 
 class AutoregressiveProgram:
-    """A trained autoregressive model as an exact codec for images (H, W, C) cut into tiles of (rows, columns).
+    """A trained autoregressive model as an exact codec for tiles (H, W, C) that are told nothing of each other.
 
     Attributes:
         id: see exact.identity. tile: see Description. card: what is told of the model.
@@ -92,122 +93,114 @@ class AutoregressiveProgram:
         self.net = ContextNet(
             self.channels, description.features, description.blocks, description.mixtures, tensors
         )
-        self.tables = MixtureTables(*(tensors[f"mixture.{name}"] for name in ("sigmoid", "weight", "inverse_scale")))
+        self.tables = MixtureTables.checked(*(tensors[f"mixture.{name}"] for name in MixtureTables._fields))
 
-    def slots(self, pixels: np.ndarray, tile: tuple[int, int]) -> Slots:
-        """What is to be coded for pixels."""
-        coder = _FrontCoder(self, pixels.shape[:2], tile)
-        values = _planes(pixels)[:, coder.fronts.order]
-        starts, sizes = np.empty((2, *values.shape), np.int32)
-        for chunks in coder.fronts.chunks:
-            for chunk in coder.begin(chunks):
-                for plane in range(self.channels):
-                    symbols = values[plane, chunk] + _offset(values[:, chunk], plane)
-                    coded = coder.mixture(plane).at(symbols)
-                    coder.enter(plane, symbols, coded)
-                    starts[plane, chunk], sizes[plane, chunk] = coded.starts, coded.sizes
-            coder.end()
-        return Slots(starts, sizes, coder.fronts)
+    def slots(self, tiles: Sequence[np.ndarray]) -> Slots:
+        """What is to be coded for tiles, uint8."""
+        walk = _Walk(self, [tile.shape[:2] for tile in tiles])
+        walk.canvas.planes[:] = np.concatenate([_planes(tile) for tile in tiles])
+        slots = [walk.code(walk.fronts.places(front)) for front in walk.fronts_learnt()]
+        return Slots(np.concatenate(slots), walk.fronts)
 
     def push(self, stack: Stack, slots: Slots) -> None:
-        """Code an image given by its slots.
+        """Code tiles given by their slots.
 
         Raises:
             StackUnderflow: the stack's seed is too small.
         """
-        for front in reversed(slots.fronts.chunks):
-            for chunk in reversed(front):
-                remainders = uniform.pop(stack, slots.sizes[:, chunk].ravel())
-                stack.push(slots.starts[:, chunk].ravel() + remainders, TOTAL)
+        bounds = slots.fronts.bounds
+        for front in range(len(slots.fronts) - 1, -1, -1):
+            starts, sizes = slots.slots[bounds[front] : bounds[front + 1]].transpose(2, 0, 1)
+            for chunk in reversed(list(slots.fronts.chunks(front))):
+                remainders = uniform.pop(stack, sizes[chunk].ravel())
+                stack.push(starts[chunk].ravel() + remainders, TOTAL)
 
-    def pop(self, stack: Stack, shape: tuple[int, int], tile: tuple[int, int]) -> np.ndarray:
-        """Undo push: the uint8 pixels (H, W, C).
+    def pop(self, stack: Stack, shapes: Sequence[tuple[int, int]]) -> list[np.ndarray]:
+        """Undo push: the uint8 tiles.
 
         Raises:
             StackUnderflow: not what push left.
         """
-        coder = _FrontCoder(self, shape, tile)
-        pixels = np.empty((shape[0] * shape[1], self.channels), np.uint8)
-        for chunks in coder.fronts.chunks:
-            for chunk in coder.begin(chunks):
-                slots = stack.pop(TOTAL, (self.channels, chunk.stop - chunk.start)).astype(np.int32)
-                starts, sizes = np.empty((2, *slots.shape), np.int32)
-                for plane in range(self.channels):
-                    mixture = coder.mixture(plane)
-                    symbols = mixture.find(slots[plane])
-                    coded = mixture.at(symbols)
-                    coder.enter(plane, symbols, coded)
-                    starts[plane], sizes[plane] = coded.starts, coded.sizes
-                uniform.push(stack, (slots - starts).ravel(), sizes.ravel())
-            pixels[coder.fronts.order[slice(chunks[0].start, chunks[-1].stop)]] = _pixels(coder.end())
-        return pixels.reshape(*shape, self.channels)
+        walk = _Walk(self, shapes)
+        for front in walk.fronts_learnt():
+            places = walk.fronts.places(front)
+            for chunk in walk.fronts.chunks(front):
+                wanted = stack.pop(TOTAL, (chunk.stop - chunk.start, self.channels))
+                starts, sizes = walk.code(places[chunk], wanted).transpose(2, 0, 1)
+                uniform.push(stack, (wanted - starts).ravel(), sizes.ravel())
+        ends = np.cumsum([height * width for height, width in shapes])[:-1]
+        return [_pixels(planes, shape) for planes, shape in zip(np.split(walk.canvas.planes, ends), shapes)]
 
 
-class _FrontCoder:
-    """A walk through an image, front by front in the order of decoding: what encoder and decoder do alike.
+class _Walk:
+    """A walk through tiles, front by front in the order of decoding: what encoder and decoder do alike."""
 
-    For every front: `begin` gives its chunks; for every plane of a chunk, in order, `mixture` gives its law and `enter`
-    takes its symbols; `end` lets the front be known, and the last layers learn.
-    """
-
-    def __init__(self, program: AutoregressiveProgram, shape: tuple[int, int], tile: tuple[int, int]):
+    def __init__(self, program: AutoregressiveProgram, shapes: Sequence[tuple[int, int]]):
         d, self.net, self.tables = program.description, program.net, program.tables
-        self.planes, self.bits, self.fronts = d.channels, d.bits, Fronts(shape, tile)
-        self.canvas = Canvas(d.channels, d.features, d.bits, shape, tile)
+        self._bits = d.bits
+        self.fronts = Fronts(shapes)
+        self.canvas = Canvas(self.fronts.pixels, d.channels, d.features)
         biases = np.ldexp(np.repeat([LOGIT_GRID, MEAN_GRID, LOG2_SCALE_GRID], d.mixtures).astype(np.float64), -d.rate_bits)
-        rates = np.stack([np.ldexp(biases, -d.head_grid), biases], 1)
-        self.out = [LearningLinear(linear, rates) for linear in self.net.out]
+        self._out = LearningLinears(self.net.out, np.stack([np.ldexp(biases, -d.head_grid), biases]))
+        self._taught = np.zeros(self._out.matrices.shape)
 
-    def begin(self, chunks: list[slice]) -> Iterator[slice]:
-        front = slice(chunks[0].start, chunks[-1].stop)
-        count = front.stop - front.start
-        self._places = self.canvas.places(self.fronts.y[front], self.fronts.x[front])
-        self._seen, self._moments = self.canvas.context(self._places)
-        self._sums = self.net.head_sums(self._seen, self.canvas.read_features(self._places))
-        self._values = np.empty((self.planes, count), np.int32)
-        self._known = np.empty((2 * self.planes, count), np.float32)
-        for chunk in chunks:
-            self._part = slice(chunk.start - front.start, chunk.stop - front.start)
-            self._local = self._moments if len(chunks) == 1 else self._moments.part(self._part)
-            yield chunk
+    def fronts_learnt(self) -> Iterator[int]:
+        """The fronts, in order; the last layers learn after each."""
+        for front in range(len(self.fronts)):
+            yield front
+            self._out.step(self._taught)
+            self._taught[:] = 0
 
-    def mixture(self, plane: int) -> Mixture:
-        """The distribution functions of a plane of the chunk."""
-        self._head = self.net.head(plane, self._sums[:, self._part], self._known[:, self._part])
-        local = self._local.sums[plane], self._local.spreads[plane], self._local.log_spread[plane]
-        offset = _offset(self._values[:, self._part], plane)
-        return Mixture(self.tables, self.out[plane](self._head), *local, offset, self.bits)
+    def code(self, places: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
+        """Code pixels of a front: their slots (N, P, 2), int32.
 
-    def enter(self, plane: int, symbols: np.ndarray, coded: Coded) -> None:
-        """The symbols of a plane of the chunk."""
-        values = self._values[:, self._part]
-        np.subtract(symbols, _offset(values, plane), out=values[plane])
-        self.net.tell(self._known[:, self._part], plane, self._local.standard(values[plane], plane))
-        self.out[plane].observe(coded.gradient(self._local.spreads[plane]), self._head)
+        wanted: slots (N, P) whose symbols are sought and entered into the canvas; without, the canvas has them.
+        """
+        slots = np.empty((len(places), self.canvas.planes.shape[1], 2), np.int32)
 
-    def end(self) -> np.ndarray:
-        """-> the planes (C, N) of the front."""
-        self.canvas.write(self._places, self._values)
-        self.canvas.write_features(self._places, self.net.tells(self._seen, self._known))
-        for out in self.out:
-            out.step()
-        return self._values
+        def code_part(part: slice) -> np.ndarray:
+            sought = _NONE if wanted is None else wanted[part]
+            constants = self.net.weights, self._out.matrices, self.tables, log_spreads(), self._bits
+            return _code(*constants, self.canvas.planes, self.canvas.features, places[part], sought, slots[part])
+
+        for taught in in_threads(code_part, len(places), _LEAST_PART):
+            self._taught += taught
+        return slots
 
 
-def _offset(planes: np.ndarray, plane: int) -> np.ndarray | int:
-    """What a plane's values lack to be symbols: R and B come less G."""
-    return planes[0] if plane else 0
+@compiled
+def _code(net, matrices, tables, log_spreads, bits, planes, features, places, wanted, slots):
+    """Code pixels at places; planes and features: the canvas's. Sets slots; returns what that teaches the last layers."""
+    count, channels = len(places), planes.shape[1]
+    seen, moments = context(planes, features, places, bits, log_spreads)
+    values = np.empty((count, channels), np.int16)
+    for n in range(count):
+        for p in range(channels):
+            values[n, p] = planes[places[n, 0], p]
+    taught = np.zeros(matrices.shape)
+    sums = head_sums(net, seen)
+    standards = code(net, sums, matrices, tables, log_spreads, moments, bits, wanted, values, slots, taught)
+    told = tell(net, seen, standards)
+    for n in range(count):
+        for p in range(channels):
+            planes[places[n, 0], p] = values[n, p]
+        for f in range(told.shape[1]):
+            features[places[n, 0], f] = told[n, f]
+    return taught
 
 
 def _planes(pixels: np.ndarray) -> np.ndarray:
-    """(H, W, C) -> int32 (P, pixels): G, R - G, B - G, or gray."""
-    flat = pixels.reshape(-1, pixels.shape[2]).T.astype(np.int32)
-    return flat if len(flat) == 1 else np.stack([flat[1], flat[0] - flat[1], flat[2] - flat[1]])
+    """(H, W, C) -> int16 (H W, P): G, R - G, B - G, or gray."""
+    planes = pixels.reshape(-1, pixels.shape[2]).astype(np.int16)
+    if planes.shape[1] == 3:
+        planes = planes[:, [1, 0, 2]]
+        planes[:, 1:] -= planes[:, :1]
+    return planes
 
 
-def _pixels(planes: np.ndarray) -> np.ndarray:
-    """Undo _planes: (pixels, C)."""
-    if len(planes) == 1:
-        return planes.T
-    green = planes[0]
-    return np.stack([planes[1] + green, green, planes[2] + green], 1)
+def _pixels(planes: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """Undo _planes: uint8 (H, W, C)."""
+    if planes.shape[1] == 3:
+        planes = planes[:, [1, 0, 2]]
+        planes[:, ::2] += planes[:, 1:2]
+    return planes.astype(np.uint8).reshape(*shape, -1)

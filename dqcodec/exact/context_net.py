@@ -1,16 +1,40 @@
-"""The exact network of an autoregressive density, twin of flows.autoregressive_density.ContextNet, over columns (features, N)."""
+"""The exact network of an autoregressive density, twin of flows.autoregressive_density.ContextNet; a row a pixel."""
+
+from typing import NamedTuple
 
 import numpy as np
 
+from dqcodec.compiled import compiled, inlined
 from dqcodec.errors import ModelError
 from dqcodec.exact.context import FEATURE_PLACES, GRID, STANDARD_BOUND, inputs
+from dqcodec.exact.linear import activated, leaky, linear, rounded
 from dqcodec.exact.mixture import MEAN_BOUND
-from dqcodec.exact.networks import Tensors, check_chain, leaky, load_level, load_linear, with_ones
+from dqcodec.exact.networks import Tensors, check_chain, load_level, load_linear
 
 _BOUND = STANDARD_BOUND * GRID
 _MAX_LOGIT = 1 << 20
 _MAX_LEVEL = 1 << 16  # times gradients below 2^17, summed over the 2^20 pixels of a front at most, stays below 2^53
 _MAX_LOG_SCALE = 1 << 14
+
+
+class Weights(NamedTuple):
+    """The network's weights (inputs, outputs) and biases, float32, for compiled loops.
+
+    level: the largest activation. blocks: (B, 2, W, W). known: of each head's known planes (P, 2 P, H). bound: of the
+    heads' raw outputs (3 K,).
+    """
+
+    level: np.float32
+    first: np.ndarray
+    first_bias: np.ndarray
+    blocks: np.ndarray
+    block_biases: np.ndarray
+    heads: np.ndarray
+    heads_bias: np.ndarray
+    known: np.ndarray
+    bound: np.ndarray
+    features: np.ndarray
+    features_bias: np.ndarray
 
 
 class ContextNet:
@@ -29,13 +53,27 @@ class ContextNet:
         ]
         self.heads = load_linear(tensors, "net.heads", self.level, -level, level)
         self.known = [load_linear(tensors, f"net.known.{plane}", _BOUND, -level, level) for plane in range(1, planes)]
-        high = np.repeat([_MAX_LOGIT, MEAN_BOUND, _MAX_LOG_SCALE], mixtures).astype(np.float32)[:, None]
-        self.out = [load_linear(tensors, f"net.out.{plane}", self.level, -high, high) for plane in range(planes)]
+        bound = np.repeat([_MAX_LOGIT, MEAN_BOUND, _MAX_LOG_SCALE], mixtures).astype(np.float32)
+        self.out = [load_linear(tensors, f"net.out.{plane}", self.level, -bound, bound) for plane in range(planes)]
         self._check(planes, features, 3 * mixtures)
+        self.weights = self._weights(bound)
+
+    def _weights(self, bound: np.ndarray) -> Weights:
+        planes, width = len(self.out), self.first.outputs
+        known = np.zeros((planes, 2 * planes, self.heads.outputs // planes), np.float32)
+        for plane, layer in enumerate(self.known, 1):
+            known[plane, : 2 * plane] = layer.weights
+        blocks = [layer for block in self.blocks for layer in block]
+        return Weights(
+            np.float32(self.level), self.first.weights, self.first.scaled_bias,
+            np.array([layer.weights for layer in blocks], np.float32).reshape(-1, 2, width, width),
+            np.array([layer.scaled_bias for layer in blocks], np.float32).reshape(-1, 2, width),
+            self.heads.weights, self.heads.scaled_bias, known, bound, self.features.weights, self.features.scaled_bias,
+        )
 
     def _check(self, planes: int, features: int, outputs: int) -> None:
         """Raises ModelError unless the layers fit together, and the sums that two of them enter are exact too."""
-        check_chain("net", self.first, *[linear for block in self.blocks for linear in block], self.heads)
+        check_chain("net", self.first, *[layer for block in self.blocks for layer in block], self.heads)
         head = self.heads.outputs // planes
         if self.heads.outputs % planes or any(out.inputs != head or out.outputs != outputs for out in self.out):
             raise ModelError("a network's tensors do not fit together")
@@ -53,37 +91,51 @@ class ContextNet:
             if (self.heads.bounds[part] + known.bounds).max() >= 1 << 24:
                 raise ModelError("a network's sums are not proven exact")
 
-    def head_sums(self, seen: np.ndarray, told: np.ndarray) -> np.ndarray:
-        """What all heads start from (planes head, N), from contexts (inputs, N) and neighbours' features (N, features)."""
-        h = self.first.matrix[:, : self.own_inputs] @ seen
-        h += self.first.matrix[:, self.own_inputs : -1] @ told.T
-        h += self.first.matrix[:, -1:]
-        self.first.rounded(h)
-        a = with_ones(*h.shape)
-        for first, second in self.blocks:
-            leaky(h, a[:-1])
-            h += second(first.activated(a))
-            h.clip(second.low, second.high, out=h)
-        leaky(h, a[:-1])
-        return self.heads.sums(a)
 
-    def head(self, plane: int, sums: np.ndarray, known: np.ndarray) -> np.ndarray:
-        """The last layer's input (head + 1, N) of a plane, from head_sums; known: see `tell`, the planes before it."""
-        rows = len(sums) // len(self.out)
-        own = sums[plane * rows : (plane + 1) * rows]
-        if plane:
-            own = own + self.known[plane - 1].matrix[:, :-1] @ known[: 2 * plane]
-        return self.heads.activate(own, with_ones(*own.shape))
+@inlined
+def head_sums(net, seen):
+    """What all heads start from (N, P H), from contexts (N, I) as exact.context has them; without the known planes."""
+    h = linear(seen, net.first, net.first_bias)
+    for n in range(h.shape[0]):
+        for i in range(h.shape[1]):
+            h[n, i] = rounded(h[n, i], net.level)
+    for block in range(len(net.blocks)):
+        inner = linear(_leaky(h), net.blocks[block, 0], net.block_biases[block, 0])
+        _activate(inner, net.level)
+        branch = linear(inner, net.blocks[block, 1], net.block_biases[block, 1])
+        for n in range(h.shape[0]):
+            for i in range(h.shape[1]):
+                h[n, i] = min(max(h[n, i] + rounded(branch[n, i], net.level), -net.level), net.level)
+    return linear(_leaky(h), net.heads, net.heads_bias)
 
-    @staticmethod
-    def tell(known: np.ndarray, plane: int, standard: np.ndarray) -> None:
-        """Enter a standardised plane into known (2 planes, N): as it is, and within one spread."""
-        known[2 * plane] = standard
-        standard.clip(np.float32(-GRID), np.float32(GRID), out=known[2 * plane + 1])
 
-    def tells(self, seen: np.ndarray, known: np.ndarray) -> np.ndarray:
-        """What a pixel tells its successors (features, N), from its context and value."""
-        a = with_ones(self.features.inputs, seen.shape[1])
-        a[: self.own_inputs] = seen
-        a[self.own_inputs : -1] = known[::2]
-        return self.features.activated(a)[:-1]
+@inlined
+def tell(net, seen, standards):
+    """What pixels tell their successors (N, F), from their contexts and standardised planes (N, P)."""
+    planes = standards.shape[1]
+    own = len(net.features) - planes
+    inputs = np.empty((len(seen), own + planes), np.float32)
+    for n in range(len(seen)):
+        for i in range(own):
+            inputs[n, i] = seen[n, i]
+        for p in range(planes):
+            inputs[n, own + p] = standards[n, p]
+    told = linear(inputs, net.features, net.features_bias)
+    _activate(told, np.float32(_BOUND))
+    return told
+
+
+@compiled
+def _leaky(h):
+    out = np.empty_like(h)
+    for n in range(h.shape[0]):
+        for i in range(h.shape[1]):
+            out[n, i] = leaky(h[n, i])
+    return out
+
+
+@compiled
+def _activate(sums, bound):
+    for n in range(sums.shape[0]):
+        for i in range(sums.shape[1]):
+            sums[n, i] = activated(sums[n, i], bound)

@@ -1,39 +1,107 @@
-"""The order in which an autoregressive density codes pixels: fronts, and chunks of these.
+"""The order in which an autoregressive density codes the pixels of tiles: fronts, and chunks of these.
 
-A front are the pixels of all tiles where x + SLOPE y, counted from the tile's corner, is the same: none needs another. The
-last front is coded first. Coding a chunk borrows bits, which must lie on the stack already: while few pixels are
-coded, chunks are small.
+Tiles are taken in batches, as many as make a front of FRONT pixels on average, one batch after the other. A front are the
+pixels of a batch where x + SLOPE y, counted from the tile's corner, is the same: none needs another. Within it tiles follow
+each other, and rows within a tile. The last front is coded first. Coding a chunk borrows bits, which must lie on the
+stack already: while few pixels are coded, chunks are small.
 """
+
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from dqcodec.compiled import compiled
 from dqcodec.exact.context import SLOPE
 
+_FRONT = 512  # pixels: long vectors are fast, but the last layers learn once a front
 _LEAST_CHUNK = 2  # pixels
 _PIXELS_FOR_ONE = 16  # coded pixels whose bits suffice for a loan of one more, at 4 bits a pixel and more
 
 
 class Fronts:
-    """y, x: the pixels of an image (H, W) cut into tiles, front by front; order: where they lie in raster order.
+    """Of tiles (height, width), whose pixels lie one tile after the other, row by row.
 
-    chunks: per front, in the order of decoding, its chunks as slices of y and x.
+    Attributes:
+        pixels: how many they are. bounds: front f has the pixels bounds[f] to bounds[f + 1] of the order, (F + 1,).
     """
 
-    def __init__(self, shape: tuple[int, int], tile: tuple[int, int]):
-        y, x = (a.ravel() for a in np.indices(shape, np.int32))
-        front = x % tile[1] + SLOPE * (y % tile[0])
-        self.order = np.argsort(front, kind="stable").astype(np.int32)
-        self.y, self.x = y[self.order], x[self.order]
-        counts = np.bincount(front)
-        ends = np.cumsum(counts[counts > 0]).tolist()
-        self.chunks = [_chunks(begin, end, len(y)) for begin, end in zip([0, *ends], ends)]
+    def __init__(self, shapes: Sequence[tuple[int, int]]):
+        tiles = np.array(shapes, np.int64).reshape(-1, 2)
+        areas = tiles.prod(1)
+        self._corners = np.cumsum(areas) - areas
+        self.pixels = int(areas.sum())
+        self._fronts: list[tuple[np.ndarray, np.ndarray, int]] = []  # tiles, corners, x + SLOPE y
+        sizes = []
+        for batch in _batches(tiles):
+            turns = np.zeros(_turns(tiles[batch]).max(), np.int64)
+            _sizes(tiles[batch], turns)
+            used = np.flatnonzero(turns)  # narrow tiles leave gaps
+            sizes.append(turns[used])
+            self._fronts += [(tiles[batch], self._corners[batch], int(turn)) for turn in used]
+        self.bounds = np.append(0, np.cumsum(np.concatenate(sizes)))
+
+    def __len__(self) -> int:
+        return len(self._fronts)
+
+    def places(self, front: int) -> np.ndarray:
+        """Where its pixels lie: int64 (N, 4), the position among all pixels, row, column, and the tile's width."""
+        places = np.empty((self.bounds[front + 1] - self.bounds[front], 4), np.int64)
+        _places(*self._fronts[front], places)
+        return places
+
+    def tiles(self) -> np.ndarray:
+        """Which tile each pixel lies in, in the order of fronts, (pixels,)."""
+        positions = np.concatenate([self.places(front)[:, 0] for front in range(len(self))])
+        return np.searchsorted(self._corners, positions, side="right") - 1
+
+    def chunks(self, front: int) -> Iterator[slice]:
+        """The chunks of a front, in the order of decoding, as slices of its places."""
+        end = int(self.bounds[front + 1] - self.bounds[front])
+        coded, cuts = self.pixels - int(self.bounds[front + 1]), [end]
+        while cuts[-1]:
+            size = max(_LEAST_CHUNK, coded // _PIXELS_FOR_ONE)
+            cuts.append(max(0, cuts[-1] - size))
+            coded += cuts[-2] - cuts[-1]
+        return (slice(*pair) for pair in zip(cuts[:0:-1], cuts[-2::-1]))
 
 
-def _chunks(begin: int, end: int, pixels: int) -> list[slice]:
-    """A front's pixels from begin to end, cut into chunks; pixels: of the image."""
-    chunks = []
-    while begin < end:
-        size = max(_LEAST_CHUNK, (pixels - end) // _PIXELS_FOR_ONE)
-        chunks.append(slice(max(begin, end - size), end))
-        end = chunks[-1].start
-    return chunks[::-1]
+def _turns(tiles: np.ndarray) -> np.ndarray:
+    """How many values x + SLOPE y has in each tile."""
+    return tiles[:, 1] + SLOPE * (tiles[:, 0] - 1)
+
+
+def _batches(tiles: np.ndarray) -> Iterator[slice]:
+    first = pixels = longest = 0
+    for last, (area, turns) in enumerate(zip(tiles.prod(1).tolist(), _turns(tiles).tolist())):
+        pixels, longest = pixels + area, max(longest, turns)
+        if pixels >= _FRONT * longest or last == len(tiles) - 1:
+            yield slice(first, last + 1)
+            first, pixels, longest = last + 1, 0, 0
+
+
+@compiled
+def _rows(height: int, width: int, turn: int) -> tuple[int, int]:
+    """The rows of a tile that have a pixel where x + SLOPE y = turn: from, to."""
+    return max(0, (turn - width + SLOPE) // SLOPE), min(height, turn // SLOPE + 1)
+
+
+@compiled
+def _sizes(tiles: np.ndarray, sizes: np.ndarray) -> None:
+    """Add to each turn's size, how many pixels it has."""
+    for tile in range(len(tiles)):
+        height, width = tiles[tile, 0], tiles[tile, 1]
+        for turn in range(width + SLOPE * (height - 1)):
+            start, stop = _rows(height, width, turn)
+            sizes[turn] += max(0, stop - start)
+
+
+@compiled
+def _places(tiles: np.ndarray, corners: np.ndarray, turn: int, places: np.ndarray) -> None:
+    n = 0
+    for tile in range(len(tiles)):
+        height, width = tiles[tile, 0], tiles[tile, 1]
+        start, stop = _rows(height, width, turn)
+        for y in range(start, stop):
+            x = turn - SLOPE * y
+            places[n, 0], places[n, 1], places[n, 2], places[n, 3] = corners[tile] + y * width + x, y, x, width
+            n += 1

@@ -5,17 +5,14 @@ from the weights when the model loads, so that it is exact in any order: batch, 
 change a bit. Arrays are (B, H, W, C).
 """
 
-import os
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from dqcodec.errors import ModelError
+from dqcodec.exact.threads import in_threads, single_thread
 
 INPUT_BITS = 8  # what a network sees is on a grid of 2^-8 ...
 INPUT_BOUND = 8 << INPUT_BITS  # ... and clamped to [-8, 8]
@@ -80,7 +77,7 @@ class Conv:
         return np.ascontiguousarray(scaled.transpose(2, 3, 1, 0).reshape(k, -1, len(scaled)).astype(self.dtype))
 
     @cached_property
-    def _bias(self) -> np.ndarray:
+    def scaled_bias(self) -> np.ndarray:
         return (self.bias * np.ldexp(1.0, -self.shift)).astype(self.dtype)
 
     def sums(self, a: np.ndarray) -> np.ndarray:
@@ -103,7 +100,7 @@ class Conv:
 
     def finish(self, sums: np.ndarray) -> np.ndarray:
         """Bias, round, clamp (in place)."""
-        sums += self._bias
+        sums += self.scaled_bias
         np.floor(sums, out=sums)
         np.clip(sums, self.low, self.high, out=sums)
         return sums
@@ -113,48 +110,22 @@ class Conv:
 
 
 class Linear(Conv):
-    """A Conv of size 1 over columns: (I + 1, N) -> (O, N); the input's last row is ones, which carries the bias."""
+    """A Conv of size 1 over rows: (N, I) -> (N, O)."""
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """(I, O), scaled by 2^-shift"""
+        return self._matrices[0]
 
     @cached_property
     def matrix(self) -> np.ndarray:
-        """(O, I + 1)"""
-        return np.ascontiguousarray(np.concatenate([self._matrices[0], self._bias[None]]).T)
-
-    def sums(self, a: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """With bias, before rounding."""
-        return np.matmul(self.matrix, a, out=out)
-
-    def rounded(self, sums: np.ndarray) -> np.ndarray:
-        """Round and clamp (in place)."""
-        np.floor(sums, out=sums)
-        return sums.clip(self.low, self.high, out=sums)
-
-    def __call__(self, a: np.ndarray) -> np.ndarray:
-        return self.rounded(self.sums(a))
-
-    def activated(self, a: np.ndarray) -> np.ndarray:
-        """Leaky rectifier, round, clamp: (O + 1, N), the input of another Linear."""
-        out = with_ones(self.outputs, a.shape[1])
-        return self.activate(self.sums(a, out[:-1]), out)
-
-    def activate(self, sums: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Leaky rectifier, round, clamp of sums, into out, which has a row more."""
-        leak = sums * np.float32(0.125)
-        np.maximum(sums, leak, out=out[:-1])
-        self.rounded(out[:-1])
-        return out
+        """(I + 1, O), the last row the bias"""
+        return np.concatenate([self.weights, self.scaled_bias[None]])
 
 
-def with_ones(rows: int, columns: int) -> np.ndarray:
-    """An array to be filled, and a row of ones below."""
-    out = np.empty((rows + 1, columns), np.float32)
-    out[-1] = 1
-    return out
-
-
-def leaky(a: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """max(a, a / 8 rounded, half to even), a new array unless `out` is given."""
-    leak = np.multiply(a, a.dtype.type(0.125), out=out)
+def leaky(a: np.ndarray) -> np.ndarray:
+    """max(a, a / 8 rounded, half to even)"""
+    leak = a * a.dtype.type(0.125)
     np.rint(leak, out=leak)
     return np.maximum(a, leak, out=leak)
 
@@ -271,42 +242,16 @@ def load_linear(tensors: Tensors, name: str, max_input: int, low, high) -> Linea
     return Linear(conv.weight, conv.bias, conv.shift, low, high, max_input)
 
 
-@cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-@cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads)
-
-
-_threads = 0  # 0: one per processor
-
-
-def set_threads(count: int) -> None:
-    """Threads for networks; 0: one per processor. Changes speed alone."""
-    global _threads
-    _threads = count
-
-
-def single_thread() -> AbstractContextManager:
-    """Matrix products by one thread: for small ones, several only wait for each other."""
-    return _blas().limit(limits=1, user_api="blas")
-
-
 def map_batch(function: Callable[..., tuple[np.ndarray, ...]], *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     """function over arrays (B, ...) in pieces along the batch, by several threads; the results are the same."""
     count, positions = len(arrays[0]), arrays[0].shape[1] * arrays[0].shape[2]
     step = max(1, _CHUNK_POSITIONS // positions)
-    threads = 1 if count * positions <= _CHUNK_POSITIONS else min(count, _threads or os.cpu_count() or 1)
 
-    def run(start: int, stop: int) -> list[tuple[np.ndarray, ...]]:
-        bounds = [(i, min(i + step, stop)) for i in range(start, stop, step)]
+    def run(part: slice) -> list[tuple[np.ndarray, ...]]:
+        bounds = [(i, min(i + step, part.stop)) for i in range(part.start, part.stop, step)]
         return [function(*[array[i:j] for array in arrays]) for i, j in bounds]
 
     with single_thread():
-        cuts = [count * thread // threads for thread in range(threads + 1)]
-        others = [_pool(threads).submit(run, *pair) for pair in zip(cuts[1:], cuts[2:])]
-        results = run(0, cuts[1]) + [result for other in others for result in other.result()]
+        least = count if count * positions <= _CHUNK_POSITIONS else 1
+        results = [result for part in in_threads(run, count, least) for result in part]
     return results[0] if len(results) == 1 else tuple(np.concatenate(parts) for parts in zip(*results))

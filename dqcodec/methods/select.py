@@ -1,13 +1,14 @@
-"""Layers by whichever method is smallest, and back."""
+"""Layers by models or by other methods, and payloads back to layers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..container import LEARNED, Layer, Method
+from ..container import LEARNED, TOGETHER, Layer, Method
 from ..errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow
 from . import classical
 
@@ -20,42 +21,79 @@ if TYPE_CHECKING:
 _MIN_MODEL_PIXELS = 64
 
 
-def by_model(pixels: np.ndarray, programs: Sequence[Program]) -> tuple[Layer, Program, ModelReport] | None:
-    """The layer (H, W, C) by the best-suited program; None where none fits, it leaves its range, or it cannot pay."""
-    if not programs or pixels[..., 0].size < _MIN_MODEL_PIXELS or (pixels == pixels[0, 0]).all():
-        return None
+@dataclass(frozen=True)
+class Coded:
+    """A layer, coded. payload: holds so many layers `together`; bytes: this one's part of it. report: of the payload, by the
+    model that made it, if one did."""
+
+    layer: Layer
+    payload: bytes
+    bytes: float
+    program: Program | None = None
+    report: ModelReport | None = None
+    together: int = 1
+
+
+def takes_model(pixels: np.ndarray) -> bool:
+    """Whether a model may do well on a layer (H, W, C)."""
+    return pixels.shape[2] in (1, 3) and pixels[..., 0].size >= _MIN_MODEL_PIXELS and bool((pixels != pixels[0, 0]).any())
+
+
+def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program]) -> list[Coded | None]:
+    """Layers of as many channels, each by the program that suits all of them best; None where it cannot."""
+    from . import learned
+
+    program = learned.choose(layers, programs)
+    if program is None:
+        return [None] * len(layers)
+    layer = Layer(Method[program.kind.upper()], program.id)
+    if layer.method in TOGETHER:
+        payload, report = learned.encode(layers, program)
+        scale = len(payload) / report.vi_bits
+        return [Coded(layer, payload, bits * scale, program, report, len(layers)) for bits in report.layer_bits]
+    return [_alone(pixels, layer, program) for pixels in layers]
+
+
+def _alone(pixels: np.ndarray, layer: Layer, program: Program) -> Coded | None:
     from . import learned
 
     try:
-        program = learned.choose(pixels, programs)
-        if program is None:
-            return None
-        payload, report = learned.encode(pixels, program)
-    except (LatentOverflow, StackUnderflow):
+        payload, report = learned.encode([pixels], program)
+    except (LatentOverflow, StackUnderflow):  # it leaves the model's range, or cannot pay
         return None
-    return Layer(Method[program.kind.upper()], payload, program.id), program, report
+    return Coded(layer, payload, len(payload), program, report)
 
 
-def without_model(pixels: np.ndarray, *, quick: bool) -> Layer:
+def together(layers: Sequence[np.ndarray], coded: Coded) -> tuple[bytes, ModelReport | None]:
+    """The payload of layers, all by the method (and model) of the one that is `coded`, one of TOGETHER."""
+    from . import learned
+
+    return learned.encode(layers, coded.program)
+
+
+def without_model(pixels: np.ndarray, *, quick: bool) -> Coded:
     """The layer (H, W, C) by the smallest of the other methods; `quick` for an estimate of its size."""
-    return Layer(Method.CLASSICAL, classical.encode(pixels, quick=quick))
+    payload = classical.encode(pixels, quick=quick)
+    return Coded(Layer(Method.CLASSICAL), payload, len(payload))
 
 
-def decode(layer: Layer, shape: tuple[int, int, int], find_program: FindProgram) -> np.ndarray:
-    """The (H, W, C) uint8 pixels of a layer; raises CorruptError if it does not decode to `shape`."""
+def decode(
+    payload: bytes, layer: Layer, shapes: Sequence[tuple[int, int, int]], find_program: FindProgram
+) -> list[np.ndarray]:
+    """The layers (H, W, C), uint8, of a payload, all coded as `layer`; raises CorruptError if they are not of these shapes."""
     if layer.method not in LEARNED:
-        return classical.decode(layer.payload, shape)
+        return [classical.decode(payload, shape) for shape in shapes]
     from . import learned
 
     program = find_program(layer.model_id)
     if Method[program.kind.upper()] != layer.method:
         raise CorruptError("the model is of another kind than the file says")
     try:
-        pixels = learned.decode(layer.payload, shape, program)
+        decoded = learned.decode(payload, shapes, program)
     except DqcodecError:
         raise
     except (ValueError, IndexError, ArithmeticError) as error:  # a payload that no encoder wrote
         raise CorruptError(f"the payload does not decode ({error})") from error
-    if pixels.shape != shape:
+    if [pixels.shape for pixels in decoded] != list(shapes):
         raise CorruptError("the payload decodes to another shape")
-    return pixels
+    return decoded

@@ -86,5 +86,5 @@ def coded_bpd(program: Program, x: np.ndarray, seed: int = 0) -> float:
         program.codec.push(stack, x.astype(np.int64))
     else:
         for image in x:
-            program.push(stack, program.slots(image, image.shape[:2]))
+            program.push(stack, program.slots([image]))
     return (stack.bits - before) / x.size

@@ -1,0 +1,50 @@
+"""Loops over pixels, compiled to machine code by numba; every operation of floats alone, as IEEE 754 rounds it.
+
+Nothing is fused, reordered or approximated, so a loop gives the same bits on every machine. Loops release the interpreter's
+lock. Compiled code is kept beside the source, or in the user's cache folder, from one start to the next.
+"""
+
+import hashlib
+import inspect
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numba
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+
+
+def compiled(loop: Callable) -> Callable:
+    """The loop, compiled when it is first called. It may call compiled loops of modules in the same folder."""
+    dispatcher = numba.njit(nogil=True, error_model="numpy")(loop)
+    try:
+        dispatcher._cache = _Cache(loop)
+    except RuntimeError:  # there is no folder to keep it in
+        pass
+    return dispatcher
+
+
+def inlined(loop: Callable) -> Callable:
+    """A loop for one that is `compiled` and calls it once; that takes less time to compile than two loops."""
+    return numba.njit(nogil=True, error_model="numpy", inline="always")(loop)
+
+
+class _Files(CompileResultCacheImpl):
+    """Numba takes a loop's code from its cache if the loop's own file is unchanged; other files matter as much."""
+
+    def __init__(self, loop: Callable):
+        super().__init__(loop)
+        self._filename_base += f"-{_sources(Path(inspect.getfile(loop)).parent)}"
+
+
+class _Cache(FunctionCache):
+    _impl_class = _Files
+
+
+@cache
+def _sources(folder: Path) -> str:
+    """What all modules of a folder hold, as a few hex digits."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
