@@ -28,11 +28,11 @@ but the last, in the fewest bytes, at most 5. A file is, in this order:
 **layers** follow one another, those of the default image first, then those of each frame with data of its own. How many
 there are and their shapes follow from chunks and split. A layer:
 
-    1      method      bits 0-2: 1 classical, 2 flow, 3 autoregressive; bit 3: the model is that of the last layer
+    1      method      bits 0-2: 1 classical, 2 flow, 3 autoregressive, 4 mixing; bit 3: the model is that of the last layer
                        that has one; bits 4-7 zero. The first layer has its method in the split
     8      model id    first 8 bytes of the model file's SHA-256    only for flow, autoregressive, bit 3 not set
     1-5    length      varint                                       not for the last layer: its payload is all that is left
-    *      payload     see `methods/classical.py`, `flow.py`, `autoregressive.py`
+    *      payload     see `methods/classical.py`, `flow.py`, `autoregressive.py`, `mixing.py`
 
 **chunks** are those around the image data, as `png/metadata.py` and `palette.py` pack them. Raw: so. Deflate, LZMA: a varint,
 the length of the raw form (at most 2^26), and a raw stream of it: deflate with the preset dictionary in
@@ -79,6 +79,7 @@ class Method(IntEnum):
     CLASSICAL = 1
     FLOW = 2
     AUTOREGRESSIVE = 3
+    MIXING = 4
 
 
 LEARNED = {Method.FLOW, Method.AUTOREGRESSIVE}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..container import LEARNED, Layer, Method
+from ..container import Layer, Method
 from ..errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow
 from . import classical
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     FindProgram = Callable[[bytes], Program]  # model id -> program
 
 _MIN_MODEL_PIXELS = 64
+_MAX_MIXING_SAMPLES = 1 << 20  # about six seconds
 
 
 def by_model(pixels: np.ndarray, programs: Sequence[Program]) -> tuple[Layer, Program, ModelReport] | None:
@@ -38,13 +40,30 @@ def by_model(pixels: np.ndarray, programs: Sequence[Program]) -> tuple[Layer, Pr
 
 def without_model(pixels: np.ndarray, *, quick: bool) -> Layer:
     """The layer (H, W, C) by the smallest of the other methods; `quick` for an estimate of its size."""
-    return Layer(Method.CLASSICAL, classical.encode(pixels, quick=quick))
+    layers = []
+    if pixels.size <= _MAX_MIXING_SAMPLES:
+        layers.append(Layer(Method.MIXING, _mixed(pixels.tobytes(), pixels.shape)))
+    if not (quick and layers):  # mixing is seldom much larger
+        layers.append(Layer(Method.CLASSICAL, classical.encode(pixels, quick=quick)))
+    return min(layers, key=lambda layer: len(layer.payload))
+
+
+@functools.lru_cache(maxsize=16)
+def _mixed(samples: bytes, shape: tuple[int, int, int]) -> bytes:
+    """The payload by mixing: once, where an estimate and then the layer itself are asked for."""
+    from . import mixing
+
+    return mixing.encode(np.frombuffer(samples, np.uint8).reshape(shape))
 
 
 def decode(layer: Layer, shape: tuple[int, int, int], find_program: FindProgram) -> np.ndarray:
     """The (H, W, C) uint8 pixels of a layer; raises CorruptError if it does not decode to `shape`."""
-    if layer.method not in LEARNED:
+    if layer.method == Method.CLASSICAL:
         return classical.decode(layer.payload, shape)
+    if layer.method == Method.MIXING:
+        from . import mixing
+
+        return mixing.decode(layer.payload, shape)
     from . import learned
 
     program = find_program(layer.model_id)
