@@ -25,10 +25,13 @@ if TYPE_CHECKING:
     from .methods.select import Coded, FindProgram
 
     Decoded = Png | bytes  # bytes: the PNG file of a stored image
+    Place = tuple[int, Split, int]  # of a layer: its image's number, the split that makes it, its number
 
 # A thorough code is at most this much smaller than a quick one, on photographs; where that could not beat what there is,
 # seconds of work are saved.
 _THOROUGH_GAIN = 0.95
+# An image must be so much smaller by another method or split than by that of most images to leave their company.
+_LONER_GAIN = 0.85
 
 
 @dataclass(frozen=True)
@@ -202,16 +205,12 @@ class CodedGroup:
 
 def encode(sources: Sequence[Source], programs: Sequence[Program]) -> CodedGroup:
     """The smallest group of the images, by any method and the best-suited of `programs`."""
-    by_model = _by_model(sources, programs)
-    choices = []
-    for number, source in enumerate(sources):
-        candidates: dict[str, int] = {}
-        best = None
-        for choice in _choices(source, {layer: coded for (image, layer), coded in by_model.items() if image == number}):
-            method, size = choice.entry.method, round(choice.size)
-            candidates[method] = min(size, candidates.get(method, size))
-            best = choice if best is None or choice.size < best.size else best
-        choices.append(dataclasses.replace(best, candidates=candidates))
+    tried: dict[Place, list[Coded]] = {}
+    for place, each in (*_by_model(sources, programs).items(), *_by_mixing(sources).items()):
+        tried.setdefault(place, []).append(each)
+    tried, is_lone = _usual(sources, tried), len(sources) == 1
+    found = [_choices(number, source, tried, thorough=is_lone) for number, source in enumerate(sources)]
+    choices = _choose(sources, found)
     payloads, reports = zip(*(_payload(owned, sources, choices) for owned in owners([each.entry for each in choices])))
     rasters = [raster for source, each in zip(sources, choices) if each.entry.skeleton for raster in source.image.rasters]
     checksum = sample_checksum(rasters) if rasters else b""
@@ -272,64 +271,136 @@ def check(parse: Callable[[], Group], sources: Sequence[Source], programs: Seque
         raise VerifyError("the compressed file decodes to another image; nothing is written")
 
 
-def _by_model(sources: Sequence[Source], programs: Sequence[Program]) -> dict[tuple[int, int], Coded]:
-    """(image, layer) -> the layer by a model, for the layers of Layers.for_models that one takes."""
+def _by_model(sources: Sequence[Source], programs: Sequence[Program]) -> dict[Place, Coded]:
+    """The layers for models that one takes, together."""
     if not programs:
         return {}
-    of_channels: dict[int, dict[tuple[int, int], np.ndarray]] = {}
+    places: dict[Place, np.ndarray] = {}
     for number, source in enumerate(sources):
         split = layers.for_models(source.image) if _is_expressible(source) else None
         if split:
             hopes = itertools.cycle(split.modelled(source.image.skeleton))
-            for layer, (pixels, is_hopeful) in enumerate(zip(_layers(source.image, split), hopes)):
-                if is_hopeful and select.takes_model(pixels):
-                    of_channels.setdefault(pixels.shape[2], {})[number, layer] = pixels
+            places |= {
+                (number, split, layer): pixels
+                for layer, (pixels, is_hopeful) in enumerate(zip(_layers(source.image, split), hopes))
+                if is_hopeful and select.takes_model(pixels)
+            }
+    return _of_channels(places, lambda arrays: select.by_model(arrays, programs))
+
+
+def _by_mixing(sources: Sequence[Source]) -> dict[Place, Coded]:
+    """The layers that mixing takes: all of the images that have as many channels, by the same split, together."""
+    splits: dict[Split, dict[Place, np.ndarray]] = {}
+    for number, source in enumerate(sources):
+        for split in layers.candidates(source.image) if _is_expressible(source) else ():
+            for layer, pixels in enumerate(_layers(source.image, split)):
+                if select.takes_mixing(pixels):
+                    splits.setdefault(split, {})[number, split, layer] = pixels
+    return {
+        place: coded for places in splits.values() for place, coded in _of_channels(places, select.by_mixing).items()
+    }
+
+
+def _of_channels(
+    places: Mapping[Place, np.ndarray], code: Callable[[Sequence[np.ndarray]], Sequence[Coded | None]]
+) -> dict[Place, Coded]:
+    """Code the layers of as many channels together."""
     coded = {}
-    for places in of_channels.values():
-        coded |= zip(places, select.by_model(list(places.values()), programs))
-    return {place: each for place, each in coded.items() if each}
+    for channels in {pixels.shape[2] for pixels in places.values()}:
+        alike = {place: pixels for place, pixels in places.items() if pixels.shape[2] == channels}
+        coded |= {place: each for place, each in zip(alike, code(list(alike.values()))) if each}
+    return coded
 
 
-def _choices(source: Source, by_model: Mapping[int, Coded]) -> Iterator[Choice]:
-    """The ways to code an image that may be the smallest; by_model: of the layers for models."""
+def _choices(number: int, source: Source, tried: Mapping[Place, Sequence[Coded]], *, thorough: bool) -> list[Choice]:
+    """The ways to code an image, which has this number, that may be the smallest; the last is to store it. tried: how
+    layers may be coded together with others; `thorough` also takes the time to code each alone."""
     stored = Choice(Entry(), stored=source.stored)
-    yield stored
     if not _is_expressible(source):
-        return
-    image, splits, best = source.image, layers.candidates(source.image), None
+        return [stored]
+    image = source.image
 
-    def choice(split: Split, coded: Sequence[Coded]) -> Choice:
-        count = len(coded) // len(image.rasters)
-        rasters = tuple(tuple(each.layer for each in part) for part in _cut(coded, count))
+    def choice(split: Split, *, quick: bool) -> Choice:
+        coded = [
+            _smallest(tried.get((number, split, layer), ()), pixels, quick=quick)
+            for layer, pixels in enumerate(_layers(image, split))
+        ]
+        rasters = tuple(tuple(part) for part in _cut([each.layer for each in coded], len(coded) // len(image.rasters)))
         return Choice(Entry(layers.skeleton(image, split), split, rasters, source.recipe), tuple(coded))
 
-    def without_model(split: Split, *, quick: bool) -> Choice:
-        return choice(split, [select.without_model(pixels, quick=quick) for pixels in _layers(image, split)])
-
-    if by_model:
-        split = layers.for_models(image)
-        pairs = [
-            (by_model.get(layer), _rival(pixels, by_model.get(layer))) for layer, pixels in enumerate(_layers(image, split))
-        ]
-        mixed = choice(split, [min(filter(None, pair), key=lambda coded: coded.bytes) for pair in pairs])
-        yield mixed
-        yield choice(split, [other for _, other in pairs])
-        splits.remove(split)
-        best = mixed.size
-    if len(splits) > 1 or best is not None:
-        sizes = {split: without_model(split, quick=True).size for split in splits}
-        best = min([*sizes.values(), *([best] if best is not None else [])])
-        splits = [split for split, size in sizes.items() if _THOROUGH_GAIN * size < best]
-    for split in splits:
-        yield without_model(split, quick=False)
+    choices = [choice(split, quick=True) for split in layers.candidates(image)]
+    if thorough:
+        best = min(each.size for each in choices)
+        choices += [choice(each.entry.split, quick=False) for each in choices if _THOROUGH_GAIN * each.size < best]
+    return [*choices, stored]
 
 
-def _rival(pixels: np.ndarray, by_model: Coded | None) -> Coded:
-    """The layer without a model; thoroughly, unless that has no hope."""
-    quick = select.without_model(pixels, quick=by_model is not None)
-    if by_model is None or _THOROUGH_GAIN * quick.bytes >= by_model.bytes:
-        return quick
-    return min(quick, select.without_model(pixels, quick=False), key=lambda coded: coded.bytes)
+def _smallest(tried: Sequence[Coded], pixels: np.ndarray, *, quick: bool) -> Coded:
+    """The smallest way to code a layer: of those that were tried, and, unless one is there and no time, classically;
+    thoroughly, unless that has no hope."""
+    if tried and quick:
+        return min(tried, key=lambda coded: coded.bytes)
+    found = [*tried, select.classically(pixels, quick=True)]
+    best = min(found, key=lambda coded: coded.bytes)
+    if not quick and _THOROUGH_GAIN * found[-1].bytes < best.bytes:
+        return min(best, select.classically(pixels, quick=False), key=lambda coded: coded.bytes)
+    return best
+
+
+def _usual(sources: Sequence[Source], tried: Mapping[Place, Sequence[Coded]]) -> dict[Place, list[Coded]]:
+    """Of how layers may be coded together, what suits alike layers of most images, and what suits one much better.
+
+    Everything was tried with all of them: the more go the same way, the truer its size.
+    """
+    kinds, totals = {}, {}
+    for place, found in tried.items():
+        number, split, layer = place
+        image = sources[number].image
+        kinds[place] = image.header[2:], split, layer % len(split.names(image.skeleton))
+        for coded in found if len(found) > 1 else ():
+            total = totals.setdefault(kinds[place], {})
+            total[coded.layer] = total.get(coded.layer, 0) + coded.bytes
+    kept = {}
+    for place, found in tried.items():
+        total = totals.get(kinds[place], {})
+        usual = min(found, key=lambda coded: total.get(coded.layer, 0))
+        kept[place] = [coded for coded in found if coded is usual or coded.bytes < _LONER_GAIN * usual.bytes]
+    return kept
+
+
+def _choose(sources: Sequence[Source], choices: Sequence[Sequence[Choice]]) -> list[Choice]:
+    """One of the choices for each image, by the same reasoning: most images of a kind are split alike."""
+    kinds = [source.image.header[2:] for source in sources]
+    best = [_best_of_splits(found[:-1]) for found in choices]
+    totals: dict[tuple, dict[Split, float]] = {}
+    for kind, of_splits in zip(kinds, best):
+        for split, choice in of_splits.items():
+            total = totals.setdefault(kind, {})
+            total[split] = total.get(split, 0) + choice.size
+    chosen = []
+    for kind, of_splits, found in zip(kinds, best, choices):
+        way = stored = found[-1]
+        if of_splits:
+            usual = min(of_splits.values(), key=lambda choice: totals[kind][choice.entry.split])
+            own = min(of_splits.values(), key=lambda choice: choice.size)
+            way = own if own.size < _LONER_GAIN * usual.size else usual
+        smallest = min(way, stored, key=lambda choice: choice.size)
+        chosen.append(dataclasses.replace(smallest, candidates=_candidates(found)))
+    return chosen
+
+
+def _candidates(choices: Sequence[Choice]) -> dict[str, int]:
+    """The size of the smallest choice by each method, bytes."""
+    sizes = sorted(((choice.entry.method, round(choice.size)) for choice in choices), key=lambda item: -item[1])
+    return dict(sizes)
+
+
+def _best_of_splits(choices: Sequence[Choice]) -> dict[Split, Choice]:
+    best: dict[Split, Choice] = {}
+    for choice in choices:
+        other = best.setdefault(choice.entry.split, choice)
+        best[choice.entry.split] = min(other, choice, key=lambda choice: choice.size)
+    return best
 
 
 def _payload(

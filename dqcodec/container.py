@@ -27,16 +27,17 @@ but the last, in the fewest bytes, at most 5. A section is a varint n, and n byt
                        bits 4-7 method of the first layer
     8      model id    of the first layer, as below
                        for each other layer:
-    1      method      bits 0-2: 1 classical, 2 flow, 3 autoregressive; bit 3: the model is that of the last layer
-                       that has one; bits 4-7 zero
+    1      method      bits 0-2: 1 classical, 2 flow, 3 autoregressive, 4 mixing; bit 3: the model is that of the last
+                       layer that has one; bits 4-7 zero
     8      model id    first 8 bytes of the model file's SHA-256    only for flow, autoregressive, bit 3 not set
 
 The layers are those of the default image first, then those of each frame with data of its own. How many there are and
 their shapes follow from chunks and split.
 
-**payloads**: of a stored image, the PNG file, verbatim. Else, one for every layer that is not autoregressive, in order; then one
-for every model of autoregressive layers, in the order of their first layers, for all its layers together. Before each payload
-but the last stands a varint, its length. What they hold: see `methods/classical.py`, `flow.py`, `autoregressive.py`.
+**payloads**: of a stored image, the PNG file, verbatim. Else, one for every layer by a method that codes layers alone, in order;
+then those of layers that are coded together, in the order of their first ones: one for every model of autoregressive
+layers, and one for all mixing layers of as many channels. Before each payload but the last stands a varint, its length.
+What they hold: see `methods/classical.py`, `flow.py`, `autoregressive.py`, `mixing.py`.
 
 **chunks** are those around the image data, as `png/metadata.py` and `palette.py` pack them. Raw: so. Deflate, LZMA: a varint,
 the length of the raw form (at most 2^26), and a raw stream of it: deflate with the preset dictionary in
@@ -83,10 +84,11 @@ class Method(IntEnum):
     CLASSICAL = 1
     FLOW = 2
     AUTOREGRESSIVE = 3
+    MIXING = 4
 
 
 LEARNED = {Method.FLOW, Method.AUTOREGRESSIVE}
-TOGETHER = {Method.AUTOREGRESSIVE}  # methods that code layers together
+TOGETHER = {Method.AUTOREGRESSIVE, Method.MIXING}  # methods that code layers together
 
 
 @dataclass(frozen=True)
@@ -205,9 +207,10 @@ def owners(entries: Sequence[Entry]) -> list[list[tuple[int, int]]]:
     for image, entry in enumerate(entries):
         if entry.skeleton is None:
             alone.append([(image, 0)])
-        for number, layer in enumerate(entry.layers):
+            continue
+        for number, (layer, shape) in enumerate(zip(entry.layers, entry.shapes)):
             if layer.method in TOGETHER:
-                together.setdefault(layer.model_id, []).append((image, number))
+                together.setdefault(layer.model_id or shape[2], []).append((image, number))
             else:
                 alone.append([(image, number)])
     return [*alone, *together.values()]

@@ -1,7 +1,8 @@
 """16-bit samples less what their neighbours foretell: see layers.py. Compiled by numba when first used."""
 
-import numba
 import numpy as np
+
+from .compiled import compiled
 
 
 def residual(samples: np.ndarray) -> np.ndarray:
@@ -22,7 +23,7 @@ def _less_green(samples: np.ndarray, sign: int) -> np.ndarray:
     return shifted
 
 
-@numba.njit(cache=True)
+@compiled
 def _foretold(samples, y, x, c):
     left = np.int64(samples[y, x - 1, c]) if x else 0
     up = np.int64(samples[y - 1, x, c]) if y else 0
@@ -30,7 +31,7 @@ def _foretold(samples, y, x, c):
     return max(min(left, up), min(max(left, up), left + up - corner))
 
 
-@numba.njit(cache=True)
+@compiled
 def _residual(samples):
     out = np.empty(samples.shape, np.uint16)
     for y in range(samples.shape[0]):
@@ -41,7 +42,7 @@ def _residual(samples):
     return out
 
 
-@numba.njit(cache=True)
+@compiled
 def _restore(residuals):
     samples = np.empty(residuals.shape, np.uint16)
     for y in range(residuals.shape[0]):

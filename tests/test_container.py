@@ -19,7 +19,7 @@ RGB = 6  # the kind of a file
 ID, SUM = b"modelid!", b"checksum"
 
 modelled = st.builds(Layer, st.sampled_from(sorted(LEARNED)), st.binary(max_size=50), st.sampled_from([ID, b"another!"]))
-layers = modelled | st.builds(Layer, st.just(Method.CLASSICAL), st.binary(max_size=50))
+layers = modelled | st.builds(Layer, st.sampled_from([Method.CLASSICAL, Method.MIXING]), st.binary(max_size=50))
 comments = st.lists(st.builds(png.Chunk, st.sampled_from([b"tEXt", b"prIv"]), st.binary(max_size=300)), max_size=3)
 steps = {True: [Step.SCALED, Step.BYTES, Step.RESIDUAL], False: [Step.PLAIN]}
 

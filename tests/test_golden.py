@@ -12,7 +12,7 @@ FILES = sorted(GOLDEN.glob("*.dqc"))
 
 
 def test_there_is_a_golden_file_for_every_method_and_every_flows_dequantizer():
-    methods = {"stored", "classical", "autoregressive"}
+    methods = {"stored", "classical", "mixing", "autoregressive"}
     assert {path.stem for path in FILES} == methods | {"uniform", "gaussian", "bipartite", "ard"}
 
 

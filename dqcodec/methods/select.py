@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..container import LEARNED, TOGETHER, Layer, Method
+from ..container import TOGETHER, Layer, Method
 from ..errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow
 from . import classical
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     FindProgram = Callable[[bytes], Program]  # model id -> program
 
 _MIN_MODEL_PIXELS = 64
+_MAX_MIXING_SAMPLES = 1 << 20  # about six seconds
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,11 @@ class Coded:
 def takes_model(pixels: np.ndarray) -> bool:
     """Whether a model may do well on a layer (H, W, C)."""
     return pixels.shape[2] in (1, 3) and pixels[..., 0].size >= _MIN_MODEL_PIXELS and bool((pixels != pixels[0, 0]).any())
+
+
+def takes_mixing(pixels: np.ndarray) -> bool:
+    """Whether a layer (H, W, C) is mixed in good time."""
+    return pixels.size <= _MAX_MIXING_SAMPLES
 
 
 def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program]) -> list[Coded | None]:
@@ -64,25 +70,41 @@ def _alone(pixels: np.ndarray, layer: Layer, program: Program) -> Coded | None:
     return Coded(layer, payload, len(payload), program, report)
 
 
+def by_mixing(layers: Sequence[np.ndarray]) -> list[Coded]:
+    """Layers of as many channels, by mixing."""
+    from . import mixing
+
+    payload, sizes = mixing.encode(layers)
+    return [Coded(Layer(Method.MIXING), payload, size, together=len(layers)) for size in sizes]
+
+
+def classically(pixels: np.ndarray, *, quick: bool) -> Coded:
+    """The layer (H, W, C) by WebP; `quick` for an estimate of its size."""
+    payload = classical.encode(pixels, quick=quick)
+    return Coded(Layer(Method.CLASSICAL), payload, len(payload))
+
+
 def together(layers: Sequence[np.ndarray], coded: Coded) -> tuple[bytes, ModelReport | None]:
     """The payload of layers, all by the method (and model) of the one that is `coded`, one of TOGETHER."""
+    if coded.layer.method == Method.MIXING:
+        from . import mixing
+
+        return mixing.encode(layers)[0], None
     from . import learned
 
     return learned.encode(layers, coded.program)
-
-
-def without_model(pixels: np.ndarray, *, quick: bool) -> Coded:
-    """The layer (H, W, C) by the smallest of the other methods; `quick` for an estimate of its size."""
-    payload = classical.encode(pixels, quick=quick)
-    return Coded(Layer(Method.CLASSICAL), payload, len(payload))
 
 
 def decode(
     payload: bytes, layer: Layer, shapes: Sequence[tuple[int, int, int]], find_program: FindProgram
 ) -> list[np.ndarray]:
     """The layers (H, W, C), uint8, of a payload, all coded as `layer`; raises CorruptError if they are not of these shapes."""
-    if layer.method not in LEARNED:
+    if layer.method == Method.CLASSICAL:
         return [classical.decode(payload, shape) for shape in shapes]
+    if layer.method == Method.MIXING:
+        from . import mixing
+
+        return mixing.decode(payload, shapes)
     from . import learned
 
     program = find_program(layer.model_id)

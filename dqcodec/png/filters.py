@@ -1,12 +1,13 @@
 """The five row filters of PNG, both ways, on rows of bytes. Compiled by numba when first used."""
 
-import numba
 import numpy as np
+
+from ..compiled import compiled
 
 FILTERS = 5  # None, Sub, Up, Average, Paeth
 
 
-@numba.njit(cache=True)
+@compiled
 def _paeth(left, up, corner):
     to_left, to_up, to_corner = abs(up - corner), abs(left - corner), abs(left + up - 2 * corner)
     if to_left <= to_up and to_left <= to_corner:
@@ -14,7 +15,7 @@ def _paeth(left, up, corner):
     return up if to_up <= to_corner else corner
 
 
-@numba.njit(cache=True)
+@compiled
 def _predicted(kind, left, up, corner):
     if kind == 1:
         return left
@@ -25,7 +26,7 @@ def _predicted(kind, left, up, corner):
     return _paeth(left, up, corner) if kind == 4 else 0
 
 
-@numba.njit(cache=True)
+@compiled
 def undo(filtered, distance):
     """Rows (H, B) uint8 of filtered ones (H, 1 + B), whose first bytes are at most 4; `distance`: bytes to the pixel
     before."""
@@ -41,7 +42,7 @@ def undo(filtered, distance):
     return rows
 
 
-@numba.njit(cache=True)
+@compiled
 def apply(rows, kinds, distance):
     """Filtered rows (H, 1 + B) uint8 of rows (H, B) uint8, with a filter each, kinds (H,) uint8: undo's inverse."""
     height, width = rows.shape
@@ -57,7 +58,7 @@ def apply(rows, kinds, distance):
     return filtered
 
 
-@numba.njit(cache=True)
+@compiled
 def smallest(rows, distance):
     """For each row (H, B) uint8 the filter whose result, taken as signed bytes, has the smallest sum of magnitudes."""
     height, width = rows.shape

@@ -16,13 +16,13 @@ from test_flow_method import image
 from dqcodec import png
 from dqcodec.container import Container, Method
 from dqcodec.exact.program import load_program
-from dqcodec.methods import classical, learned
+from dqcodec.methods import classical, learned, mixing
 
 HERE = Path(__file__).parent
 MODELS = {kind: lambda kind=kind: programs.data(kind) for kind in programs.KINDS} | {
     programs.AUTOREGRESSIVE: lambda: programs.described(programs.AUTOREGRESSIVE, tile=[16, 24]),
 }
-NAMES = ("image", "stored", "classical", *MODELS)
+NAMES = ("image", "stored", "classical", "mixing", *MODELS)
 
 
 def main(names: list[str]) -> None:
@@ -41,6 +41,8 @@ def make(name: str) -> None:
             made = Container(png.write(png.plain(pixels, text)))
         case "classical":
             made = container(pixels, Method.CLASSICAL, classical.encode(pixels), before=text)
+        case "mixing":
+            made = container(pixels, Method.MIXING, mixing.encode(pixels), before=text)
         case _:
             path = HERE / f"{name}.safetensors"
             path.write_bytes(MODELS[name]())
