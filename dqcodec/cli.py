@@ -64,9 +64,11 @@ def main() -> None:
 @main.command()
 @_paths
 @_model_option("Use this model only (repeatable; default: the best of all).")
+@click.option("--strip", is_flag=True, help="Leave out texts, times, Exif and other chunks that do not change the picture.")
+@click.option("--exact", is_flag=True, help="Keep the PNG file itself, byte for byte, not only its picture and metadata.")
 @click.option("--no-verify", is_flag=True, help="Do not decode the result to check it.")
 @_conversion_options
-def compress(paths, models, no_verify, output, recursive, max_pixels, **options):
+def compress(paths, models, strip, exact, no_verify, output, recursive, max_pixels, **options):
     """Compress PNG files: a.png -> a.png.dqc.
 
     \b
@@ -75,19 +77,23 @@ def compress(paths, models, no_verify, output, recursive, max_pixels, **options)
     """
     if options["rm"] and no_verify:
         raise click.UsageError("--rm needs verification; leave out --no-verify.")
+    if strip and exact:
+        raise click.UsageError("--strip changes the file that --exact keeps.")
     jobs = _plan(paths, output, files.compressed_name, recursive, ".png", options["as_json"])
     from . import zoo
 
     names = tuple(models or zoo.names())
     _usage(lambda: [zoo.load(name) for name in names])
-    _convert(jobs, functools.partial(_compress, models=names, verify=not no_verify, limit=_limit(max_pixels)), **options)
+    kept = {"strip": strip, "exact": exact, "verify": not no_verify} | _limit(max_pixels)
+    _convert(jobs, functools.partial(_compress, models=names, options=kept), **options)
 
 
 @main.command()
 @_paths
 @_model_option("Also look for the file's model here (repeatable).")
+@click.option("--repack", is_flag=True, help="Pack PNGs anew that --exact could give byte for byte.")
 @_conversion_options
-def decompress(paths, models, output, recursive, max_pixels, **options):
+def decompress(paths, models, repack, output, recursive, max_pixels, **options):
     """Decompress .dqc files: a.png.dqc -> a.png.
 
     \b
@@ -97,7 +103,7 @@ def decompress(paths, models, output, recursive, max_pixels, **options):
     from . import zoo
 
     _usage(lambda: [zoo.locate(name) for name in models])
-    _convert(jobs, functools.partial(_decompress, models=models, limit=_limit(max_pixels)), **options)
+    _convert(jobs, functools.partial(_decompress, models=models, options={"repack": repack} | _limit(max_pixels)), **options)
 
 
 @main.command()
@@ -115,8 +121,10 @@ def info(paths, as_json, max_pixels):
         source = None if path == files.STDIO else Path(path)
         result = FileResult(path, "")
         try:
-            fields = dataclasses.asdict(codec.info(files.read(source), **_limit(max_pixels)))
-            click.echo(json.dumps({"source": path} | fields) if as_json else f"{path}: {_fields(fields)}")
+            told = codec.info(files.read(source), **_limit(max_pixels))
+            fields = dataclasses.asdict(told) | {"model_id": told.model_id}
+            shown = fields | {"layers": "; ".join(map(str, told.layers)) or None}
+            click.echo(json.dumps({"source": path} | fields) if as_json else f"{path}: {_fields(shown)}")
         except (DqcodecError, OSError) as error:
             result = FileResult(path, "", error=_one_line(error))
             _report_failure(result, as_json)
@@ -169,16 +177,16 @@ def _limit(max_pixels: int | None) -> dict[str, int]:
     return {} if max_pixels is None else {"max_pixels": max_pixels}
 
 
-def _compress(data: bytes, models: tuple[str, ...], verify: bool, limit: dict[str, int]) -> tuple[bytes, CompressReport]:
+def _compress(data: bytes, models: tuple[str, ...], options: dict[str, Any]) -> tuple[bytes, CompressReport]:
     from . import codec, zoo
 
-    return codec.compress(data, [zoo.load(name) for name in models], verify=verify, **limit)
+    return codec.compress(data, [zoo.load(name) for name in models], **options)
 
 
-def _decompress(data: bytes, models: tuple[str, ...], limit: dict[str, int]) -> tuple[bytes, DecompressReport]:
+def _decompress(data: bytes, models: tuple[str, ...], options: dict[str, Any]) -> tuple[bytes, DecompressReport]:
     from . import codec, zoo
 
-    return codec.decompress(data, functools.partial(zoo.find, named=models), **limit)
+    return codec.decompress(data, functools.partial(zoo.find, named=models), **options)
 
 
 def _convert(jobs: list[files.Job], work: Work, *, processes, force, rm, as_json, quiet, verbose) -> NoReturn:

@@ -1,193 +1,476 @@
-"""One image, PNG file <-> .dqc file, all in memory: tries every method and keeps the smallest."""
+"""Images <-> .dqc files, all in memory: tries every split into layers and every method, and keeps the smallest."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from . import png
-from .container import LEARNED, Container, Method, pixel_checksum
-from .errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow, VerifyError
-from .methods import classical
-from .png import MAX_PIXELS, Png
-from .report import CompressReport, DecompressReport
+from . import layers, png
+from .container import CHECKSUM_BYTES, Entry, Group, owners, sample_checksum
+from .errors import CorruptError, DqcodecError, VerifyError
+from .layers import Split
+from .methods import select
+from .png import MAX_PIXELS, Png, Skeleton
+from .report import CompressReport, DecompressReport, LayerReport
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from .exact.program import Program
+    from .methods.report import ModelReport
+    from .methods.select import Coded, FindProgram
 
-    FindProgram = Callable[[bytes], Program]  # model id -> program
+    Decoded = Png | bytes  # bytes: the PNG file of a stored image
+    Place = tuple[int, Split, int]  # of a layer: its image's number, the split that makes it, its number
 
-# A thorough classical code is at most this much smaller than a quick one, on photographs; where that could not beat the
-# flow, seconds of work are saved.
+# A thorough code is at most this much smaller than a quick one, on photographs; where that could not beat what there is,
+# seconds of work are saved.
 _THOROUGH_GAIN = 0.95
+# An image must be so much smaller by another method or split than by that of most images to leave their company.
+_LONER_GAIN = 0.85
 
 
 @dataclass(frozen=True)
 class Info:
-    """What a .dqc file says about itself. For stored files width, height and samples are those of the PNG inside;
-    `chunk_bytes` are the ancillary chunks as the PNG has them."""
+    """What a .dqc file says about itself. width, height: of the canvas, pixels; samples: per pixel, as the PNG stores them;
+    rasters: 1, or more for an animated PNG. `layers` say how each part of the image is coded; a stored file has none.
+    `chunk_bytes` are those of the PNG's ancillary chunks, their framing left out. exact: gives the PNG file byte for byte.
+    """
 
     method: str
     width: int
     height: int
     samples: int
-    model_id: str | None
+    bit_depth: int
+    rasters: int
+    layers: tuple[LayerReport, ...]
     dqc_bytes: int
     payload_bytes: int
     chunk_bytes: int
+    exact: bool
+
+    @property
+    def model_id(self) -> str | None:
+        """That of the first layer that a model codes."""
+        return next((layer.model for layer in self.layers if layer.model), None)
+
+
+@dataclass(frozen=True)
+class Source:
+    """An image to be coded. stored: the PNG file to keep where nothing is smaller. recipe: by which it is packed, if its bytes
+    are kept too; None where they are, but there is no recipe."""
+
+    image: Png
+    stored: bytes
+    recipe: bytes | None = b""
+
+
+def read(data: bytes, *, strip: bool = False, exact: bool = False, max_pixels: int = MAX_PIXELS) -> Source:
+    """The image in the PNG file `data`.
+
+    With `strip`, without the chunks that do not change the samples or what they mean; with `exact`, such that it gives back
+    `data` byte for byte. Raises UnsupportedImageError, CorruptError (a damaged PNG).
+    """
+    image = png.read(data, max_pixels)
+    if exact:
+        from .png import exact as packing
+
+        return Source(image, data, packing.find(data, image))
+    if strip and image.skeleton:
+        image = image.stripped()
+        return Source(image, png.write(image))
+    return Source(image, data)
 
 
 def compress(
-    data: bytes, programs: Sequence[Program] = (), *, verify: bool = True, max_pixels: int = MAX_PIXELS
+    data: bytes,
+    programs: Sequence[Program] = (),
+    *,
+    strip: bool = False,
+    exact: bool = False,
+    verify: bool = True,
+    max_pixels: int = MAX_PIXELS,
 ) -> tuple[bytes, CompressReport]:
     """The smallest .dqc file for the PNG file `data`, by any method and the best-suited of `programs`.
 
-    With `verify` the result is decoded again and compared. Raises UnsupportedImageError, CorruptError (a damaged PNG)
-    and VerifyError.
+    strip, exact: see `read`. With `verify` the result is decoded again and compared. Raises UnsupportedImageError,
+    CorruptError (a damaged PNG) and VerifyError.
     """
     start = time.perf_counter()
-    image = png.read(data, max_pixels)
-    containers = [Container(Method.STORED, data)]
-    program = model_report = None
-    if image.pixels is not None:
-        coded, program, model_report = _encode_learned(image, programs)
-        containers += [_encode_classical(image, coded), *([coded] if coded else [])]
-    packed = [container.pack() for container in containers]
-    best = min(range(len(packed)), key=lambda index: len(packed[index]))
-    container, dqc = containers[best], packed[best]
+    source = read(data, strip=strip, exact=exact, max_pixels=max_pixels)
+    coded = encode([source], programs)
+    dqc = coded.group.pack()
     if verify:
-        _verify(dqc, data, image, program, max_pixels)
-
-    is_learned = container.method in LEARNED
-    chunk_bytes = len(dqc) - len(dataclasses.replace(container, chunks=png.Chunks()).pack())
-    report = CompressReport(
-        method=container.method.name.lower(),
-        width=image.width,
-        height=image.height,
-        samples=image.samples,
+        check(lambda: Group.parse(dqc, max_pixels), [source], coded.programs, max_pixels)
+    (entry,), (choice,) = coded.group.entries, coded.choices
+    header = source.image.header
+    payload_bytes = sum(map(len, coded.group.payloads))
+    recipe_bytes, chunk_bytes = (
+        len(entry.head()) - len(dataclasses.replace(entry, **bare).head()) if entry.skeleton else 0
+        for bare in ({"recipe": b""}, {"skeleton": Skeleton(header)})
+    )
+    dims = header.samples * sum(height * width for height, width in _sizes(source.image))
+    return dqc, CompressReport(
+        method=entry.method,
+        width=header.width,
+        height=header.height,
+        samples=header.samples,
+        dims=dims,
         png_bytes=len(data),
         dqc_bytes=len(dqc),
-        payload_bytes=len(container.payload),
+        payload_bytes=payload_bytes,
         chunk_bytes=chunk_bytes,
-        container_bytes=len(dqc) - len(container.payload) - chunk_bytes,
-        candidates={each.method.name.lower(): len(bytes_) for each, bytes_ in zip(containers, packed)},
-        model=program.name if is_learned else None,
-        learned=dataclasses.asdict(model_report) if is_learned else None,
+        recipe_bytes=recipe_bytes,
+        container_bytes=len(dqc) - payload_bytes - chunk_bytes - recipe_bytes,
+        candidates=choice.candidates,
+        layers=_describe(coded.group, 0, [each.program and each.program.name for each in choice.coded]),
+        model="+".join(dict.fromkeys(program.name for program in coded.programs)) or None,
+        learned=_learned(coded, dims),
         verified=verify,
         seconds=time.perf_counter() - start,
     )
-    return dqc, report
 
 
 def decompress(
-    data: bytes, find_program: FindProgram, *, max_pixels: int = MAX_PIXELS
+    data: bytes, find_program: FindProgram, *, repack: bool = False, max_pixels: int = MAX_PIXELS
 ) -> tuple[bytes, DecompressReport]:
-    """The PNG file that the .dqc file `data` holds, its pixels checked against their checksum.
+    """The PNG file that the .dqc file `data` holds, its samples checked against their checksum.
 
-    Raises FormatError, CorruptError, UnsupportedImageError (too large), UnknownModelError.
+    With `repack`, a file that was made to give its PNG byte for byte gives the same image packed anew. Raises FormatError,
+    CorruptError, UnsupportedImageError (too large), UnknownModelError.
     """
     start = time.perf_counter()
-    container = Container.parse(data, max_pixels)
-    if container.method == Method.STORED:
-        _stored_image(container, max_pixels)
-        restored = container.payload
-    else:
-        restored = png.write(decode_pixels(container, find_program), container.chunks)
-    report = DecompressReport(container.method.name.lower(), len(data), len(restored), time.perf_counter() - start)
-    return restored, report
+    group = Group.parse(data, max_pixels)
+    (image,) = decode(group, find_program, max_pixels)
+    restored = restore(group.entries[0], image, repack=repack)
+    return restored, DecompressReport(group.entries[0].method, len(data), len(restored), time.perf_counter() - start)
 
 
 def info(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Info:
     """The header of a .dqc file, without decoding its image; raises as `decompress` does."""
-    container = Container.parse(data, max_pixels)
-    if container.method == Method.STORED:
-        image = _stored_image(container, max_pixels)
-        height, width, samples = image.height, image.width, image.samples
-    else:
-        height, width, samples = container.shape
+    group = Group.parse(data, max_pixels)
+    (entry,) = group.entries
+    skeleton = entry.skeleton
+    header = skeleton.header if skeleton else _stored_image(group.payloads[0], max_pixels).header
     return Info(
-        method=container.method.name.lower(),
-        width=width,
-        height=height,
-        samples=samples,
-        model_id=container.model_id.hex() or None,
+        method=entry.method,
+        width=header.width,
+        height=header.height,
+        samples=header.samples,
+        bit_depth=header.bit_depth,
+        rasters=max(1, len(entry.rasters)),
+        layers=_describe(group, 0, [layer.model_id.hex() or None for layer in entry.layers]),
         dqc_bytes=len(data),
-        payload_bytes=len(container.payload),
-        chunk_bytes=len(container.chunks),
+        payload_bytes=sum(map(len, group.payloads)),
+        chunk_bytes=sum(len(chunk.body) for part in skeleton.parts for chunk in part) if skeleton else 0,
+        exact=skeleton is None or bool(entry.recipe),
     )
 
 
-def _encode_learned(image: Png, programs: Sequence[Program]) -> tuple[Container | None, Program | None, Any]:
-    """(container, program, its report), or Nones where no program fits or the image leaves its range."""
-    if not programs:
-        return None, None, None
-    from .methods import learned
+@dataclass(frozen=True)
+class Choice:
+    """How an image is coded. size: what it takes, bytes, if others are coded as was tried; candidates: the same, of the best
+    choice by each method."""
 
-    try:
-        program = learned.choose(image.pixels, programs)
-        if program is None:
-            return None, None, None
-        payload, report = learned.encode(image.pixels, program)
-    except (LatentOverflow, StackUnderflow):
-        return None, None, None
-    return _container(Method[program.kind.upper()], payload, image, program.id), program, report
+    entry: Entry
+    coded: tuple[Coded, ...] = ()
+    stored: bytes = b""
+    candidates: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
-
-def _encode_classical(image: Png, rival: Container | None) -> Container:
-    """The classical container; the thorough one, unless that has no hope against the `rival`."""
-    payload = classical.encode(image.pixels, quick=rival is not None)
-    if rival is not None and _THOROUGH_GAIN * len(payload) < len(rival.payload):
-        payload = min(payload, classical.encode(image.pixels), key=len)
-    return _container(Method.CLASSICAL, payload, image)
+    @property
+    def size(self) -> float:
+        if self.entry.skeleton is None:
+            return 1 + len(self.stored)
+        return len(self.entry.head()) + CHECKSUM_BYTES + sum(each.bytes for each in self.coded)
 
 
-def _container(method: Method, payload: bytes, image: Png, model_id: bytes = b"") -> Container:
-    return Container(method, payload, image.pixels.shape, pixel_checksum(image.pixels), model_id, image.chunks)
+@dataclass(frozen=True)
+class CodedGroup:
+    """A group, how each of its images is coded, and the models' reports of its payloads, or Nones."""
+
+    group: Group
+    choices: tuple[Choice, ...]
+    reports: tuple[ModelReport | None, ...]
+
+    @property
+    def programs(self) -> list[Program]:
+        """Those of all layers."""
+        used = [each.program for choice in self.choices for each in choice.coded if each.program]
+        return list({program.id: program for program in used}.values())
 
 
-def decode_pixels(container: Container, find_program: FindProgram) -> np.ndarray:
-    """The pixels of a container that is not stored; raises CorruptError unless they match its checksum."""
-    if container.method in LEARNED:
-        from .methods import learned
+def encode(sources: Sequence[Source], programs: Sequence[Program]) -> CodedGroup:
+    """The smallest group of the images, by any method and the best-suited of `programs`."""
+    tried: dict[Place, list[Coded]] = {}
+    for place, each in (*_by_model(sources, programs).items(), *_by_mixing(sources).items()):
+        tried.setdefault(place, []).append(each)
+    tried, is_lone = _usual(sources, tried), len(sources) == 1
+    found = [_choices(number, source, tried, thorough=is_lone) for number, source in enumerate(sources)]
+    choices = _choose(sources, found)
+    payloads, reports = zip(*(_payload(owned, sources, choices) for owned in owners([each.entry for each in choices])))
+    rasters = [raster for source, each in zip(sources, choices) if each.entry.skeleton for raster in source.image.rasters]
+    checksum = sample_checksum(rasters) if rasters else b""
+    return CodedGroup(Group(tuple(each.entry for each in choices), payloads, checksum), tuple(choices), reports)
 
-        program = find_program(container.model_id)
-        if Method[program.kind.upper()] != container.method:
-            raise CorruptError("the model is of another kind than the file says")
-        try:
-            pixels = learned.decode(container.payload, container.shape, program)
-        except DqcodecError:
-            raise
-        except (ValueError, IndexError, ArithmeticError) as error:  # a payload that no encoder wrote
-            raise CorruptError(f"the payload does not decode ({error})") from error
-    else:
-        pixels = classical.decode(container.payload, container.shape)
-    if pixels.shape != container.shape or pixel_checksum(pixels) != container.checksum:
+
+def decode(group: Group, find_program: FindProgram, max_pixels: int = MAX_PIXELS) -> list[Decoded]:
+    """The images of a group; raises CorruptError unless their samples match their checksum."""
+    decoded: list[dict[int, np.ndarray]] = [{} for _ in group.entries]
+    images: list[Decoded] = [b""] * len(group.entries)
+    for payload, owned in zip(group.payloads, owners(group.entries)):
+        image, layer = owned[0]
+        if group.entries[image].skeleton is None:
+            _stored_image(payload, max_pixels)
+            images[image] = payload
+            continue
+        shapes = [group.entries[image].shapes[layer] for image, layer in owned]
+        arrays = select.decode(payload, group.entries[image].layers[layer], shapes, find_program)
+        for (image, layer), pixels in zip(owned, arrays):
+            decoded[image][layer] = pixels
+    for number, entry in enumerate(group.entries):
+        if entry.skeleton is not None:
+            ordered = iter([decoded[number][layer] for layer in range(len(decoded[number]))])
+            images[number] = entry.split.undo(
+                [list(itertools.islice(ordered, len(raster))) for raster in entry.rasters], entry.skeleton
+            )
+    rasters = [raster for image in images if isinstance(image, Png) for raster in image.rasters]
+    if rasters and sample_checksum(rasters) != group.checksum:
         raise CorruptError("the decoded pixels do not match their checksum")
-    return pixels
+    return images
 
 
-def _stored_image(container: Container, max_pixels: int) -> Png:
-    """The structure of a stored container's PNG; raises CorruptError if it is none."""
-    if not container.payload.startswith(png.SIGNATURE):
-        raise CorruptError("the stored file is not a PNG")
-    return png.read(container.payload, max_pixels, decode=False)
+def restore(entry: Entry, image: Decoded, *, repack: bool = False) -> bytes:
+    """The PNG file of a decoded image; repack: see `decompress`."""
+    if isinstance(image, bytes):
+        return image
+    if repack or not entry.recipe:
+        return png.write(image)
+    from .png import exact as packing
+
+    return packing.restore(image, entry.recipe)
 
 
-def _verify(dqc: bytes, data: bytes, image: Png, program: Program | None, max_pixels: int) -> None:
-    """Decode `dqc` in full and compare it with its source; raises VerifyError on any difference."""
+def check(parse: Callable[[], Group], sources: Sequence[Source], programs: Sequence[Program], max_pixels: int) -> None:
+    """Decode a group in full and compare it with what it was made of; raises VerifyError on any difference."""
     try:
-        container = Container.parse(dqc, max_pixels)
-        if container.method == Method.STORED:
-            same = container.payload == data
-        else:
-            pixels = decode_pixels(container, lambda model_id: program)
-            same = np.array_equal(pixels, image.pixels) and container.chunks == image.chunks
+        group = parse()
+        images = decode(group, {program.id: program for program in programs}.__getitem__, max_pixels)
+        same = all(
+            image == source.stored
+            if isinstance(image, bytes)
+            else image.same(source.image) and (not entry.recipe or restore(entry, image) == source.stored)
+            for entry, image, source in zip(group.entries, images, sources, strict=True)
+        )
     except DqcodecError as error:
         raise VerifyError(f"the compressed file does not decode ({error}); nothing is written") from error
     if not same:
         raise VerifyError("the compressed file decodes to another image; nothing is written")
+
+
+def _by_model(sources: Sequence[Source], programs: Sequence[Program]) -> dict[Place, Coded]:
+    """The layers for models that one takes, together."""
+    if not programs:
+        return {}
+    places: dict[Place, np.ndarray] = {}
+    for number, source in enumerate(sources):
+        split = layers.for_models(source.image) if _is_expressible(source) else None
+        if split:
+            hopes = itertools.cycle(split.modelled(source.image.skeleton))
+            places |= {
+                (number, split, layer): pixels
+                for layer, (pixels, is_hopeful) in enumerate(zip(_layers(source.image, split), hopes))
+                if is_hopeful and select.takes_model(pixels)
+            }
+    return _of_channels(places, lambda arrays: select.by_model(arrays, programs))
+
+
+def _by_mixing(sources: Sequence[Source]) -> dict[Place, Coded]:
+    """The layers that mixing takes: all of the images that have as many channels, by the same split, together."""
+    splits: dict[Split, dict[Place, np.ndarray]] = {}
+    for number, source in enumerate(sources):
+        for split in layers.candidates(source.image) if _is_expressible(source) else ():
+            for layer, pixels in enumerate(_layers(source.image, split)):
+                if select.takes_mixing(pixels):
+                    splits.setdefault(split, {})[number, split, layer] = pixels
+    return {
+        place: coded for places in splits.values() for place, coded in _of_channels(places, select.by_mixing).items()
+    }
+
+
+def _of_channels(
+    places: Mapping[Place, np.ndarray], code: Callable[[Sequence[np.ndarray]], Sequence[Coded | None]]
+) -> dict[Place, Coded]:
+    """Code the layers of as many channels together."""
+    coded = {}
+    for channels in {pixels.shape[2] for pixels in places.values()}:
+        alike = {place: pixels for place, pixels in places.items() if pixels.shape[2] == channels}
+        coded |= {place: each for place, each in zip(alike, code(list(alike.values()))) if each}
+    return coded
+
+
+def _choices(number: int, source: Source, tried: Mapping[Place, Sequence[Coded]], *, thorough: bool) -> list[Choice]:
+    """The ways to code an image, which has this number, that may be the smallest; the last is to store it. tried: how
+    layers may be coded together with others; `thorough` also takes the time to code each alone."""
+    stored = Choice(Entry(), stored=source.stored)
+    if not _is_expressible(source):
+        return [stored]
+    image = source.image
+
+    def choice(split: Split, *, quick: bool) -> Choice:
+        coded = [
+            _smallest(tried.get((number, split, layer), ()), pixels, quick=quick)
+            for layer, pixels in enumerate(_layers(image, split))
+        ]
+        rasters = tuple(tuple(part) for part in _cut([each.layer for each in coded], len(coded) // len(image.rasters)))
+        return Choice(Entry(layers.skeleton(image, split), split, rasters, source.recipe), tuple(coded))
+
+    choices = [choice(split, quick=True) for split in layers.candidates(image)]
+    if thorough:
+        best = min(each.size for each in choices)
+        choices += [choice(each.entry.split, quick=False) for each in choices if _THOROUGH_GAIN * each.size < best]
+    return [*choices, stored]
+
+
+def _smallest(tried: Sequence[Coded], pixels: np.ndarray, *, quick: bool) -> Coded:
+    """The smallest way to code a layer: of those that were tried, and, unless one is there and no time, classically;
+    thoroughly, unless that has no hope."""
+    if tried and quick:
+        return min(tried, key=lambda coded: coded.bytes)
+    found = [*tried, select.classically(pixels, quick=True)]
+    best = min(found, key=lambda coded: coded.bytes)
+    if not quick and _THOROUGH_GAIN * found[-1].bytes < best.bytes:
+        return min(best, select.classically(pixels, quick=False), key=lambda coded: coded.bytes)
+    return best
+
+
+def _usual(sources: Sequence[Source], tried: Mapping[Place, Sequence[Coded]]) -> dict[Place, list[Coded]]:
+    """Of how layers may be coded together, what suits alike layers of most images, and what suits one much better.
+
+    Everything was tried with all of them: the more go the same way, the truer its size.
+    """
+    kinds, totals = {}, {}
+    for place, found in tried.items():
+        number, split, layer = place
+        image = sources[number].image
+        kinds[place] = image.header[2:], split, layer % len(split.names(image.skeleton))
+        for coded in found if len(found) > 1 else ():
+            total = totals.setdefault(kinds[place], {})
+            total[coded.layer] = total.get(coded.layer, 0) + coded.bytes
+    kept = {}
+    for place, found in tried.items():
+        total = totals.get(kinds[place], {})
+        usual = min(found, key=lambda coded: total.get(coded.layer, 0))
+        kept[place] = [coded for coded in found if coded is usual or coded.bytes < _LONER_GAIN * usual.bytes]
+    return kept
+
+
+def _choose(sources: Sequence[Source], choices: Sequence[Sequence[Choice]]) -> list[Choice]:
+    """One of the choices for each image, by the same reasoning: most images of a kind are split alike."""
+    kinds = [source.image.header[2:] for source in sources]
+    best = [_best_of_splits(found[:-1]) for found in choices]
+    totals: dict[tuple, dict[Split, float]] = {}
+    for kind, of_splits in zip(kinds, best):
+        for split, choice in of_splits.items():
+            total = totals.setdefault(kind, {})
+            total[split] = total.get(split, 0) + choice.size
+    chosen = []
+    for kind, of_splits, found in zip(kinds, best, choices):
+        way = stored = found[-1]
+        if of_splits:
+            usual = min(of_splits.values(), key=lambda choice: totals[kind][choice.entry.split])
+            own = min(of_splits.values(), key=lambda choice: choice.size)
+            way = own if own.size < _LONER_GAIN * usual.size else usual
+        smallest = min(way, stored, key=lambda choice: choice.size)
+        chosen.append(dataclasses.replace(smallest, candidates=_candidates(found)))
+    return chosen
+
+
+def _candidates(choices: Sequence[Choice]) -> dict[str, int]:
+    """The size of the smallest choice by each method, bytes."""
+    sizes = sorted(((choice.entry.method, round(choice.size)) for choice in choices), key=lambda item: -item[1])
+    return dict(sizes)
+
+
+def _best_of_splits(choices: Sequence[Choice]) -> dict[Split, Choice]:
+    best: dict[Split, Choice] = {}
+    for choice in choices:
+        other = best.setdefault(choice.entry.split, choice)
+        best[choice.entry.split] = min(other, choice, key=lambda choice: choice.size)
+    return best
+
+
+def _payload(
+    owned: Sequence[tuple[int, int]], sources: Sequence[Source], choices: Sequence[Choice]
+) -> tuple[bytes, ModelReport | None]:
+    """The payload of some layers (image, layer) as they are chosen to be coded."""
+    image, layer = owned[0]
+    if choices[image].entry.skeleton is None:
+        return choices[image].stored, None
+    tried = {id(choices[image].coded[layer].payload): choices[image].coded[layer] for image, layer in owned}
+    if len(tried) == 1:
+        (coded,) = tried.values()
+        if coded.together == len(owned):
+            return coded.payload, coded.report
+    arrays = [_layers(sources[image].image, choices[image].entry.split)[layer] for image, layer in owned]
+    return select.together(arrays, choices[image].coded[layer])
+
+
+def _layers(image: Png, split: Split) -> list[np.ndarray]:
+    """Of all rasters."""
+    return [pixels for raster in image.rasters for pixels in split.apply(raster, image.skeleton)]
+
+
+def _is_expressible(source: Source) -> bool:
+    """Whether an image can be coded as anything but its file."""
+    return source.image.skeleton is not None and source.recipe is not None
+
+
+def _cut(items: Sequence, count: int) -> Iterator[Sequence]:
+    return (items[start : start + count] for start in range(0, len(items), count))
+
+
+def _stored_image(data: bytes, max_pixels: int) -> Png:
+    """The structure of a stored PNG; raises CorruptError if it is none."""
+    if not data.startswith(png.SIGNATURE):
+        raise CorruptError("the stored file is not a PNG")
+    return png.read(data, max_pixels, decode=False)
+
+
+def _sizes(image: Png) -> Sequence[tuple[int, int]]:
+    """(height, width) of each raster."""
+    return image.skeleton.sizes if image.skeleton else [(image.header.height, image.header.width)]
+
+
+def _describe(group: Group, image: int, models: Sequence[str | None]) -> tuple[LayerReport, ...]:
+    """The layers of an image; models: how to call the model of each."""
+    entry = group.entries[image]
+    if entry.skeleton is None:
+        return ()
+    names = entry.split.names(entry.skeleton)
+    sizes = {owned[0]: len(payload) for payload, owned in zip(group.payloads, owners(group.entries))}
+    return tuple(
+        LayerReport(
+            index // len(names), names[index % len(names)], layer.method.name.lower(), sizes.get((image, index)), model
+        )
+        for index, (layer, model) in enumerate(zip(entry.layers, models))
+    )
+
+
+def _learned(coded: CodedGroup, dims: int) -> dict[str, Any] | None:
+    """The reports of all models as one; what other methods code counts as it is."""
+    reports = [report for report in coded.reports if report]
+    if not reports:
+        return None
+    sizes = [8 * len(payload) for payload in coded.group.payloads]
+    vi_bits = sum(report.vi_bits if report else size for report, size in zip(coded.reports, sizes))
+    return {
+        "vi_bpd": vi_bits / dims,
+        "coded_bpd": sum(sizes) / dims,
+        "seed_bits": sum(report.seed_bits for report in reports),
+        "initial_bits": sum(report.initial_bits for report in reports),
+        "grid_bits": sum(report.grid_bits for report in reports),
+    }

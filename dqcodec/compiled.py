@@ -24,6 +24,11 @@ def compiled(loop: Callable) -> Callable:
     return dispatcher
 
 
+def inlined(loop: Callable) -> Callable:
+    """A loop for one that is `compiled` and calls it once; that takes less time to compile than two loops."""
+    return numba.njit(nogil=True, error_model="numpy", inline="always")(loop)
+
+
 class _Files(CompileResultCacheImpl):
     """Numba takes a loop's code from its cache if the loop's own file is unchanged; other files matter as much."""
 
@@ -38,8 +43,8 @@ class _Cache(FunctionCache):
 
 @cache
 def _sources(folder: Path) -> str:
-    """What all modules of a folder hold, as a few hex digits."""
+    """What all modules of a folder hold, and this one, as a few hex digits."""
     digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.py")):
-        digest.update(path.read_bytes())
+    for path in [*sorted(folder.glob("*.py")), Path(__file__)]:
+        digest.update(f"{path.name} {path.stat().st_size} ".encode() + path.read_bytes())
     return digest.hexdigest()[:16]

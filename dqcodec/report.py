@@ -11,11 +11,30 @@ from typing import Any
 
 
 @dataclass(frozen=True)
+class LayerReport:
+    """A layer of an image: which raster it is of, from 0 on, what it holds, how it is coded, in how many bytes, and the model
+    that codes it, if one does. bytes: of all that are coded together with it; None for those but the first."""
+
+    raster: int
+    name: str
+    method: str
+    bytes: int | None
+    model: str | None
+
+    def __str__(self) -> str:
+        """`frame 2 alpha of RGBA by classical 310 B`"""
+        frame = f"frame {self.raster} " if self.raster else ""
+        size = "together" if self.bytes is None else f"{self.bytes} B"
+        return f"{frame}{self.name} by {self.model or self.method} {size}"
+
+
+@dataclass(frozen=True)
 class CompressReport:
     """Where the bytes of one compressed image went.
 
-    `dqc_bytes` is the sum of payload, chunks (as packed) and container; bpd is its bits per sample. `candidates` are
-    the whole file's bytes by each method tried. `learned` holds the fields of methods.report.ModelReport, or is None
+    `method` is that of its layers, joined where they differ. `dims` are its samples, of all frames. `dqc_bytes` is the sum
+    of payloads, chunks and recipe (as packed) and container; bpd is its bits per sample. `candidates` are the whole file's
+    bytes by each method tried. `learned` holds the fields of methods.report.ModelReport, for the whole image, or is None
     where no model was chosen.
     """
 
@@ -23,12 +42,15 @@ class CompressReport:
     width: int
     height: int
     samples: int
+    dims: int
     png_bytes: int
     dqc_bytes: int
     payload_bytes: int
     chunk_bytes: int
+    recipe_bytes: int
     container_bytes: int
     candidates: dict[str, int]
+    layers: tuple[LayerReport, ...]
     model: str | None
     learned: dict[str, Any] | None
     verified: bool
@@ -36,7 +58,7 @@ class CompressReport:
 
     @property
     def bpd(self) -> float:
-        return 8 * self.dqc_bytes / (self.width * self.height * self.samples)
+        return 8 * self.dqc_bytes / self.dims
 
     def as_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self) | {"bpd": self.bpd}
@@ -49,8 +71,10 @@ class CompressReport:
         return f"{self.png_bytes} -> {self.dqc_bytes} B {ratio} {self.bpd:.2f} bpd {note}{tail}"
 
     def details(self) -> str:
-        """A second line: the candidates, and where the bytes and the gap to the limit go."""
+        """A second line: the candidates, the layers, and where the bytes and the gap to the limit go."""
         parts = [f"{name} {size} B" for name, size in self.candidates.items()]
+        parts += map(str, self.layers)
+        parts += [f"recipe {self.recipe_bytes} B"] if self.recipe_bytes else []
         parts += [f"container {self.container_bytes} B", f"chunks {self.chunk_bytes} B"]
         parts += [f"model {self.model}"] if self.model else []
         parts += [f"{key} {_show(value)}" for key, value in (self.learned or {}).items()]

@@ -25,15 +25,37 @@ def write(samples, bit_depth=8, color_type=None, interlace=False, before=b"", af
     samples = np.asarray(samples)
     height, width, count = samples.shape
     color_type = {1: 0, 2: 4, 3: 2, 4: 6}[count] if color_type is None else color_type
-    passes = [samples[top::down, left::right] for top, left, down, right in _ADAM7] if interlace else [samples]
-    raw = b"".join(_rows(part, bit_depth) for part in passes if part.size)
-    stream = zlib.compress(raw)
-    cuts = np.linspace(0, len(stream), idats + 1).astype(int)
-    data = b"".join(chunk(b"IDAT", stream[start:stop]) for start, stop in zip(cuts, cuts[1:]))
+    data = b"".join(chunk(b"IDAT", piece) for piece in pieces(samples, bit_depth, interlace, idats))
     if color_type == 3:
         before = chunk(b"PLTE", bytes(range(3 << bit_depth)) if bit_depth < 7 else bytes(range(256)) * 3) + before
     start = SIGNATURE + header(width, height, bit_depth, color_type, int(interlace))
     return start + before + data + after + chunk(b"IEND") + tail
+
+
+def pieces(samples, bit_depth=8, interlace=False, count=1) -> list[bytes]:
+    """The zlib stream of the samples, cut."""
+    passes = [samples[top::down, left::right] for top, left, down, right in _ADAM7] if interlace else [samples]
+    stream = zlib.compress(b"".join(_rows(part, bit_depth) for part in passes if part.size))
+    cuts = np.linspace(0, len(stream), count + 1).astype(int)
+    return [stream[start:stop] for start, stop in zip(cuts, cuts[1:])]
+
+
+def animated(default, frames, bit_depth=8, color_type=None, is_first=True, idats=1, between=b"", **options) -> bytes:
+    """An APNG of a default image and frames of ((top, left), samples); is_first: the default image is a frame, too."""
+    height, width, _ = np.shape(default)
+    numbers, before, after = iter(range(1 << 20)), options.pop("before", b""), options.pop("after", b"")
+
+    def control(top, left, height, width):
+        return chunk(b"fcTL", struct.pack(">IIIIIHHBB", next(numbers), width, height, left, top, 1, 10, 0, 0))
+
+    before += chunk(b"acTL", struct.pack(">II", len(frames) + is_first, 0))
+    before += control(0, 0, height, width) if is_first else b""
+    for (top, left), samples in frames:
+        after += between + control(top, left, *samples.shape[:2])
+        after += b"".join(
+            chunk(b"fdAT", struct.pack(">I", next(numbers)) + piece) for piece in pieces(samples, bit_depth, False, idats)
+        )
+    return write(default, bit_depth, color_type, before=before, after=after, **options)
 
 
 def random(rng, height, width, color_type=2, bit_depth=8, **options) -> bytes:

@@ -1,6 +1,5 @@
 """Pixels by an autoregressive program: any image round-trips, and what is damaged is told."""
 
-import dataclasses
 import functools
 import time
 import tracemalloc
@@ -9,6 +8,7 @@ import numpy as np
 import pngs
 import programs
 import pytest
+from dqc import container, reshaped
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import AUTOREGRESSIVE
@@ -22,10 +22,10 @@ from test_flow_method import (
 
 from dqcodec import codec, png
 from dqcodec.ans.stack import Stack
-from dqcodec.container import Container, Method, pixel_checksum
+from dqcodec.container import Layer, Method
 from dqcodec.errors import CorruptError, DqcodecError, UnknownModelError
 from dqcodec.exact.program import load_program
-from dqcodec.methods import autoregressive, classical, learned
+from dqcodec.methods import autoregressive, classical, learned, select
 from dqcodec.varint import write_varint
 
 SHAPES = [(1, 1), (1, 2), (2, 1), (1, 15), (9, 1), (7, 5)]
@@ -254,11 +254,10 @@ def find(model_id: bytes):
     raise UnknownModelError("no such model")
 
 
-def dqc_of(pixels: np.ndarray, payload: bytes | None = None, **changes) -> bytes:
+def dqc_of(pixels: np.ndarray, payload: bytes | None = None, method: Method = Method.AUTOREGRESSIVE) -> bytes:
     program = program_of(pixels.shape[2])
     payload = learned.encode(pixels, program)[0] if payload is None else payload
-    container = Container(Method.AUTOREGRESSIVE, payload, pixels.shape, pixel_checksum(pixels), program.id)
-    return dataclasses.replace(container, **changes).pack()
+    return container(pixels, method, payload, program.id).pack()
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -273,8 +272,8 @@ def test_files_of_any_size_round_trip(shape, channels):
 def test_a_file_that_wins_is_what_compress_writes(monkeypatch):
     """With the other methods kept from winning, the whole way is taken: compress, info, decompress."""
     pixels = image(13, 16)
-    loser = codec._container(Method.CLASSICAL, classical.encode(pixels) + bytes(1 << 16), png.read(pngs.write(pixels)))
-    monkeypatch.setattr(codec, "_encode_classical", lambda image, rival: loser)
+    loser = Layer(Method.CLASSICAL, classical.encode(pixels) + bytes(1 << 16))
+    monkeypatch.setattr(select, "without_model", lambda pixels, quick: loser)
     source = pngs.write(pixels, before=pngs.chunk(b"tEXt", b"Comment\0" + bytes(9999)))
     dqc, report = codec.compress(source, [programs.program("uniform"), program_of()])
     assert (report.method, report.model, report.verified) == (AUTOREGRESSIVE, AUTOREGRESSIVE, True)
@@ -288,7 +287,7 @@ def test_a_file_that_wins_is_what_compress_writes(monkeypatch):
     assert (told.method, told.model_id, told.payload_bytes) == (AUTOREGRESSIVE, program_of().id.hex(), report.payload_bytes)
     restored, report = codec.decompress(dqc, find)
     assert report.method == AUTOREGRESSIVE
-    assert np.array_equal(png.read(restored).pixels, pixels) and png.read(restored).chunks == png.read(source).chunks
+    assert png.read(restored).same(png.read(source))
     with pytest.raises(UnknownModelError):
         codec.decompress(dqc, lambda model_id: find(b"another!"))
 
@@ -314,7 +313,8 @@ def test_damage_under_a_right_crc_is_a_named_error_or_the_right_image():
 
 @pytest.mark.parametrize("shape", [(4, 5), (3, 6), (6, 4), (24, 1), (1, 24), (1000, 1000)], ids=str)
 def test_a_file_of_another_shape_is_a_named_error(shape):
+    payload, _ = learned.encode(PIXELS, program_of())
     start = time.process_time()
     with pytest.raises(DqcodecError):
-        codec.decompress(dqc_of(PIXELS, shape=(*shape, 3)), find)
+        codec.decompress(reshaped(container(PIXELS, Method.AUTOREGRESSIVE, payload, program_of().id), *shape).pack(), find)
     assert time.process_time() - start < 5

@@ -99,7 +99,7 @@ def test_real_processes_measure_and_every_output_tells_the_same(folder):
 def test_the_figure_is_drawn(in_this_process, folder):
     pytest.importorskip("matplotlib")
     assert run("in", "--codec", "png", "--codec", "webp", "--codec", "dqcodec", "--figure", "f.png").exit_code == 0
-    assert png.read((folder / "f.png").read_bytes(), decode=False).width > 500
+    assert png.read((folder / "f.png").read_bytes(), decode=False).header.width > 500
 
 
 def test_a_codec_that_lies_is_an_error_and_never_counted(monkeypatch, in_this_process):
@@ -189,8 +189,8 @@ def test_dqcodec_takes_part_and_says_what_it_chose(in_this_process):
 
 def test_the_bits_of_a_model_add_up_to_the_file_and_are_told(folder):
     compressed = CompressReport(
-        method="flow", model="photo", candidates={}, width=31, height=24, samples=3, verified=False, seconds=1.0,
-        png_bytes=2000, dqc_bytes=1000, payload_bytes=900, chunk_bytes=60, container_bytes=40,
+        method="flow", model="photo", candidates={}, layers=(), width=31, height=24, samples=3, dims=31 * 24 * 3, verified=False, seconds=1.0,
+        png_bytes=2000, dqc_bytes=1000, payload_bytes=900, chunk_bytes=50, recipe_bytes=10, container_bytes=40,
         learned={"vi_bpd": 3.0, "coded_bpd": 3.2, "seed_bits": 900, "initial_bits": 400.0, "grid_bits": 80.0},
     )  # fmt: skip
     bits = _model_bits(compressed)

@@ -18,6 +18,11 @@ def images():
     yield "noise", rng.integers(0, 256, (31, 17, 3), np.uint8)
     yield "ramp", np.stack([ramp, ramp * 2, 255 - ramp], -1)
     yield "gray ramp", ramp[..., None]
+    yield "gray and alpha", np.stack([ramp, 255 - ramp], -1)
+    yield "opaque gray", np.stack([ramp, np.full_like(ramp, 255)], -1)
+    yield "colours below alpha 0", np.stack([ramp, ramp * 3, 255 - ramp, ramp // 60 * 85], -1)
+    yield "opaque colours", np.stack([ramp, ramp * 3, 255 - ramp, np.full_like(ramp, 255)], -1)
+    yield "transparent noise", rng.integers(0, 256, (31, 17, 4), np.uint8) * np.uint8([1, 1, 1, 0])
     yield "wide", np.zeros((2, 20000, 1), np.uint8)
     yield "tall", np.broadcast_to((np.arange(9000) % 251).astype(np.uint8)[:, None, None], (9000, 2, 3))
 

@@ -19,7 +19,7 @@ from dqcodec.errors import UnknownModelError
 
 PIXELS = (np.add.outer(np.arange(30) * 3, np.arange(40))[..., None] + np.arange(3) * 9).astype(np.uint8)
 SOURCE = pngs.write(PIXELS)
-DEEP = pngs.random(np.random.default_rng(0), 4, 5, 2, 16)  # comes back byte for byte
+DEEP = pngs.random(np.random.default_rng(0), 4, 5, 2, 16, tail=b"tail")  # comes back byte for byte
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,7 @@ def test_there_and_back(folder):
 def test_several_processes_give_the_same_files_lines_and_exit_code(folder):
     (folder / "in").mkdir()
     for index in range(3):
-        (folder / f"in/{index}.png").write_bytes(pngs.random(np.random.default_rng(index), 4, 5, 2, 16))
+        (folder / f"in/{index}.png").write_bytes(pngs.random(np.random.default_rng(index), 4, 5, 2, 16, tail=b"tail"))
     (folder / "in/bad.png").write_bytes(b"no png")
     results = {jobs: run("compress", "-r", "in", "-o", f"out{jobs}", "-j", jobs, "--json") for jobs in (1, 2)}
     written = {jobs: {path.name: path.read_bytes() for path in (folder / f"out{jobs}").rglob("*.dqc")} for jobs in (1, 2)}
@@ -127,6 +127,21 @@ def test_info_tells_of_broken_files(folder):
     assert result.exit_code == 3 and "a.dqc: not a .dqc file" in result.stderr
 
 
+def test_strip_exact_and_repack(folder):
+    source = pngs.write(PIXELS, before=pngs.chunk(b"tEXt", b"Comment\0hello"), interlace=True)
+    (folder / "a.png").write_bytes(source)
+    assert run("compress", "--exact", "a.png").exit_code == 0
+    assert json.loads(run("info", "--json", "a.png.dqc").stdout)["exact"]
+    assert "RGB by classical" in run("info", "a.png.dqc").stdout
+    assert run("decompress", "a.png.dqc", "-o", "b.png").exit_code == 0 and (folder / "b.png").read_bytes() == source
+    assert run("decompress", "--repack", "a.png.dqc", "-o", "c.png").exit_code == 0
+    assert (folder / "c.png").read_bytes() != source and png.read((folder / "c.png").read_bytes()).same(png.read(source))
+    assert run("compress", "--strip", "a.png", "-o", "s.dqc").exit_code == 0
+    assert run("decompress", "s.dqc", "-o", "d.png").exit_code == 0
+    assert b"hello" not in (folder / "d.png").read_bytes()
+    assert run("compress", "--strip", "--exact", "-f", "a.png").exit_code == 2
+
+
 def test_max_pixels_limits_the_image(folder):
     (folder / "a.png").write_bytes(SOURCE)
     result = run("compress", "--max-pixels", 100, "a.png")
@@ -191,7 +206,7 @@ def test_every_command_has_help_under_a_screen(name):
 
 
 def test_help_and_the_public_api_import_nothing_heavy():
-    heavy = {"numpy", "PIL", "torch", "rich", "constriction"}
+    heavy = {"numpy", "numba", "PIL", "torch", "rich", "constriction"}
     code = f"import sys, dqcodec.cli, dqcodec; sys.exit(' '.join({heavy} & set(sys.modules)) or 0)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(dqcodec.__file__).parents[1])
     assert dqcodec.compress is codec.compress and set(dqcodec.__all__) <= set(dir(dqcodec))

@@ -1,27 +1,51 @@
+import lzma
 import tracemalloc
 import zlib
 
 import numpy as np
-import pngs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dqcodec.container import LEARNED, MAGIC, Container, Method, pixel_checksum
+from dqcodec import container, png
+from dqcodec.container import LEARNED, MAGIC, Container, Layer, Method, sample_checksum
 from dqcodec.errors import CorruptError, DqcodecError, FormatError, UnsupportedImageError
-from dqcodec.png import Chunks
+from dqcodec.layers import Split, Step
+from dqcodec.png.chunks import KINDS
+from dqcodec.varint import write_varint
 
-TEXT = pngs.chunk(b"tEXt", b"Comment\0hello")
+TEXT = png.Chunk(b"tEXt", b"Comment\0hello")
+RGB = 6  # the kind of a file
 ID, SUM = b"modelid!", b"checksum"
 
-chunk_sets = st.builds(Chunks, st.binary(max_size=300), st.sampled_from([b"", TEXT, TEXT * 40]))
-shapes = st.tuples(st.integers(1, 1 << 13), st.integers(1, 1 << 13), st.sampled_from([1, 3]))
-containers = st.one_of(
-    st.builds(Container, st.just(Method.STORED), st.binary(max_size=50)),
-    st.builds(Container, st.just(Method.CLASSICAL), st.binary(max_size=50), shapes, st.just(SUM), chunks=chunk_sets),
-    st.builds(Container, st.sampled_from(sorted(LEARNED)), st.binary(max_size=50), shapes, st.just(SUM), st.just(ID), chunk_sets),
-)
+modelled = st.builds(Layer, st.sampled_from(sorted(LEARNED)), st.binary(max_size=50), st.sampled_from([ID, b"another!"]))
+layers = modelled | st.builds(Layer, st.sampled_from([Method.CLASSICAL, Method.MIXING]), st.binary(max_size=50))
+comments = st.lists(st.builds(png.Chunk, st.sampled_from([b"tEXt", b"prIv"]), st.binary(max_size=300)), max_size=3)
+steps = {True: [Step.SCALED, Step.BYTES, Step.RESIDUAL], False: [Step.PLAIN]}
+
+
+@st.composite
+def coded(draw):
+    color_type, bit_depth = draw(st.sampled_from(KINDS))
+    header = png.Header(draw(st.integers(1, 1 << 13)), draw(st.integers(1, 1 << 13)), color_type, bit_depth)
+    before, after = tuple(draw(comments)), tuple(draw(comments))
+    if color_type == 3:
+        before += (png.Chunk(b"PLTE", draw(st.binary(max_size=40))),)
+    skeleton = png.Skeleton(header, (before, after))
+    step = draw(st.sampled_from([*steps[bit_depth == 16], *[Step.COLORS][: color_type == 3]]))
+    split = Split(step, draw(st.booleans()) and color_type in (4, 6))
+    rasters = tuple(tuple(draw(layers) for _ in split.shapes(size, skeleton)) for size in skeleton.sizes)
+    return Container(None, skeleton, split, rasters, SUM, draw(st.binary(max_size=20)))
+
+
+containers = st.builds(Container, st.binary(max_size=50)) | coded()
 quick = settings(max_examples=60, deadline=None, derandomize=True)
+
+
+def plain(shape, method, payload, model_id=b"", before=()):
+    header = png.Header(shape[1], shape[0], {1: 0, 3: 2}[shape[2]], 8)
+    skeleton = png.Skeleton(header, (before, ()))
+    return Container(None, skeleton, rasters=((Layer(method, payload, model_id),),), checksum=SUM)
 
 
 def sealed(body: bytes) -> bytes:
@@ -46,7 +70,7 @@ def test_any_flipped_byte_is_an_error(container, index, flip):
 
 
 def test_any_cut_is_an_error():
-    data = Container(Method.FLOW, b"payload", (5, 7, 3), SUM, ID, Chunks(TEXT)).pack()
+    data = plain((5, 7, 3), Method.FLOW, b"payload", ID, (TEXT,)).pack()
     for length in range(len(data)):
         with pytest.raises(DqcodecError):
             Container.parse(data[:length])
@@ -65,15 +89,24 @@ def test_any_bytes_behind_a_valid_crc_parse_to_what_packs_again_or_are_a_named_e
 
 @pytest.mark.parametrize("shape", [(1, 1, 3), (512, 768, 3), (16383, 8192, 3), (63, 1 << 21, 3), (1 << 27, 1, 1)])
 def test_overhead_is_at_most_32_bytes_for_a_models_and_10_for_stored(shape):
-    assert all(len(Container(method, b"", shape, SUM, ID).pack()) <= 32 for method in LEARNED)
-    assert len(Container(Method.STORED, b"").pack()) == 10
+    assert all(len(plain(shape, method, b"", ID).pack()) <= 32 for method in LEARNED)
+    assert len(Container(b"").pack()) == 10
 
 
-def test_chunks_are_compressed_only_where_that_is_smaller():
-    bare = len(Container(Method.FLOW, b"", (1, 1, 3), SUM, ID).pack())
-    small = len(Container(Method.FLOW, b"", (1, 1, 3), SUM, ID, Chunks(TEXT)).pack())
-    large = len(Container(Method.FLOW, b"", (1, 1, 3), SUM, ID, Chunks(TEXT * 100)).pack())
-    assert bare < small <= bare + len(TEXT) + 2 and large < bare + len(TEXT) * 10
+@pytest.mark.parametrize("count", [1, 30, 3000])
+def test_chunks_take_few_bytes(count):
+    bare = len(plain((1, 1, 3), Method.CLASSICAL, b"").pack())
+    with_chunks = plain((1, 1, 3), Method.CLASSICAL, b"", before=(TEXT,) * count).pack()
+    assert len(with_chunks) <= bare + len(TEXT.body) + 3 + (count > 1) * 99
+    assert Container.parse(with_chunks).skeleton.parts == ((TEXT,) * count, ())
+
+
+def test_a_model_is_named_once_in_a_row():
+    split, skeleton = Split(Step.PLAIN, alpha=True), png.Skeleton(png.Header(1, 1, 6, 8))
+    for ids, named in (((ID, ID), 1), ((ID, b"another!"), 2)):
+        rasters = (tuple(Layer(Method.FLOW, b"", each) for each in ids),)
+        data = Container(None, skeleton, split, rasters, SUM).pack()
+        assert sum(data.count(each) for each in set(ids)) == named and Container.parse(data).rasters == rasters
 
 
 def test_other_files_and_versions_are_told_apart_from_damage():
@@ -87,16 +120,26 @@ def test_other_files_and_versions_are_told_apart_from_damage():
 @pytest.mark.parametrize(
     "body",
     [
-        b"\3",  # autoregressive without channels
-        b"\x40",  # reserved bits
-        b"\4",  # stored with channels
-        bytes([1 | 2 << 2, 1, 1]) + SUM,  # two channels
-        bytes([1 | 1 << 2, 0, 1]) + SUM,  # no width
-        bytes([1 | 1 << 2, 0x81, 0, 1]) + SUM,  # a number with a zero tail
-        bytes([1 | 1 << 2]) + b"\xff" * 9,  # a number without end
-        bytes([1 | 1 << 2 | 1 << 4, 1, 1]) + b"\xff\xff\xff\xff\x7f" + SUM,  # chunks past the end
-        bytes([1 | 1 << 2 | 2 << 4, 1, 1, 4]) + b"\x05abc" + SUM,  # no zlib stream
-        bytes([1 | 1 << 2, 1, 1]) + SUM[:-1],
+        b"\x40",  # stored with a recipe
+        b"\x10",  # stored with chunks
+        bytes([RGB | 128, 1, 1]) + SUM + b"\x10",  # a reserved bit
+        bytes([RGB, 0, 1]) + SUM + b"\x10",  # no width
+        bytes([RGB, 0x81, 0, 1]) + SUM + b"\x10",  # a number with a zero tail
+        bytes([RGB]) + b"\xff" * 9,  # a number without end
+        bytes([RGB | 1 << 4, 1, 1]) + b"\xff\xff\xff\xff\x7f" + SUM + b"\x10",  # chunks past the end
+        bytes([RGB | 1 << 6, 1, 1, 99]) + SUM + b"\x10",  # a recipe past the end
+        bytes([RGB | 2 << 4, 1, 1, 4]) + b"\x05abc" + SUM + b"\x10",  # no deflate stream
+        bytes([RGB | 3 << 4, 1, 1, 4]) + b"\x05abc" + SUM + b"\x10",  # no LZMA stream
+        bytes([RGB, 1, 1]) + SUM[:-1],
+        bytes([RGB, 1, 1]) + SUM,  # no layers
+        bytes([RGB, 1, 1]) + SUM + b"\x00",  # a layer that is stored
+        bytes([RGB, 1, 1]) + SUM + b"\x90",  # the model of a layer before the first
+        bytes([RGB, 1, 1]) + SUM + b"\x18",  # RGB with alpha
+        bytes([RGB, 1, 1]) + SUM + b"\x12",  # high and low bytes of 8 bits
+        bytes([RGB, 1, 1]) + SUM + b"\x14",  # a palette's colours without one
+        bytes([RGB, 1, 1]) + SUM + b"\x17",  # no such step
+        bytes([15, 1, 1]) + SUM + b"\x12\x05ab",  # a layer past the end
+        bytes([8, 1, 1]) + SUM + b"\x10",  # palette indices without palette
     ],
 )
 def test_malformed_fields_behind_a_valid_crc_are_corrupt(body):
@@ -104,22 +147,28 @@ def test_malformed_fields_behind_a_valid_crc_are_corrupt(body):
         Container.parse(sealed(body))
 
 
-def test_no_memory_is_taken_for_what_a_file_only_claims():
-    bomb = zlib.compress(bytes(1 << 25), 9)
+@pytest.mark.parametrize("coding", [2, 3])
+def test_no_memory_is_taken_for_what_a_file_only_claims(coding):
+    if coding == 2:
+        stream = zlib.compressobj(9, wbits=-15)
+        bomb = stream.compress(bytes(1 << 25)) + stream.flush()
+    else:
+        bomb = lzma.compress(bytes(1 << 25), lzma.FORMAT_RAW, filters=container._LZMA_FILTERS)
     section = b"\x10" + bomb  # claims 16 bytes, expands to 32 MiB
-    length = bytes([len(section) & 127 | 128, len(section) >> 7 & 127 | 128, len(section) >> 14])
-    data = sealed(bytes([1 | 1 << 2 | 2 << 4, 1, 1]) + length + section + SUM)
+    data = sealed(bytes([RGB | coding << 4, 1, 1]) + write_varint(len(section)) + section + SUM + b"\x10")
     tracemalloc.start()
     with pytest.raises(CorruptError):
         Container.parse(data)
     with pytest.raises(UnsupportedImageError):
-        Container.parse(sealed(bytes([1 | 1 << 2]) + b"\xff\xff\xff\xff\x07" * 2 + SUM))
-    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+        Container.parse(sealed(bytes([RGB]) + b"\xff\xff\xff\xff\x07" * 2 + SUM))
+    assert tracemalloc.get_traced_memory()[1] < 1 << 22
     tracemalloc.stop()
 
 
-def test_pixel_checksum_covers_shape_and_samples():
+def test_the_checksum_covers_shape_and_samples():
     pixels = np.arange(12, dtype=np.uint8)
-    sums = {pixel_checksum(pixels.reshape(shape)) for shape in [(2, 2, 3), (4, 1, 3), (1, 4, 3), (12, 1, 1), (3, 4, 1)]}
-    assert len(sums | {pixel_checksum((pixels + 1).reshape(2, 2, 3))}) == 6
-    assert all(len(each) == 8 for each in sums)
+    shapes = [(2, 2, 3), (4, 1, 3), (1, 4, 3), (12, 1, 1), (3, 4, 1)]
+    sums = {sample_checksum([pixels.reshape(shape)]) for shape in shapes}
+    sums |= {sample_checksum([(pixels + 1).reshape(2, 2, 3)]), sample_checksum([pixels.reshape(2, 2, 3)] * 2)}
+    sums |= {sample_checksum([pixels.astype(np.uint16).reshape(2, 2, 3) * scale]) for scale in (1, 257)}
+    assert len(sums) == 9 and all(len(each) == 8 for each in sums)

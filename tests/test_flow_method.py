@@ -4,14 +4,15 @@ import numpy as np
 import pngs
 import programs
 import pytest
+from dqc import container, reshaped
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import KINDS
 
 from dqcodec import codec, png
-from dqcodec.container import Container, Method, pixel_checksum
+from dqcodec.container import Layer, Method
 from dqcodec.errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow, UnknownModelError
-from dqcodec.methods import classical, flow, learned
+from dqcodec.methods import classical, flow, learned, select
 
 SHAPES = [(32, 32), (33, 35), (31, 64), (47, 18), (8, 200), (200, 9), (17, 90), (70, 33)]
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -239,7 +240,7 @@ def flow_file(kind: str) -> tuple[bytes, np.ndarray]:
     """A file by the flow method, which a random program would hardly win."""
     program, pixels = program_of(kind), PIXELS
     payload, _ = flow.encode(pixels, program)
-    return Container(Method.FLOW, payload, pixels.shape, pixel_checksum(pixels), program.id).pack(), pixels
+    return container(pixels, Method.FLOW, payload, program.id).pack(), pixels
 
 
 @every_kind
@@ -254,14 +255,13 @@ def test_a_flow_file_decompresses_and_tells_its_model(kind):
 
 def test_a_flow_file_that_wins_is_what_compress_writes(monkeypatch):
     """With the other methods kept from winning, the whole way is taken with a real program."""
-    large = classical.encode(PIXELS) + bytes(1 << 16)
-    loser = codec._container(Method.CLASSICAL, large, png.read(pngs.write(PIXELS)))
-    monkeypatch.setattr(codec, "_encode_classical", lambda image, rival: loser)
+    loser = Layer(Method.CLASSICAL, classical.encode(PIXELS) + bytes(1 << 16))
+    monkeypatch.setattr(select, "without_model", lambda pixels, quick: loser)
     source = pngs.write(PIXELS, before=pngs.chunk(b"tEXt", b"Comment\0" + bytes(9999)))
     dqc, report = codec.compress(source, [program_of("ard")])
     assert (report.method, report.model, report.verified) == ("flow", "ard", True)
     restored = png.read(codec.decompress(dqc, find)[0])
-    assert np.array_equal(restored.pixels, PIXELS) and restored.chunks == png.read(source).chunks
+    assert np.array_equal(restored.pixels, PIXELS) and restored.skeleton == png.read(source).skeleton
 
 
 @every_kind
@@ -276,7 +276,7 @@ def test_damage_under_a_right_crc_is_a_named_error_or_the_right_image(kind):
     program = program_of(kind)
     payload, _ = flow.encode(PIXELS, program)
     for broken in damaged_payloads(payload):
-        dqc = Container(Method.FLOW, broken, PIXELS.shape, pixel_checksum(PIXELS), program.id).pack()
+        dqc = container(PIXELS, Method.FLOW, broken, program.id).pack()
         assert_right_image_or_named_error(dqc, find, PIXELS)
 
 
@@ -284,7 +284,7 @@ def test_damage_under_a_right_crc_is_a_named_error_or_the_right_image(kind):
 def test_a_flow_file_of_another_shape_is_a_named_error(shape):
     program = program_of("gaussian")
     payload, _ = flow.encode(PIXELS, program)
-    dqc = Container(Method.FLOW, payload, (*shape, 3), pixel_checksum(PIXELS), program.id).pack()
+    dqc = reshaped(container(PIXELS, Method.FLOW, payload, program.id), *shape).pack()
     start = time.process_time()
     with pytest.raises(DqcodecError):
         codec.decompress(dqc, find)

@@ -1,3 +1,7 @@
+import struct
+import zlib
+from io import BytesIO
+
 import numpy as np
 import pngs
 import pytest
@@ -7,62 +11,162 @@ from PIL import Image
 
 from dqcodec import png
 from dqcodec.errors import CorruptError, DqcodecError, UnsupportedImageError
+from dqcodec.png import metadata
+from dqcodec.png import samples as png_samples
 
 TEXT = pngs.chunk(b"tEXt", b"Comment\0hello")
 GAMMA = pngs.chunk(b"gAMA", b"\0\0\xb1\x8f")
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
-@given(st.integers(1, 9), st.integers(1, 9), st.sampled_from([1, 3]), st.booleans(), st.integers(1, 3), st.randoms())
-def test_8_bit_gray_and_rgb_have_exactly_their_pixels(height, width, channels, interlace, idats, random):
-    pixels = np.random.default_rng(random.getrandbits(32)).integers(0, 256, (height, width, channels), np.uint8)
-    image = png.read(pngs.write(pixels, interlace=interlace, idats=idats))
-    assert image.pixels.dtype == np.uint8 and np.array_equal(image.pixels, pixels)
-    assert (image.width, image.height, image.interlace) == (width, height, interlace)
+quick = settings(max_examples=60, deadline=None, derandomize=True)
 
 
-@pytest.mark.parametrize("color_type, bit_depth", [kind for kind in pngs.KINDS if kind not in [(0, 8), (2, 8)]])
-def test_other_kinds_are_read_but_have_no_pixels(color_type, bit_depth, rng=np.random.default_rng(0)):
-    image = png.read(pngs.random(rng, 3, 5, color_type, bit_depth))
-    assert image.pixels is None
-    assert (image.color_type, image.bit_depth, image.samples) == (color_type, bit_depth, pngs.SAMPLES[color_type])
+def noise(shape, bit_depth, seed=0):
+    dtype = np.uint16 if bit_depth == 16 else np.uint8
+    return np.random.default_rng(seed).integers(0, 1 << bit_depth, shape).astype(dtype)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"before": pngs.chunk(b"tRNS", bytes(6))},
-        {"before": pngs.chunk(b"acTL", bytes(8))},
-        {"before": pngs.chunk(b"CgBI", bytes(4))},
-        {"tail": b"more"},
-    ],
+@quick
+@given(
+    st.sampled_from(pngs.KINDS), st.integers(1, 9), st.integers(1, 17), st.booleans(), st.integers(1, 3), st.integers(0)
 )
-def test_what_changes_the_meaning_of_samples_leaves_no_pixels(options):
-    assert png.read(pngs.write(np.zeros((2, 2, 3), int), **options)).pixels is None
+def test_every_kind_has_exactly_its_samples_and_keeps_them(kind, height, width, interlace, idats, seed):
+    color_type, bit_depth = kind
+    samples = noise((height, width, pngs.SAMPLES[color_type]), bit_depth, seed)
+    image = png.read(pngs.write(samples, bit_depth, color_type, interlace, idats=idats))
+    again = png.read(png.write(image))
+    for each in (image, again):
+        assert each.header == (width, height, color_type, bit_depth)
+        assert each.pixels.dtype == samples.dtype and np.array_equal(each.pixels, samples)
+    assert again.skeleton == image.skeleton
+
+
+@quick
+@given(st.sampled_from(pngs.KINDS), st.integers(1, 9), st.integers(1, 9), st.lists(st.integers(0, 4), min_size=9, max_size=9))
+def test_every_filter_is_undone(kind, height, width, filters):
+    color_type, bit_depth = kind
+    header = png.Header(width, height, color_type, bit_depth)
+    samples = noise((height, width, header.samples), bit_depth)
+    rows = png_samples.to_rows(samples, header, 1)
+    kinds = [np.resize(np.uint8(filters), len(part)) for part in rows]
+    stream = zlib.compress(png_samples.filtered(rows, kinds, header))
+    decoded, is_tidy = png_samples.decode([stream[:5], stream[5:]], (height, width), header, 1)
+    assert is_tidy and np.array_equal(decoded, samples)
+
+
+@pytest.mark.parametrize("color_type, bit_depth", [(0, 8), (2, 8), (4, 8), (6, 8), (0, 16), (2, 16)])
+def test_pillow_reads_what_is_written(color_type, bit_depth):
+    smooth = np.add.outer(np.arange(40) * 3, np.arange(60))[..., None] * (257 if bit_depth == 16 else 1)
+    samples = (smooth + np.arange(pngs.SAMPLES[color_type])) % (1 << bit_depth)
+    data = png.write(png.read(pngs.write(samples, bit_depth, color_type)))
+    assert len(data) < samples.size // 4
+    theirs = np.asarray(Image.open(BytesIO(data))).reshape(40, 60, -1)
+    assert np.array_equal(theirs, samples if theirs.dtype != np.uint8 else samples >> bit_depth - 8)
 
 
 def test_chunks_come_back_verbatim_in_their_places():
     palette = pngs.chunk(b"PLTE", bytes(6))
-    data = pngs.write(np.zeros((2, 2, 3), int), before=GAMMA + palette, after=TEXT, idats=2)
+    image = png.read(pngs.write(np.zeros((2, 2, 3), int), before=GAMMA + palette, after=TEXT, idats=2))
+    parts = ((b"gAMA", GAMMA[8:-4]), (b"PLTE", bytes(6))), ((b"tEXt", b"Comment\0hello"),)
+    assert image.skeleton.parts == parts
+    data = png.write(image)
+    assert GAMMA + palette + pngs.chunk(b"IDAT")[4:8] not in data and data.index(GAMMA + palette) == 33
+    assert data.endswith(TEXT + pngs.chunk(b"IEND")) and png.read(data).same(image)
+
+
+@quick
+@given(st.sampled_from(pngs.KINDS), st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6)), max_size=3), st.booleans(), st.integers(1, 3))
+def test_every_frame_of_an_animation_is_kept(kind, corners, is_first, idats):
+    color_type, bit_depth = kind
+    count = pngs.SAMPLES[color_type]
+    frames = [((top, left), noise((5 - top, 7 - left, count), bit_depth, top)) for top, left in corners]
+    data = pngs.animated(noise((5, 7, count), bit_depth), frames, bit_depth, color_type, is_first, idats, TEXT, after=TEXT)
     image = png.read(data)
-    assert (image.chunks.before, image.chunks.after) == (GAMMA + palette, TEXT)
-    again = png.read(png.write(image.pixels, image.chunks))
-    assert again.chunks == image.chunks and np.array_equal(again.pixels, image.pixels)
+    if not (frames or is_first):
+        assert image.skeleton.parts[0][-1].kind == b"acTL" if image.skeleton else True
+        return
+    assert all(map(np.array_equal, image.rasters[1:], [samples for _, samples in frames]))
+    assert len(image.rasters) == 1 + len(frames) and image.skeleton.sizes[1:] == tuple(f.shape[:2] for _, f in frames)
+    assert png.read(png.write(image)).same(image)
+    unpacked = metadata.unpack(metadata.pack(image.skeleton), image.header)
+    assert unpacked == image.skeleton
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-def test_written_files_hold_only_the_given_chunks(channels, tmp_path):
-    pixels = np.random.default_rng(1).integers(0, 256, (70, 33, channels), np.uint8)
-    path = tmp_path / "a.png"
-    path.write_bytes(png.write(pixels))
-    assert not len(png.read(path.read_bytes()).chunks)
-    assert np.array_equal(np.asarray(Image.open(path)).reshape(pixels.shape), pixels)
+STILL = np.zeros((4, 4, 1), int)
 
 
-@pytest.mark.parametrize("part", [*map(pngs.chunk, (b"IDAT", b"IEND", b"tRNS", b"CgBI")), b"x", GAMMA[:-1]])
-def test_chunks_that_may_not_stand_there_are_refused(part):
+@pytest.mark.parametrize(
+    "data",
+    [
+        pngs.write(STILL, tail=b"more"),
+        pngs.write(STILL, before=pngs.chunk(b"CgBI", bytes(4))),
+        pngs.write(STILL, before=pngs.chunk(b"acTL", bytes(8))),
+        pngs.animated(STILL, [((0, 0), STILL)]).replace(b"acTL", b"acTl"),
+        pngs.animated(STILL, [((2, 2), STILL)]),
+        pngs.animated(STILL, [((0, 0), STILL)], between=pngs.chunk(b"fcTL", bytes(26))),
+        pngs.animated(STILL, [((0, 0), STILL[:3])]).replace(*(struct.pack(">II", 4, height) for height in (3, 4))),
+    ],
+)  # fmt: skip
+def test_what_a_skeleton_cannot_express_leaves_only_the_default_image(data):
+    data = recrc(data)
+    image = png.read(data)
+    assert image.skeleton is None and np.array_equal(image.pixels, STILL)
+
+
+def recrc(data: bytes) -> bytes:
+    """With the right CRC for every chunk."""
+    out, position = [data[:8]], 8
+    while position < len(data) and data[position + 4 : position + 8].isalpha():
+        length = int.from_bytes(data[position : position + 4])
+        out.append(pngs.chunk(data[position + 4 : position + 8], data[position + 8 : position + 8 + length]))
+        position += 12 + length
+    return b"".join(out) + data[position:]
+
+
+@pytest.mark.parametrize("extra", [b"x", b"extra"])
+def test_data_beyond_the_image_leaves_no_skeleton(extra):
+    beyond = zlib.compress(bytes(6) + extra), zlib.compress(bytes(6)) + extra, zlib.compress(bytes(6))[:-1]
+    for stream in beyond:
+        image = png.read(pngs.SIGNATURE + pngs.header(5, 1, 8, 0) + pngs.chunk(b"IDAT", stream) + pngs.chunk(b"IEND"))
+        assert image.skeleton is None and image.pixels.shape == (1, 5, 1)
+
+
+@quick
+@given(st.lists(st.tuples(st.sampled_from([*metadata._TYPES, b"prIv", b"zzzz"]), st.binary(max_size=40))), st.integers(0))
+def test_metadata_are_packed_and_unpacked(chunks, place):
+    chunks = [png.Chunk(kind, body) for kind, body in chunks if kind not in (b"acTL", b"fcTL")]
+    chunks = [chunk for index, chunk in enumerate(chunks) if chunk.kind not in [each.kind for each in chunks[:index]]]
+    place %= len(chunks) + 1
+    skeleton = png.Skeleton(png.Header(3, 5, 2, 8), (tuple(chunks[:place]), tuple(chunks[place:])))
+    assert metadata.unpack(metadata.pack(skeleton), skeleton.header) == skeleton
+
+
+@quick
+@given(st.binary(max_size=60), st.sampled_from([2, 3]))
+def test_any_bytes_are_metadata_that_can_be_written_or_a_named_error(data, color_type):
+    header = png.Header(3, 5, color_type, 8)
+    try:
+        skeleton = metadata.unpack(data, header)
+    except CorruptError as error:
+        assert "\n" not in str(error)
+    else:
+        assert metadata.unpack(metadata.pack(skeleton), header) == skeleton
+        assert [len(size) for size in skeleton.sizes] == [2] * (len(skeleton.parts) - 1)
+
+
+@pytest.mark.parametrize("kind", [b"IHDR", b"IDAT", b"IEND", b"fdAT", b"fcTL", b"acTL", b"CgBI"])
+def test_chunks_that_may_not_stand_there_are_refused(kind):
+    skeleton = png.Skeleton(png.Header(3, 5, 2, 8), ((png.Chunk(kind, b""),), ()))
     with pytest.raises(CorruptError):
-        png.write(np.zeros((1, 1, 3), np.uint8), png.Chunks(before=part))
+        metadata.unpack(metadata.pack(skeleton), skeleton.header)
+
+
+def test_stripping_keeps_what_samples_mean():
+    kept = GAMMA + pngs.chunk(b"sBIT", bytes(3)) + pngs.chunk(b"iCCP", b"p\0\0") + pngs.chunk(b"tRNS", bytes(6))
+    image = png.read(pngs.write(noise((3, 3, 3), 8), before=kept + TEXT + pngs.chunk(b"pHYs", bytes(9)), after=TEXT))
+    stripped = image.stripped()
+    assert [kind for kind, _ in stripped.skeleton.parts[0]] == [b"gAMA", b"sBIT", b"iCCP", b"tRNS"]
+    assert stripped.skeleton.parts[1] == () and stripped.pixels is image.pixels
 
 
 def test_size_limit_is_checked_before_anything_is_decoded_and_only_ours_counts(monkeypatch):
@@ -86,6 +190,10 @@ def test_size_limit_is_checked_before_anything_is_decoded_and_only_ours_counts(m
         (pngs.SIGNATURE + pngs.header(0, 1) + pngs.chunk(b"IDAT") + pngs.chunk(b"IEND"), CorruptError),
         (pngs.SIGNATURE + pngs.header(1, 1, 3) + pngs.chunk(b"IDAT") + pngs.chunk(b"IEND"), CorruptError),
         (pngs.SIGNATURE + pngs.header(1, 1) + pngs.chunk(b"IDAT", b"zz") + pngs.chunk(b"IEND"), CorruptError),
+        (pngs.SIGNATURE + pngs.header(1, 1, 8, 3) + pngs.chunk(b"IDAT", b"zz") + pngs.chunk(b"IEND"), CorruptError),
+        (pngs.write(np.zeros((1, 1, 1), int), 8, 3, before=pngs.chunk(b"PLTE", bytes(3))), CorruptError),
+        (pngs.SIGNATURE + pngs.header(1, 1, 8, 0) + pngs.chunk(b"IDAT", zlib.compress(b"\5\0")) + pngs.chunk(b"IEND"), CorruptError),
+        (pngs.SIGNATURE + pngs.header(1, 1, 8, 0) + pngs.chunk(b"IDAT", zlib.compress(b"\0")) + pngs.chunk(b"IEND"), CorruptError),
         (pngs.write(np.zeros((1, 1, 3), int), after=TEXT + pngs.chunk(b"IDAT")), CorruptError),
         (pngs.write(np.zeros((1, 1, 3), int), before=pngs.header(1, 1)), CorruptError),
         (pngs.write(np.zeros((1, 1, 3), int), before=pngs.chunk(b"t\n\0t")), CorruptError),

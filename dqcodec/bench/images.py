@@ -57,7 +57,7 @@ def read(path: Path) -> Source:
     from .. import png
 
     data = path.read_bytes()
-    header = png.read(data, decode=False)
+    header = png.read(data, decode=False).header
     kind = f"{header.bit_depth}-bit {_COLOR_TYPES[header.color_type]}"
     return Source(data, decode(data), header.width, header.height, header.samples, kind)
 

@@ -109,7 +109,7 @@ def warm_up(codec: Codec) -> None:
     ramp = np.add.outer(np.arange(side), np.arange(side))
     pixels = np.repeat(ramp[..., None], 3, axis=2).astype(np.uint8)
     with contextlib.suppress(Exception):  # what does not work is told of real images
-        codec.decode(codec.encode(Source(png.write(pixels), pixels, side, side, 3, "")).data)
+        codec.decode(codec.encode(Source(png.write(png.plain(pixels)), pixels, side, side, 3, "")).data)
 
 
 def one_line(error: BaseException) -> str:

@@ -56,24 +56,23 @@ class Dqcodec(Codec):
 
     def decode(self, data: bytes) -> np.ndarray:
         from .. import codec
-        from ..container import Container, Method
+        from ..colors import colors
+        from ..container import Group
 
-        container = Container.parse(data)
-        if container.method == Method.STORED:
-            return images.decode(container.payload)
         programs = {program.id: program for program in self._programs}
-        return codec.decode_pixels(container, programs.__getitem__)
+        (image,) = codec.decode(Group.parse(data), programs.__getitem__)
+        return images.decode(image) if isinstance(image, bytes) else colors(image)
 
 
 def _model_bits(report: CompressReport) -> ModelBits | None:
     if report.learned is None:
         return None
-    limit = report.learned["vi_bpd"] * report.width * report.height * report.samples
+    limit = report.learned["vi_bpd"] * report.dims
     parts = {
         "initial": report.learned["initial_bits"],
         "grids": report.learned["grid_bits"],
         "container": 8 * report.container_bytes,
-        "metadata": 8 * report.chunk_bytes,
+        "metadata": 8 * (report.chunk_bytes + report.recipe_bytes),
     }
     other = 8 * report.dqc_bytes - limit - sum(parts.values())
     return ModelBits(model=report.model, limit=limit, **parts, other=other)

@@ -66,10 +66,15 @@ class Slots:
     fronts: Fronts
 
     @property
+    def tile_bits(self) -> np.ndarray:
+        """-log2 P of each tile, float64."""
+        bits = TOTAL_BITS * self.slots.shape[1] - np.log2(self.slots[..., 1]).sum(1, dtype=np.float64)
+        return np.bincount(self.fronts.tiles(), bits)
+
+    @property
     def bits(self) -> float:
-        """-log2 P of the tiles."""
-        sizes = self.slots[..., 1]
-        return TOTAL_BITS * sizes.size - float(np.log2(sizes).sum(dtype=np.float64))
+        """-log2 P of all tiles."""
+        return float(self.tile_bits.sum())
 
 
 class AutoregressiveProgram:

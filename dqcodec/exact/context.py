@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from dqcodec.compiled import compiled
+from dqcodec.compiled import compiled, inlined
 
 # (rows up, columns to the right); the first ones, the nearest, give the local mean and spread
 NEIGHBOURS = (
@@ -61,7 +61,7 @@ def standard(value, mean, spread):
     return min(max(np.floor(freed + np.float32(0.5)), -_BOUND), _BOUND)
 
 
-@compiled
+@inlined
 def context(planes, features, places, bits, log_spreads):
     """Of pixels (N, 4), as Fronts gives them, all of whose neighbours are known; planes, features: a Canvas's.
 
@@ -107,7 +107,7 @@ def _moments(values):
     return mean, spread
 
 
-@compiled
+@inlined
 def _neighbours(cell, y, x, width, cells):
     """The positions of a pixel's neighbours; at a tile's border, of what stands in for them."""
     inside = y >= REACH and REACH <= x < width - REACH
@@ -127,7 +127,7 @@ def _neighbours(cell, y, x, width, cells):
                 cells[i] = cells[_WEST]
 
 
-@compiled
+@inlined
 def _told(features, cell, y, x, width, seen, n, own):
     """What the neighbours in the tile tell, from seen[n, own] on; nought elsewhere."""
     count = features.shape[1]

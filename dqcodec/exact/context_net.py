@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.compiled import compiled
+from dqcodec.compiled import compiled, inlined
 from dqcodec.errors import ModelError
 from dqcodec.exact.context import FEATURE_PLACES, GRID, STANDARD_BOUND, inputs
 from dqcodec.exact.linear import activated, leaky, linear, rounded
@@ -92,7 +92,7 @@ class ContextNet:
                 raise ModelError("a network's sums are not proven exact")
 
 
-@compiled
+@inlined
 def head_sums(net, seen):
     """What all heads start from (N, P H), from contexts (N, I) as exact.context has them; without the known planes."""
     h = linear(seen, net.first, net.first_bias)
@@ -109,7 +109,7 @@ def head_sums(net, seen):
     return linear(_leaky(h), net.heads, net.heads_bias)
 
 
-@compiled
+@inlined
 def tell(net, seen, standards):
     """What pixels tell their successors (N, F), from their contexts and standardised planes (N, P)."""
     planes = standards.shape[1]

@@ -1,8 +1,9 @@
 """The order in which an autoregressive density codes the pixels of tiles: fronts, and chunks of these.
 
-A front are the pixels of all tiles where x + SLOPE y, counted from the tile's corner, is the same: none needs another.
-Within it tiles follow each other, and rows within a tile. The last front is coded first. Coding a chunk borrows bits,
-which must lie on the stack already: while few pixels are coded, chunks are small.
+Tiles are taken in batches, as many as make a front of FRONT pixels on average, one batch after the other. A front are the
+pixels of a batch where x + SLOPE y, counted from the tile's corner, is the same: none needs another. Within it tiles follow
+each other, and rows within a tile. The last front is coded first. Coding a chunk borrows bits, which must lie on the
+stack already: while few pixels are coded, chunks are small.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,7 @@ import numpy as np
 from dqcodec.compiled import compiled
 from dqcodec.exact.context import SLOPE
 
+_FRONT = 512  # pixels: long vectors are fast, but the last layers learn once a front
 _LEAST_CHUNK = 2  # pixels
 _PIXELS_FOR_ONE = 16  # coded pixels whose bits suffice for a loan of one more, at 4 bits a pixel and more
 
@@ -24,23 +26,33 @@ class Fronts:
     """
 
     def __init__(self, shapes: Sequence[tuple[int, int]]):
-        self._tiles = np.array(shapes, np.int64).reshape(-1, 2)
-        areas = self._tiles.prod(1)
-        self.pixels = int(areas.sum())
+        tiles = np.array(shapes, np.int64).reshape(-1, 2)
+        areas = tiles.prod(1)
         self._corners = np.cumsum(areas) - areas
-        sizes = np.zeros((self._tiles[:, 1] + SLOPE * (self._tiles[:, 0] - 1)).max(), np.int64)
-        _sizes(self._tiles, sizes)
-        self._turns = np.flatnonzero(sizes)  # x + SLOPE y of each front: narrow tiles leave gaps
-        self.bounds = np.append(0, np.cumsum(sizes[self._turns]))
+        self.pixels = int(areas.sum())
+        self._fronts: list[tuple[np.ndarray, np.ndarray, int]] = []  # tiles, corners, x + SLOPE y
+        sizes = []
+        for batch in _batches(tiles):
+            turns = np.zeros(_turns(tiles[batch]).max(), np.int64)
+            _sizes(tiles[batch], turns)
+            used = np.flatnonzero(turns)  # narrow tiles leave gaps
+            sizes.append(turns[used])
+            self._fronts += [(tiles[batch], self._corners[batch], int(turn)) for turn in used]
+        self.bounds = np.append(0, np.cumsum(np.concatenate(sizes)))
 
     def __len__(self) -> int:
-        return len(self.bounds) - 1
+        return len(self._fronts)
 
     def places(self, front: int) -> np.ndarray:
         """Where its pixels lie: int64 (N, 4), the position among all pixels, row, column, and the tile's width."""
         places = np.empty((self.bounds[front + 1] - self.bounds[front], 4), np.int64)
-        _places(self._tiles, self._corners, self._turns[front], places)
+        _places(*self._fronts[front], places)
         return places
+
+    def tiles(self) -> np.ndarray:
+        """Which tile each pixel lies in, in the order of fronts, (pixels,)."""
+        positions = np.concatenate([self.places(front)[:, 0] for front in range(len(self))])
+        return np.searchsorted(self._corners, positions, side="right") - 1
 
     def chunks(self, front: int) -> Iterator[slice]:
         """The chunks of a front, in the order of decoding, as slices of its places."""
@@ -51,6 +63,20 @@ class Fronts:
             cuts.append(max(0, cuts[-1] - size))
             coded += cuts[-2] - cuts[-1]
         return (slice(*pair) for pair in zip(cuts[:0:-1], cuts[-2::-1]))
+
+
+def _turns(tiles: np.ndarray) -> np.ndarray:
+    """How many values x + SLOPE y has in each tile."""
+    return tiles[:, 1] + SLOPE * (tiles[:, 0] - 1)
+
+
+def _batches(tiles: np.ndarray) -> Iterator[slice]:
+    first = pixels = longest = 0
+    for last, (area, turns) in enumerate(zip(tiles.prod(1).tolist(), _turns(tiles).tolist())):
+        pixels, longest = pixels + area, max(longest, turns)
+        if pixels >= _FRONT * longest or last == len(tiles) - 1:
+            yield slice(first, last + 1)
+            first, pixels, longest = last + 1, 0, 0
 
 
 @compiled

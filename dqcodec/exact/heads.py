@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dqcodec.compiled import compiled
+from dqcodec.compiled import inlined
 from dqcodec.exact.context import GRID, standard
 from dqcodec.exact.linear import activated, rounded
 from dqcodec.exact.mixture import find, gradient, set_mixture, start
@@ -10,7 +10,7 @@ from dqcodec.exact.mixture import find, gradient, set_mixture, start
 _ONE_SPREAD = np.float32(GRID)
 
 
-@compiled
+@inlined
 def code(net, sums, matrices, tables, log_spreads, moments, bits, wanted, values, slots, taught):
     """Code N pixels of P planes, G, R - G, B - G, or gray.
 
@@ -38,7 +38,7 @@ def code(net, sums, matrices, tables, log_spreads, moments, bits, wanted, values
     return standards
 
 
-@compiled
+@inlined
 def _head(sums, weights, known, p, inputs, level):
     """A plane's last activations and a one (N, H + 1), from its part of the sums and the planes before."""
     size = inputs - 1
@@ -55,7 +55,7 @@ def _head(sums, weights, known, p, inputs, level):
     return head
 
 
-@compiled
+@inlined
 def _symbols(tables, out, bound, log_spreads, moments, bits, wanted, values, slots, p):
     """Code a plane's symbols by the raw outputs (N, 3 K), which become the gradients."""
     law, symbols = np.empty((3, out.shape[1] // 3), np.int64), 1 << bits
@@ -73,7 +73,7 @@ def _symbols(tables, out, bound, log_spreads, moments, bits, wanted, values, slo
         gradient(law, tables.sigmoid, symbols, symbol, spread, out, n)
 
 
-@compiled
+@inlined
 def _teach(head, gradients, taught, p):
     """Add the gradients by a plane's matrix: integers below 2^53, exact in any order."""
     inputs, outputs = np.empty(head.shape), np.empty(gradients.shape)

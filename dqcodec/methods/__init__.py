@@ -1,1 +1,1 @@
-"""How pixels become a payload: by lossless WebP (classical), by a trained flow or autoregressive model (learned)."""
+"""How layers become payloads: by lossless WebP (classical), by context mixing, by a trained flow or autoregressive model."""

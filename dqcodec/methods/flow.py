@@ -10,7 +10,7 @@ The payload: varint loan_tiles; varint per classical part, its length, in the or
 there are such), tiles; then the stack, 32-bit words.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 import numpy as np
@@ -28,13 +28,14 @@ _MAX_BATCH = 32
 Box = tuple[slice, slice]
 
 
-def encode(pixels: np.ndarray, program: FlowProgram) -> tuple[bytes, ModelReport]:
-    """The payload for (H, W, C) uint8 pixels.
+def encode(layers: Sequence[np.ndarray], program: FlowProgram) -> tuple[bytes, ModelReport]:
+    """The payload for one layer, (H, W, C) uint8 pixels.
 
     Raises:
         StackUnderflow: the image is too small to pay for the first loan.
         LatentOverflow: its latents leave the range for which the program is proven exact.
     """
+    (pixels,) = layers
     strips, tiles = _layout(pixels.shape, program)
     seed = cache(lambda index: classical.encode(pixels[(strips + tiles)[index]], quick=True))
     loan_tiles = _FIRST_LOAN_TILES
@@ -46,12 +47,13 @@ def encode(pixels: np.ndarray, program: FlowProgram) -> tuple[bytes, ModelReport
     raise StackUnderflow("the image is too small for the model's first loan")
 
 
-def decode(payload: bytes, shape: tuple[int, int, int], program: FlowProgram) -> np.ndarray:
-    """The (H, W, C) uint8 pixels of a payload.
+def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: FlowProgram) -> list[np.ndarray]:
+    """The layer, (H, W, C) uint8 pixels, of a payload.
 
     Raises:
         CorruptError: the payload is damaged, or was not made by this program.
     """
+    (shape,) = shapes
     strips, tiles = _layout(shape, program)
     loan_tiles, position = read_varint(payload, 0)
     if not 0 < loan_tiles < len(tiles):
@@ -77,7 +79,7 @@ def decode(payload: bytes, shape: tuple[int, int, int], program: FlowProgram) ->
     for box, length in zip(classical_boxes, lengths):
         pixels[box] = classical.decode(seed[:length], pixels[box].shape)
         seed = seed[length:]
-    return pixels
+    return [pixels]
 
 
 def fits(shape: tuple[int, int, int], program: FlowProgram) -> bool:
@@ -123,13 +125,12 @@ def _encode(
     payload = write_varint(loan_tiles) + b"".join(write_varint(len(part)) for part in parts) + stack.to_bytes()
     loan_bits = sum(_ideal_bits(pixels[box][None], program) for box in tiles[:loan_tiles])
     tile_dims = sum(pixels[box].size for box in tiles)
-    vi_bpd = (flow_bits + loan_bits) / tile_dims
+    vi_bits = (flow_bits + loan_bits) / tile_dims * pixels.size
     seed_bits = 8 * sum(map(len, parts))
     return payload, ModelReport(
-        vi_bpd=vi_bpd,
-        coded_bpd=8 * len(payload) / pixels.size,
+        layer_bits=(vi_bits,),
         seed_bits=seed_bits,
-        initial_bits=seed_bits - loan_bits - vi_bpd * (pixels.size - tile_dims),
+        initial_bits=seed_bits + flow_bits - vi_bits,
         grid_bits=stack.bits - seeded_bits - flow_bits,
     )
 
@@ -140,12 +141,14 @@ def _ideal_bits(tiles: np.ndarray, program: FlowProgram) -> float:
     return program.codec.push(Stack(noise), tiles.astype(np.int64))
 
 
-def sample_bpd(sample: np.ndarray, program: FlowProgram) -> float:
-    """The model's bound on the sample's full tiles, bpd; infinite where the program cannot code them."""
-    tiles = _layout(sample.shape, program)[1]
-    shape = sample[tiles[0]].shape
-    values = np.stack([sample[box] for box in tiles if sample[box].shape == shape])
+def sample_bits(parts: Sequence[np.ndarray], program: FlowProgram) -> float:
+    """The model's bound on parts of layers, by their full tiles; infinite where the program cannot code them."""
+    tiles: dict[tuple[int, ...], list[np.ndarray]] = {}
+    for part in parts:
+        for box in _layout(part.shape, program)[1]:
+            tiles.setdefault(part[box].shape, []).append(part[box])
     try:
-        return _ideal_bits(values, program) / values.size
+        bits = sum(_ideal_bits(np.stack(alike), program) for alike in tiles.values())
     except LatentOverflow:
         return float("inf")
+    return bits * sum(part.size for part in parts) / sum(tile.size for alike in tiles.values() for tile in alike)

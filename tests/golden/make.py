@@ -9,20 +9,20 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import pngs
 import programs
+from dqc import container
 from test_flow_method import image
 
 from dqcodec import png
-from dqcodec.container import Container, Method, pixel_checksum
+from dqcodec.container import Container, Method
 from dqcodec.exact.program import load_program
-from dqcodec.methods import classical, learned
+from dqcodec.methods import classical, learned, mixing
 
 HERE = Path(__file__).parent
 MODELS = {kind: lambda kind=kind: programs.data(kind) for kind in programs.KINDS} | {
     programs.AUTOREGRESSIVE: lambda: programs.described(programs.AUTOREGRESSIVE, tile=[16, 24]),
 }
-NAMES = ("image", "stored", "classical", *MODELS)
+NAMES = ("image", "stored", "classical", "mixing", *MODELS)
 
 
 def main(names: list[str]) -> None:
@@ -32,27 +32,24 @@ def main(names: list[str]) -> None:
 
 def make(name: str) -> None:
     pixels = image(45, 70)
-    source = png.write(pixels, png.Chunks(before=text_chunk()))
-    fields = {"shape": pixels.shape, "checksum": pixel_checksum(pixels), "chunks": png.read(source).chunks}
+    text = (png.Chunk(b"tEXt", b"Comment\0golden"),)
     match name:
         case "image":
-            (HERE / "image.png").write_bytes(source)
+            (HERE / "image.png").write_bytes(png.write(png.plain(pixels, text)))
             return
         case "stored":
-            container = Container(Method.STORED, source)
+            made = Container(png.write(png.plain(pixels, text)))
         case "classical":
-            container = Container(Method.CLASSICAL, classical.encode(pixels), **fields)
+            made = container(pixels, Method.CLASSICAL, classical.encode(pixels), before=text)
+        case "mixing":
+            made = container(pixels, Method.MIXING, mixing.encode(pixels), before=text)
         case _:
             path = HERE / f"{name}.safetensors"
             path.write_bytes(MODELS[name]())
             program = load_program(path)
             payload, _ = learned.encode(pixels, program)
-            container = Container(Method[program.kind.upper()], payload, model_id=program.id, **fields)
-    (HERE / f"{name}.dqc").write_bytes(container.pack())
-
-
-def text_chunk() -> bytes:
-    return pngs.chunk(b"tEXt", b"Comment\0golden")
+            made = container(pixels, Method[program.kind.upper()], payload, program.id, before=text)
+    (HERE / f"{name}.dqc").write_bytes(made.pack())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,96 @@
+"""PNG files, of every kind: samples exactly as stored, and all that is around them.
+
+    read(data) -> Png        write(Png) -> data, packed anew
+
+Nothing here trusts a decoder that converts: a PNG's bytes are taken apart by `chunks.py` and `samples.py`. Filters,
+compression, the cutting of streams into chunks and interlacing are a file's packing, not its image: they are not kept,
+except by `exact.py`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from . import chunks
+from .chunks import SIGNATURE, Chunk, Header, Skeleton
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["MAX_PIXELS", "SIGNATURE", "Chunk", "Header", "Png", "Skeleton", "plain", "read", "write"]
+
+MAX_PIXELS = 1 << 27  # default limit on width * height, summed over frames
+
+
+@dataclass(frozen=True, eq=False)
+class Png:
+    """One PNG. rasters: (H, W, C) each, uint8, or uint16 for 16 bits, as stored: palette indices stay indices, and samples of
+    1, 2 and 4 bits stay below 2, 4 and 16.
+
+    `skeleton` is None where the file is valid, but holds what a skeleton and rasters cannot express; it then has only the
+    default image. Without decoding there are no rasters.
+    """
+
+    header: Header
+    skeleton: Skeleton | None
+    rasters: tuple[np.ndarray, ...]
+
+    @property
+    def pixels(self) -> np.ndarray:
+        """The samples of the default image."""
+        return self.rasters[0]
+
+    def stripped(self) -> Png:
+        """Without what a skeleton can do without."""
+        return dataclasses.replace(self, skeleton=self.skeleton.stripped())
+
+    def same(self, other: Png) -> bool:
+        """Whether both hold the same samples and chunks."""
+        import numpy as np
+
+        return self.skeleton == other.skeleton and all(map(np.array_equal, self.rasters, other.rasters))
+
+
+def read(data: bytes, max_pixels: int = MAX_PIXELS, *, decode: bool = True) -> Png:
+    """Parse a PNG file and decode its rasters; without `decode` only check its structure.
+
+    Raises UnsupportedImageError (no PNG, or more than `max_pixels`, before any allocation) and CorruptError: what libpng
+    would refuse is refused.
+    """
+    structure = chunks.parse(data, max_pixels)
+    header, skeleton, streams = structure.header, structure.skeleton, structure.streams
+    if not decode:
+        return Png(header, skeleton, ())
+    from ..errors import CorruptError
+    from . import samples
+
+    raster, is_tidy = samples.decode(streams[0], (header.height, header.width), header, structure.interlace)
+    if not (skeleton and is_tidy):
+        return Png(header, None, (raster,))
+    rasters = [raster]
+    for stream, size in zip(streams[1:], skeleton.sizes[1:]):
+        try:
+            raster, is_tidy = samples.decode(stream, size, header, structure.interlace)
+        except CorruptError:  # to a reader that knows no animations, the file is valid
+            is_tidy = False
+        if not is_tidy:
+            return Png(header, None, (rasters[0],))
+        rasters.append(raster)
+    return Png(header, skeleton, tuple(rasters))
+
+
+def write(image: Png) -> bytes:
+    """The PNG file of an image that has a skeleton, packed anew and not interlaced."""
+    from . import samples
+
+    streams = [chunks.cut(samples.encode(raster, image.header)) for raster in image.rasters]
+    return chunks.assemble(image.skeleton, streams)
+
+
+def plain(pixels: np.ndarray, before: tuple[Chunk, ...] = (), after: tuple[Chunk, ...] = ()) -> Png:
+    """The PNG of (H, W, 1 to 4) uint8 samples and the chunks around them."""
+    height, width, channels = pixels.shape
+    header = Header(width, height, {1: 0, 2: 4, 3: 2, 4: 6}[channels], 8)
+    return Png(header, Skeleton(header, (before, after)), (pixels,))

@@ -1,0 +1,266 @@
+"""A PNG file as chunks: what surrounds the image data, verbatim and in order, and the streams of that data.
+
+Every CRC is checked. A PNG has one raster, or, animated, several: the default image (IDAT) and a raster for each frame that
+has data of its own (fcTL says how large it is, fdAT holds it). A `Skeleton` is all but the rasters, and from both a PNG is
+assembled again; what is lost is only packing: how streams are cut into chunks, and the numbers that order fcTL and fdAT.
+A valid PNG that this cannot express (bytes after IEND, unknown critical chunks, broken animations) has no skeleton.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from ..errors import CorruptError, UnsupportedImageError
+
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+KINDS = tuple(
+    (color_type, bit_depth)
+    for color_type, bit_depths in {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}.items()
+    for bit_depth in bit_depths
+)
+PALETTE = 3  # the colour type
+_SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # colour type -> samples per pixel
+_NOT_SURROUNDING = {b"IHDR", b"IDAT", b"fdAT", b"IEND"}
+_IDAT_BYTES = 1 << 20  # of image data in a chunk that is written
+# What says how samples are to be understood, or when frames are shown; all else is about the image, not in it.
+_MEANING = {b"PLTE", b"tRNS", b"acTL", b"fcTL", b"gAMA", b"cHRM", b"sRGB", b"iCCP", b"cICP", b"mDCV", b"cLLI", b"sBIT"}
+
+
+class Chunk(NamedTuple):
+    """A chunk without its length and CRC; an fcTL here lacks its sequence number, 4 bytes."""
+
+    kind: bytes
+    body: bytes
+
+
+class Header(NamedTuple):
+    """IHDR, less how samples are packed. Width and height are those of the whole canvas, pixels."""
+
+    width: int
+    height: int
+    color_type: int
+    bit_depth: int
+
+    @property
+    def samples(self) -> int:
+        """Samples per pixel as stored (1 for a palette index)."""
+        return _SAMPLES[self.color_type]
+
+    def pack(self, interlace: int) -> bytes:
+        """The body of IHDR."""
+        return struct.pack(">IIBBBBB", self.width, self.height, self.bit_depth, self.color_type, 0, 0, interlace)
+
+
+@dataclass(frozen=True)
+class Skeleton:
+    """A PNG less its rasters. `parts`, one more than there are rasters: the chunks before each, and those after the last."""
+
+    header: Header
+    parts: tuple[tuple[Chunk, ...], ...] = ((), ())
+
+    @cached_property
+    def sizes(self) -> tuple[tuple[int, int], ...]:
+        """(height, width) of each raster."""
+        controls = [next(chunk for chunk in part if chunk.kind == b"fcTL") for part in self.parts[1:-1]]
+        return ((self.header.height, self.header.width), *(_frame(self.header, control)[::-1] for control in controls))
+
+    def find(self, kind: bytes) -> bytes | None:
+        """The body of the first such chunk before the default image."""
+        return next((chunk.body for chunk in self.parts[0] if chunk.kind == kind), None)
+
+    def replace(self, bodies: dict[bytes, bytes]) -> Skeleton:
+        """With other bodies for the chunks of these kinds before the default image."""
+        first = tuple(chunk._replace(body=bodies.get(chunk.kind, chunk.body)) for chunk in self.parts[0])
+        return dataclasses.replace(self, parts=(first, *self.parts[1:]))
+
+    def stripped(self) -> Skeleton:
+        """Without the chunks that change neither samples nor what they mean: texts, times, sizes on paper, Exif, ..."""
+        parts = tuple(tuple(chunk for chunk in part if chunk.kind in _MEANING) for part in self.parts)
+        return dataclasses.replace(self, parts=parts)
+
+    def check(self) -> None:
+        """Raise CorruptError unless a PNG may be assembled with these parts."""
+        for number, part in enumerate(self.parts):
+            for kind, _ in part:
+                if kind in _NOT_SURROUNDING or is_unknown_critical(kind):
+                    raise CorruptError(f"chunk {_show(kind)} cannot stand beside the image data")
+            controls = [chunk for chunk in part if chunk.kind == b"fcTL"]
+            wanted = (0, 1) if number == 0 else (0,) if number == len(self.parts) - 1 else (1,)
+            if len(controls) not in wanted:
+                raise CorruptError("an animated PNG's frames and controls do not go together")
+            for control in controls:
+                width, height = _frame(self.header, control)
+                if number == 0 and (width, height) != self.header[:2]:
+                    raise CorruptError("an animated PNG's first frame is not of its size")
+        is_animated = any(chunk.kind == b"fcTL" for part in self.parts for chunk in part)
+        if is_animated != (self.find(b"acTL") is not None):
+            raise CorruptError("an animated PNG's frames and controls do not go together")
+        palettes = [len(chunk.body) for part in self.parts for chunk in part if chunk.kind == b"PLTE"]
+        if len(palettes) > 1:
+            raise CorruptError("PNG with two palettes")
+        if self.header.color_type == PALETTE and self.find(b"PLTE") is None:
+            raise CorruptError("PNG without its palette")
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A PNG file taken apart. skeleton: see the module, or None. streams: the compressed data of each raster, in the pieces
+    that chunks hold; only that of the default image where there is no skeleton."""
+
+    header: Header
+    interlace: int
+    skeleton: Skeleton | None
+    streams: tuple[tuple[memoryview, ...], ...]
+
+
+def parse(data: bytes, max_pixels: int) -> Structure:
+    """The structure of a PNG file.
+
+    Raises:
+        UnsupportedImageError: no PNG, or more than `max_pixels`, those of all frames together.
+        CorruptError: damaged.
+    """
+    if not data.startswith(SIGNATURE):
+        raise UnsupportedImageError("not a PNG file")
+    view, end = memoryview(data), len(SIGNATURE)
+    header = interlace = default = None
+    kinds: list[bytes] = []
+    parts: list[list[Chunk]] = [[]]
+    streams: list[list[memoryview]] = []
+    numbers: list[bytes] = []  # of fcTL and fdAT, in their order
+    for kind, start, end in _walk(data, len(SIGNATURE)):
+        body = view[start + 8 : end - 4]
+        if header is None:
+            header, interlace = _parse_header(kind, body)
+        elif kind == b"IHDR":
+            raise CorruptError("PNG with two headers")
+        elif kind == b"IEND":
+            break
+        elif kind in (b"IDAT", b"fdAT"):
+            if kind == b"IDAT" and b"IDAT" in kinds and kinds[-1] != b"IDAT":
+                raise CorruptError("PNG image data is not contiguous")
+            if kinds[-1] != kind:
+                streams.append([])
+                parts.append([])
+                default = streams[-1] if kind == b"IDAT" else default
+            if kind == b"fdAT":
+                numbers.append(bytes(body[:4]))
+                body = body[4:]
+            streams[-1].append(body)
+        else:
+            if kind == b"fcTL":
+                numbers.append(bytes(body[:4]))
+                body = body[4:]
+            parts[-1].append(Chunk(kind, bytes(body)))
+        kinds.append(kind)
+    else:
+        raise CorruptError("truncated PNG: no IEND chunk")
+    if default is None:
+        raise CorruptError("PNG without image data")
+    _check_palette(header, parts[0])
+
+    skeleton = Skeleton(header, tuple(map(tuple, parts)))
+    is_tidy = end == len(data) and len(body) == 0 and b"fdAT" not in kinds[: kinds.index(b"IDAT")]
+    is_tidy = is_tidy and numbers == [struct.pack(">I", number) for number in range(len(numbers))]
+    try:
+        skeleton.check()
+    except CorruptError:
+        is_tidy = False
+    if not is_tidy:
+        skeleton, streams = None, [default]
+    sizes = skeleton.sizes if skeleton else ((header.height, header.width),)
+    if sum(height * width for height, width in sizes) > max_pixels:
+        raise UnsupportedImageError(f"{header.width} x {header.height} is more than the limit of {max_pixels} pixels")
+    return Structure(header, interlace, skeleton, tuple(map(tuple, streams)))
+
+
+def assemble(skeleton: Skeleton, streams: Sequence[Sequence[bytes]], interlace: int = 0) -> bytes:
+    """The PNG file of a skeleton and, for each raster, its compressed data, in the pieces that go into a chunk each."""
+    out = [SIGNATURE, _chunk(b"IHDR", skeleton.header.pack(interlace))]
+    number = 0
+
+    def numbered(kind: bytes, body: bytes) -> bytes:
+        nonlocal number
+        number += 1
+        return _chunk(kind, struct.pack(">I", number - 1) + body)
+
+    for index, part in enumerate(skeleton.parts):
+        out += [numbered(*chunk) if chunk.kind == b"fcTL" else _chunk(*chunk) for chunk in part]
+        if index < len(streams):
+            out += [_chunk(b"IDAT", piece) if index == 0 else numbered(b"fdAT", piece) for piece in streams[index]]
+    return b"".join([*out, _chunk(b"IEND", b"")])
+
+
+def cut(stream: bytes) -> list[bytes]:
+    """The pieces of a compressed stream, one for each chunk."""
+    return [stream[start : start + _IDAT_BYTES] for start in range(0, len(stream), _IDAT_BYTES)]
+
+
+def is_unknown_critical(kind: bytes) -> bool:
+    return kind[:1].isupper() and kind != b"PLTE"
+
+
+def _walk(data: bytes, position: int) -> Iterator[tuple[bytes, int, int]]:
+    """Yield (type, start, stop) of each chunk from `position` on, CRC checked, until the data end."""
+    view = memoryview(data)
+    while position < len(data):
+        if position + 12 > len(data):
+            raise CorruptError("truncated PNG")
+        length, kind = struct.unpack_from(">I4s", data, position)
+        stop = position + 12 + length
+        if not kind.isalpha():
+            raise CorruptError("PNG chunk with a malformed type")
+        if stop > len(data):
+            raise CorruptError(f"truncated PNG: chunk {_show(kind)} runs past the end")
+        if zlib.crc32(view[position + 4 : stop - 4]) != struct.unpack_from(">I", data, stop - 4)[0]:
+            raise CorruptError(f"PNG chunk {_show(kind)} is damaged (its CRC differs)")
+        yield kind, position, stop
+        position = stop
+
+
+def _parse_header(kind: bytes, body: memoryview) -> tuple[Header, int]:
+    """(header, interlace) of a first chunk that must be a valid IHDR."""
+    if kind != b"IHDR" or len(body) != 13:
+        raise CorruptError("PNG without a valid header")
+    width, height, bit_depth, color_type, compression, filtering, interlace = struct.unpack(">IIBBBBB", body)
+    if not (0 < width < 1 << 31 and 0 < height < 1 << 31):
+        raise CorruptError(f"PNG of an impossible size, {width} x {height}")
+    if (color_type, bit_depth) not in KINDS or compression or filtering or interlace > 1:
+        raise CorruptError("PNG header with invalid values")
+    return Header(width, height, color_type, bit_depth), interlace
+
+
+def _check_palette(header: Header, chunks: list[Chunk]) -> None:
+    """What libpng, too, refuses."""
+    palettes = [chunk.body for chunk in chunks if chunk.kind == b"PLTE"]
+    if len(palettes) > 1:
+        raise CorruptError("PNG with two palettes")
+    if header.color_type == PALETTE:
+        if not palettes:
+            raise CorruptError("PNG without its palette")
+        if len(palettes[0]) % 3 or not 0 < len(palettes[0]) <= 768:
+            raise CorruptError("PNG with a palette of an impossible length")
+
+
+def _frame(header: Header, control: Chunk) -> tuple[int, int]:
+    """(width, height) of the raster that an fcTL announces; raises CorruptError unless it lies within the canvas."""
+    if len(control.body) != 22:
+        raise CorruptError("an animated PNG's frame has a malformed control")
+    width, height, left, top = struct.unpack_from(">IIII", control.body)
+    if not (0 < width <= header.width - left and 0 < height <= header.height - top):
+        raise CorruptError("an animated PNG's frame lies outside of its image")
+    return width, height
+
+
+def _chunk(kind: bytes, body: bytes) -> bytes:
+    return b"".join((struct.pack(">I", len(body)), kind, body, zlib.crc32(body, zlib.crc32(kind)).to_bytes(4, "big")))
+
+
+def _show(kind: bytes) -> str:
+    return kind.decode("ascii", "replace")

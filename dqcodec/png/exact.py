@@ -1,0 +1,194 @@
+"""A PNG file byte for byte: a recipe by which its samples and chunks are packed again just as they were.
+
+Most programs compress by zlib. Where its deflate, with some setting, makes the very stream that is in the file, what is
+missing for the file's bytes is little: this recipe, a part of the .dqc format.
+
+    1    packing     bit 0 interlace; bits 1-4 level; bit 5 memLevel: 8, or 9 if set
+    1    deflate     bits 0-2 strategy; bits 3-6 window bits, as given to zlib
+    2    header      the first two bytes of the zlib stream
+    8    checksum    first 8 bytes of the file's SHA-256
+    *    IDAT        varint n; 0: one chunk. Else n - 1 chunks and a last one with the rest of the stream, each of the n - 1 given
+                     by a varint, its bytes; or by none, where a varint 0 and a varint, the bytes of all n - 1, follow n
+    1    filters     0 to 4: the filter of all rows; 5: a number in base 5 follows, little-endian, the lowest digit the first row;
+                     6: a raw deflate stream of a byte for each row follows
+    *
+
+Only the default image of a PNG that has no other is handled. zlib-ng and other rewritings of zlib make other streams: a
+recipe holds where zlib is what its authors publish, and it is checked each time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import CorruptError
+from ..varint import read_varint, write_varint
+from . import Png, chunks, samples
+from .filters import FILTERS
+
+_CHECKSUM_BYTES = 8
+_PREFIX_BYTES = 1 << 17  # what a setting is first tried on; enough for deflate to write something
+_BASE_5, _DEFLATED = 5, 6
+_MAX_ROWS_RAW = 4096  # numbers of more digits take long
+
+
+class _Setting(NamedTuple):
+    """The arguments of zlib's deflateInit2."""
+
+    level: int
+    window_bits: int
+    memory_level: int
+    strategy: int
+
+    def compressor(self) -> zlib._Compress:
+        return zlib.compressobj(self.level, zlib.DEFLATED, self.window_bits, self.memory_level, self.strategy)
+
+    def deflate(self, data: bytes) -> bytes:
+        """The stream without zlib's header."""
+        stream = self.compressor()
+        return (stream.compress(data) + stream.flush())[2:]
+
+
+def find(data: bytes, image: Png) -> bytes | None:
+    """The recipe for the PNG file `data`, read as `image`; None where there is none."""
+    if image.skeleton is None or len(image.rasters) > 1:
+        return None
+    structure = chunks.parse(data, image.header.width * image.header.height)
+    size, pieces = (image.header.height, image.header.width), structure.streams[0]
+    filtered, _ = samples.inflate(pieces, size, image.header, structure.interlace)
+    kinds = np.concatenate([part[:, 0] for part in filtered])
+    stream = b"".join(pieces)
+    setting = _find_setting(b"".join(part.tobytes() for part in filtered), stream)
+    if setting is None:
+        return None
+    packing = structure.interlace | setting.level << 1 | (setting.memory_level == 9) << 5
+    deflate = setting.strategy | setting.window_bits << 3
+    fields = [bytes([packing, deflate]), stream[:2], _checksum(data), _pack_cuts([len(piece) for piece in pieces])]
+    recipe = b"".join([*fields, _pack_kinds(kinds)])
+    try:
+        return recipe if restore(image, recipe) == data else None
+    except CorruptError:  # what neither recipe nor samples hold, such as bits that fill up a row's last byte
+        return None
+
+
+def restore(image: Png, recipe: bytes) -> bytes:
+    """The PNG file that the recipe was made for.
+
+    Raises:
+        CorruptError: the result is another file: the recipe is damaged, or this zlib makes other streams.
+    """
+    if len(recipe) < 4 + _CHECKSUM_BYTES or len(image.rasters) > 1:
+        raise CorruptError("malformed recipe in the .dqc file")
+    packing, deflate = recipe[:2]
+    interlace, position = packing & 1, 4 + _CHECKSUM_BYTES
+    setting = _Setting(packing >> 1 & 15, deflate >> 3, 9 if packing >> 5 else 8, deflate & 7)
+    cuts, position = _parse_cuts(recipe, position)
+    rows = samples.to_rows(image.pixels, image.header, interlace)
+    kinds = _parse_kinds(recipe[position:], sum(map(len, rows)))
+    ends = list(itertools.accumulate(map(len, rows)))
+    filtered = samples.filtered(rows, np.split(kinds, ends[:-1]), image.header)
+    try:
+        stream = recipe[2:4] + setting.deflate(filtered)
+    except ValueError as error:
+        raise CorruptError("malformed recipe in the .dqc file") from error
+    starts = [0, *itertools.accumulate(cuts)]
+    pieces = [stream[start:stop] for start, stop in zip(starts, [*starts[1:], len(stream)])]
+    data = chunks.assemble(image.skeleton, [pieces], interlace)
+    if _checksum(data) != recipe[4 : 4 + _CHECKSUM_BYTES]:
+        raise CorruptError("this zlib does not make the file's bytes again (--repack gives the same image, packed anew)")
+    return data
+
+
+def _find_setting(filtered: bytes, stream: bytes) -> _Setting | None:
+    """The setting by which `filtered` becomes the zlib stream."""
+    for setting in _settings(stream):
+        start = setting.compressor().compress(filtered[:_PREFIX_BYTES])[2:]
+        if stream[2:].startswith(start) and setting.deflate(filtered) == stream[2:]:
+            return setting
+    return None
+
+
+def _settings(stream: bytes) -> Iterator[_Setting]:
+    """Those that may be, the likely ones first: zlib tells window and, roughly, level in the stream's header."""
+    told = stream[1] >> 6
+    levels = sorted(range(1, 10), key=lambda level: (told != (level > 1) + (level > 5) + (level > 6), -level))
+    windows = dict.fromkeys((max(9, (stream[0] >> 4) + 8), 15))
+    for window_bits, level, strategy, memory_level in itertools.product(
+        windows, levels, (zlib.Z_DEFAULT_STRATEGY, zlib.Z_FILTERED), (8, 9)
+    ):
+        yield _Setting(level, window_bits, memory_level, strategy)
+    for window_bits, strategy, memory_level in itertools.product(
+        windows, (zlib.Z_RLE, zlib.Z_HUFFMAN_ONLY, zlib.Z_FIXED), (8, 9)
+    ):
+        yield _Setting(6, window_bits, memory_level, strategy)
+
+
+def _pack_cuts(sizes: list[int]) -> bytes:
+    *first, last = sizes
+    if not first:
+        return write_varint(0)
+    if len(set(first)) == 1 and first[0]:
+        return write_varint(len(sizes)) + write_varint(0) + write_varint(first[0])
+    return write_varint(len(sizes)) + b"".join(write_varint(size + 1) for size in first)
+
+
+def _parse_cuts(recipe: bytes, position: int) -> tuple[list[int], int]:
+    """(bytes of each chunk but the last, position after them)."""
+    count, position = read_varint(recipe, position)
+    if count < 2:
+        return [], position
+    cuts: list[int] = []
+    value, position = read_varint(recipe, position)
+    if value == 0:
+        size, position = read_varint(recipe, position)
+        if count > 1 << 20:
+            raise CorruptError("malformed recipe in the .dqc file")
+        return [size] * (count - 1), position
+    cuts.append(value - 1)
+    while len(cuts) < count - 1:
+        value, position = read_varint(recipe, position)
+        cuts.append(value - 1)
+    return cuts, position
+
+
+def _pack_kinds(kinds: np.ndarray) -> bytes:
+    if (kinds == kinds[0]).all():
+        return bytes(kinds[:1])
+    deflate = zlib.compressobj(9, wbits=-15)
+    packed = bytes([_DEFLATED]) + deflate.compress(kinds.tobytes()) + deflate.flush()
+    if len(kinds) <= _MAX_ROWS_RAW:
+        number = int("".join(map(str, kinds[::-1])), FILTERS)
+        packed = min(packed, bytes([_BASE_5]) + number.to_bytes(-(-number.bit_length() // 8), "little"), key=len)
+    return packed
+
+
+def _parse_kinds(code: bytes, count: int) -> np.ndarray:
+    """The filter (count,) uint8 of each row."""
+    form, rest = code[:1], code[1:]
+    kinds = b""
+    if form and form[0] < FILTERS:
+        kinds = form * count
+    elif form == bytes([_BASE_5]) and count <= _MAX_ROWS_RAW:
+        number, digits = int.from_bytes(rest, "little"), bytearray()
+        for _ in range(count):
+            number, digit = divmod(number, FILTERS)
+            digits.append(digit)
+        kinds = bytes(digits)
+    elif form == bytes([_DEFLATED]):
+        try:
+            kinds = zlib.decompressobj(-15).decompress(rest, count + 1)
+        except zlib.error as error:
+            raise CorruptError("malformed recipe in the .dqc file") from error
+    if len(kinds) != count or max(kinds) >= FILTERS:
+        raise CorruptError("malformed recipe in the .dqc file")
+    return np.frombuffer(kinds, np.uint8)
+
+
+def _checksum(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()[:_CHECKSUM_BYTES]

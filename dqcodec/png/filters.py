@@ -1,0 +1,78 @@
+"""The five row filters of PNG, both ways, on rows of bytes. Compiled by numba when first used."""
+
+import numpy as np
+
+from ..compiled import compiled
+
+FILTERS = 5  # None, Sub, Up, Average, Paeth
+
+
+@compiled
+def _paeth(left, up, corner):
+    to_left, to_up, to_corner = abs(up - corner), abs(left - corner), abs(left + up - 2 * corner)
+    if to_left <= to_up and to_left <= to_corner:
+        return left
+    return up if to_up <= to_corner else corner
+
+
+@compiled
+def _predicted(kind, left, up, corner):
+    if kind == 1:
+        return left
+    if kind == 2:
+        return up
+    if kind == 3:
+        return (left + up) >> 1
+    return _paeth(left, up, corner) if kind == 4 else 0
+
+
+@compiled
+def undo(filtered, distance):
+    """Rows (H, B) uint8 of filtered ones (H, 1 + B), whose first bytes are at most 4; `distance`: bytes to the pixel
+    before."""
+    height, width = filtered.shape[0], filtered.shape[1] - 1
+    rows = np.empty((height, width), np.uint8)
+    for y in range(height):
+        kind = filtered[y, 0]
+        for x in range(width):
+            left = np.int64(rows[y, x - distance]) if x >= distance else 0
+            up = np.int64(rows[y - 1, x]) if y else 0
+            corner = np.int64(rows[y - 1, x - distance]) if y and x >= distance else 0
+            rows[y, x] = (filtered[y, 1 + x] + _predicted(kind, left, up, corner)) & 255
+    return rows
+
+
+@compiled
+def apply(rows, kinds, distance):
+    """Filtered rows (H, 1 + B) uint8 of rows (H, B) uint8, with a filter each, kinds (H,) uint8: undo's inverse."""
+    height, width = rows.shape
+    filtered = np.empty((height, 1 + width), np.uint8)
+    for y in range(height):
+        kind = kinds[y]
+        filtered[y, 0] = kind
+        for x in range(width):
+            left = np.int64(rows[y, x - distance]) if x >= distance else 0
+            up = np.int64(rows[y - 1, x]) if y else 0
+            corner = np.int64(rows[y - 1, x - distance]) if y and x >= distance else 0
+            filtered[y, 1 + x] = (rows[y, x] - _predicted(kind, left, up, corner)) & 255
+    return filtered
+
+
+@compiled
+def smallest(rows, distance):
+    """For each row (H, B) uint8 the filter whose result, taken as signed bytes, has the smallest sum of magnitudes."""
+    height, width = rows.shape
+    kinds = np.empty(height, np.uint8)
+    for y in range(height):
+        best = np.int64(-1)
+        for kind in range(FILTERS):
+            total = np.int64(0)
+            for x in range(width):
+                left = np.int64(rows[y, x - distance]) if x >= distance else 0
+                up = np.int64(rows[y - 1, x]) if y else 0
+                corner = np.int64(rows[y - 1, x - distance]) if y and x >= distance else 0
+                value = (rows[y, x] - _predicted(kind, left, up, corner)) & 255
+                total += min(value, 256 - value)
+            if best < 0 or total < best:
+                best, kinds[y] = total, kind
+    return kinds

@@ -1,0 +1,138 @@
+"""A PNG's compressed image data <-> samples (H, W, C), exactly as stored: uint8, or uint16 where they have 16 bits.
+
+Decoding: inflate, undo the row filters, unpack bits, put the passes of an interlaced image together; encoding does the same
+backwards. `rows` are a raster's lines packed to bytes, a list of (h, bytes) uint8: one, or one for each pass that is not
+empty.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..errors import CorruptError
+from . import filters
+from .chunks import PALETTE, Header
+
+_ADAM7 = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
+_TRIAL_LEVEL = 6  # half the time of the best, and near enough to it
+_ZLIB_MAX_RATIO = 1032  # deflate cannot expand further
+
+
+def decode(pieces: Sequence[memoryview], size: tuple[int, int], header: Header, interlace: int) -> tuple[np.ndarray, bool]:
+    """(samples, whether nothing else is in the stream) of a raster of `size`, (height, width).
+
+    Raises:
+        CorruptError: the stream is damaged, or too short.
+    """
+    filtered, is_tidy = inflate(pieces, size, header, interlace)
+    distance = _distance(header)
+    return _from_rows([filters.undo(part, distance) for part in filtered], size, header, interlace), is_tidy
+
+
+def encode(samples: np.ndarray, header: Header) -> bytes:
+    """The zlib stream of a raster, not interlaced; the best of filters and none, and of two of zlib's strategies."""
+    (rows,) = to_rows(samples, header, 0)
+    distance = _distance(header)
+    kinds = [np.zeros(len(rows), np.uint8)]
+    if header.color_type != PALETTE and header.bit_depth >= 8:  # filters do no good to what is no byte, or no quantity
+        kinds.append(filters.smallest(rows, distance))
+    filtered = [filters.apply(rows, each, distance) for each in kinds]
+    tries = [(each, strategy) for each in filtered for strategy in (zlib.Z_DEFAULT_STRATEGY, zlib.Z_FILTERED)]
+    return _deflate(*min(tries, key=lambda each: len(_deflate(*each, _TRIAL_LEVEL))), 9)
+
+
+def inflate(
+    pieces: Sequence[memoryview], size: tuple[int, int], header: Header, interlace: int
+) -> tuple[list[np.ndarray], bool]:
+    """(filtered rows, each (h, 1 + bytes), whether nothing else is in the stream); see decode."""
+    shapes = [(height, 1 + _row_bytes(width, header)) for height, width in _pass_sizes(size, interlace)]
+    total = sum(height * width for height, width in shapes)
+    if total > _ZLIB_MAX_RATIO * sum(map(len, pieces)):
+        raise CorruptError("PNG image data is too short for its size")
+    stream, data = zlib.decompressobj(), bytearray()
+    try:
+        for piece in pieces:
+            data += stream.decompress(stream.unconsumed_tail + piece, total + 1 - len(data))
+            if len(data) > total:
+                break
+    except zlib.error as error:
+        raise CorruptError(f"PNG image data is damaged ({error})") from error
+    if len(data) < total:
+        raise CorruptError("PNG image data is too short")
+    is_tidy = len(data) == total and stream.eof and not stream.unused_data
+    parts, position, flat = [], 0, np.frombuffer(data, np.uint8)
+    for height, width in shapes:
+        parts.append(flat[position : position + height * width].reshape(height, width))
+        position += height * width
+        if parts[-1][:, 0].max() >= filters.FILTERS:
+            raise CorruptError("PNG image data is damaged (no such filter)")
+    return parts, is_tidy
+
+
+def to_rows(samples: np.ndarray, header: Header, interlace: int) -> list[np.ndarray]:
+    """See the module."""
+    passes = [samples[top::down, left::right] for top, left, down, right in _ADAM7] if interlace else [samples]
+    return [_pack(part, header) for part in passes if part.size]
+
+
+def filtered(rows: Sequence[np.ndarray], kinds: Sequence[np.ndarray], header: Header) -> bytes:
+    """What a zlib stream holds of these rows, filtered by the kinds (h,) uint8 given for each."""
+    return b"".join(filters.apply(part, each, _distance(header)).tobytes() for part, each in zip(rows, kinds))
+
+
+def _deflate(filtered: np.ndarray, strategy: int, level: int) -> bytes:
+    stream = zlib.compressobj(level, strategy=strategy)
+    return stream.compress(filtered) + stream.flush()
+
+
+def _from_rows(rows: list[np.ndarray], size: tuple[int, int], header: Header, interlace: int) -> np.ndarray:
+    samples = np.empty((*size, header.samples), np.uint16 if header.bit_depth == 16 else np.uint8)
+    rows = iter(rows)
+    for top, left, down, right in _ADAM7 if interlace else ((0, 0, 1, 1),):
+        part = samples[top::down, left::right]
+        if part.size:
+            part[:] = _unpack(next(rows), part.shape, header.bit_depth)
+    return samples
+
+
+def _unpack(rows: np.ndarray, shape: tuple[int, int, int], bit_depth: int) -> np.ndarray:
+    if bit_depth == 16:
+        return rows.view(">u2").reshape(shape)
+    if bit_depth < 8:
+        rows = rows[..., None] >> np.arange(8 - bit_depth, -1, -bit_depth, dtype=np.uint8) & (1 << bit_depth) - 1
+        rows = rows.reshape(shape[0], -1)[:, : shape[1]]
+    return rows.reshape(shape)
+
+
+def _pack(samples: np.ndarray, header: Header) -> np.ndarray:
+    height = len(samples)
+    rows = samples.reshape(height, -1)
+    if header.bit_depth == 16:
+        return np.ascontiguousarray(rows).astype(">u2").view(np.uint8)
+    if header.bit_depth < 8:
+        per_byte = 8 // header.bit_depth
+        rows = np.pad(rows, ((0, 0), (0, -rows.shape[1] % per_byte))).reshape(height, -1, per_byte)
+        shifts = np.arange(8 - header.bit_depth, -1, -header.bit_depth, dtype=np.uint8)
+        rows = np.bitwise_or.reduce(rows << shifts, axis=2)
+    return np.ascontiguousarray(rows)
+
+
+def _pass_sizes(size: tuple[int, int], interlace: int) -> list[tuple[int, int]]:
+    """(height, width) of each pass that is not empty."""
+    height, width = size
+    if not interlace:
+        return [size]
+    sides = [(-(-(height - top) // down), -(-(width - left) // right)) for top, left, down, right in _ADAM7]
+    return [side for side in sides if min(side) > 0]
+
+
+def _row_bytes(width: int, header: Header) -> int:
+    return -(-width * header.samples * header.bit_depth // 8)
+
+
+def _distance(header: Header) -> int:
+    """Bytes from a pixel to the next, at least 1."""
+    return max(1, header.samples * header.bit_depth // 8)

@@ -1,0 +1,111 @@
+import numpy as np
+import pngs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dqcodec import layers, palette, png
+from dqcodec.errors import CorruptError
+from dqcodec.layers import Split, Step
+
+quick = settings(max_examples=60, deadline=None, derandomize=True)
+
+
+def image(color_type, bit_depth, samples, chunks=()):
+    header = png.Header(samples.shape[1], samples.shape[0], color_type, bit_depth)
+    return png.Png(header, png.Skeleton(header, (chunks, ())), (samples,))
+
+
+def assert_every_split_is_undone(source):
+    for split in layers.candidates(source):
+        arrays = split.apply(source.pixels, source.skeleton)
+        assert [array.dtype for array in arrays] == [np.uint8] * len(arrays)
+        assert [array.shape for array in arrays] == split.shapes(source.pixels.shape[:2], source.skeleton)
+        assert len(arrays) == len(split.names(source.skeleton)) == len(split.modelled(source.skeleton))
+        assert split.undo([arrays], layers.skeleton(source, split)).same(source)
+
+
+@quick
+@given(st.sampled_from(pngs.KINDS), st.integers(1, 9), st.integers(1, 9), st.integers(0), st.booleans())
+def test_every_split_is_undone(kind, height, width, seed, has_alphas):
+    color_type, bit_depth = kind
+    rng = np.random.default_rng(seed)
+    dtype = np.uint16 if bit_depth == 16 else np.uint8
+    samples = rng.integers(0, 1 << bit_depth, (height, width, pngs.SAMPLES[color_type])).astype(dtype)
+    chunks = (png.Chunk(b"PLTE", rng.bytes(3 << min(8, bit_depth))),) if color_type == 3 else ()
+    chunks += (png.Chunk(b"tRNS", rng.bytes(2)),) if has_alphas else ()
+    assert_every_split_is_undone(image(color_type, bit_depth, samples, chunks))
+
+
+def test_scaled_samples_have_one_layer_and_others_keep_low_bytes():
+    scaled = np.arange(60).reshape(4, 5, 3).astype(np.uint16) * np.uint16(257)
+    assert layers.candidates(image(2, 16, scaled)) == [Split(Step.SCALED)]
+    scaled[3, 4, 2] ^= 1
+    assert layers.candidates(image(2, 16, scaled)) == [Split(Step.BYTES), Split(Step.RESIDUAL)]
+    assert_every_split_is_undone(image(2, 16, scaled))
+
+
+def test_smooth_samples_have_small_residuals():
+    slope = np.add.outer(np.arange(50), np.arange(40))[..., None].astype(np.uint16) * np.uint16(31) + np.uint16(60000)
+    high, low = Split(Step.RESIDUAL).apply(slope % np.uint16(65535), image(0, 16, slope).skeleton)
+    assert high[1:, 1:].max() == 0 and low[1:, 1:].max() <= 62
+
+
+def test_models_are_kept_from_indices_shallow_samples_and_low_bytes():
+    for color_type, bit_depth in pngs.KINDS:
+        samples = np.zeros((2, 2, pngs.SAMPLES[color_type]), np.uint16 if bit_depth == 16 else np.uint8)
+        samples[0, 0] = bit_depth == 16
+        source = image(color_type, bit_depth, samples, (png.Chunk(b"PLTE", bytes(768)),))
+        split = layers.for_models(source)
+        assert (split is None) == (color_type == 3 or bit_depth < 8)
+        if bit_depth == 16:
+            assert split.step == Step.BYTES and split.modelled(source.skeleton)[-1] is False
+
+
+@quick
+@given(st.integers(1, 256), st.integers(1, 60), st.sampled_from([3, 4]), st.sampled_from(["any", "sorted", "first"]), st.integers(0))
+def test_a_palette_is_coded_by_the_colours_that_are_used(count, used, channels, order, seed):
+    rng = np.random.default_rng(seed)
+    entries = rng.integers(0, 256, (count, channels), np.uint8)
+    indices = rng.integers(0, min(used, count), (6, 10, 1)).astype(np.uint8)
+    if order == "sorted":
+        entries = np.unique(entries, axis=0)
+        indices %= np.uint8(len(entries)) if len(entries) < 256 else 255
+    chunks = [png.Chunk(b"PLTE", entries[:, :3].tobytes())]
+    chunks += [png.Chunk(b"tRNS", entries[:-1, 3].tobytes())] if channels == 4 else []
+    source = image(3, 8, indices, tuple(chunks))
+    colors = palette.table(source.skeleton)[indices[..., 0]]
+    compact = palette.compact(source.skeleton, [colors])
+    assert palette.restore(compact, [colors]) == source.skeleton
+    assert len(compact.find(b"PLTE")) <= len(source.skeleton.find(b"PLTE")) + 3 + len(entries)
+
+
+def test_a_palette_in_order_takes_no_bytes():
+    entries = np.repeat(np.arange(0, 250, 2, dtype=np.uint8)[:, None], 3, axis=1)
+    source = image(3, 8, np.arange(125, dtype=np.uint8)[:, None, None], (png.Chunk(b"PLTE", entries.tobytes()),))
+    assert len(palette.compact(source.skeleton, [entries[:, None]]).find(b"PLTE")) == 2
+
+
+def test_indices_that_colours_do_not_tell_stay_indices():
+    twice = (png.Chunk(b"PLTE", bytes(6)),)
+    indices = np.array([[[1], [0]]], np.uint8)
+    for samples, chunks in ((indices, twice), (indices * 9, twice), (indices, (*twice, png.Chunk(b"tRNS", bytes(3))))):
+        assert layers.candidates(image(3, 8, samples, chunks)) == [Split(Step.PLAIN)]
+
+
+@quick
+@given(st.binary(max_size=30))
+def test_any_bytes_are_a_palette_or_a_named_error(code):
+    source = image(3, 8, np.zeros((2, 2, 1), np.uint8), (png.Chunk(b"PLTE", code),))
+    try:
+        restored = palette.restore(source.skeleton, [np.arange(12, dtype=np.uint8).reshape(2, 2, 3)])
+    except CorruptError as error:
+        assert "\n" not in str(error)
+    else:
+        assert 12 <= len(restored.find(b"PLTE")) <= 768
+
+
+def test_samples_out_of_range_are_corrupt():
+    source = image(0, 4, np.full((2, 2, 1), 15, np.uint8))
+    with pytest.raises(CorruptError):
+        Split(Step.PLAIN).undo([[source.pixels + np.uint8(1)]], source.skeleton)

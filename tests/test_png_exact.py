@@ -1,0 +1,101 @@
+import zlib
+from io import BytesIO
+
+import numpy as np
+import pngs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from dqcodec import png
+from dqcodec.errors import CorruptError, DqcodecError
+from dqcodec.png import exact
+
+SMOOTH = (np.add.outer(np.arange(50) * 5, np.arange(70) * 3)[..., None] * np.arange(1, 4) // 2 % 256).astype(np.uint8)
+NOISY = SMOOTH ^ np.random.default_rng(0).integers(0, 4, SMOOTH.shape, np.uint8)
+
+
+def repacked(setting: tuple[int, ...], sizes=(), filters=None) -> bytes:
+    """A PNG of NOISY, deflated by a setting of zlib, cut into IDATs of the given sizes and one with the rest."""
+    header = png.Header(70, 50, 2, 8)
+    rows = png.samples.to_rows(NOISY, header, 0)
+    kinds = np.arange(50, dtype=np.uint8) % 5 if filters is None else np.full(50, filters, np.uint8)
+    level, window_bits, memory_level, strategy = setting
+    deflate = zlib.compressobj(level, zlib.DEFLATED, window_bits, memory_level, strategy)
+    stream = deflate.compress(png.samples.filtered(rows, [kinds], header)) + deflate.flush()
+    pieces = []
+    for size in sizes:
+        pieces.append(stream[:size])
+        stream = stream[size:]
+    return png.chunks.assemble(png.Skeleton(header), [[*pieces, stream]])
+
+
+def assert_exact(data: bytes, limit: int) -> None:
+    image = png.read(data)
+    recipe = exact.find(data, image)
+    assert recipe is not None and len(recipe) <= limit and exact.restore(image, recipe) == data
+
+
+@pytest.mark.parametrize("level", range(1, 10))
+@pytest.mark.parametrize("memory_level, strategy", [(8, 0), (9, 0), (8, 1), (9, 1)])
+def test_every_level_of_zlib_is_found(level, memory_level, strategy):
+    assert_exact(repacked((level, 15, memory_level, strategy)), 60)
+
+
+@pytest.mark.parametrize("setting", [(6, 15, 8, 2), (6, 15, 9, 3), (6, 15, 8, 4), (9, 9, 8, 0), (6, 12, 8, 0)])
+def test_other_strategies_and_windows_are_found(setting):
+    assert_exact(repacked(setting, filters=1), 14)
+
+
+@pytest.mark.parametrize("sizes", [(0,), (100,), (100, 100, 100), (3, 0, 7, 7)])
+def test_chunks_are_cut_as_they_were(sizes):
+    assert_exact(repacked((6, 15, 8, 0), sizes, filters=2), 21)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "LA", "P", "1"])
+@pytest.mark.parametrize("options", [{}, {"optimize": True}, {"compress_level": 1}, {"compress_level": 9}], ids=str)
+def test_what_pillow_writes_is_given_back(mode, options):
+    buffer = BytesIO()
+    Image.fromarray(NOISY).convert(mode).save(buffer, "PNG", **options)
+    if exact.find(buffer.getvalue(), png.read(buffer.getvalue())) is None:
+        pytest.skip("this Pillow has another zlib than this Python")
+    assert_exact(buffer.getvalue(), 60)
+
+
+@pytest.mark.parametrize("color_type, bit_depth", pngs.KINDS)
+def test_interlaced_files_are_given_back(color_type, bit_depth):
+    assert_exact(pngs.random(np.random.default_rng(1), 9, 11, color_type, bit_depth, interlace=True, idats=2), 18)
+
+
+def test_what_no_setting_makes_and_animations_have_no_recipe():
+    stored = zlib.compressobj(0)
+    stream = stored.compress(bytes(9)) + stored.flush()
+    other = pngs.SIGNATURE + pngs.header(8, 1, 8, 0) + pngs.chunk(b"IDAT", stream) + pngs.chunk(b"IEND")
+    padded = pngs.SIGNATURE + pngs.header(1, 1, 1, 0) + pngs.chunk(b"IDAT", zlib.compress(b"\0\x7f")) + pngs.chunk(b"IEND")
+    animated = pngs.animated(SMOOTH, [((0, 0), SMOOTH)])
+    for data in (other, padded, animated, pngs.write(SMOOTH, tail=b"tail")):
+        assert exact.find(data, png.read(data)) is None
+
+
+def test_another_zlib_is_told(monkeypatch):
+    data = repacked((9, 15, 8, 0))
+    image = png.read(data)
+    recipe = exact.find(data, image)
+    monkeypatch.setattr(exact._Setting, "deflate", lambda self, data: zlib.compress(data, 1)[2:])
+    with pytest.raises(CorruptError, match="--repack"):
+        exact.restore(image, recipe)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.integers(0), st.integers(0, 255), st.booleans())
+def test_a_damaged_recipe_is_a_named_error(index, byte, cut):
+    data = repacked((6, 15, 8, 0), (100, 100))
+    image = png.read(data)
+    recipe = bytearray(exact.find(data, image))
+    index %= len(recipe)
+    recipe[index] = byte
+    try:
+        assert exact.restore(image, bytes(recipe[:index] if cut else recipe)) == data
+    except DqcodecError as error:
+        assert "\n" not in str(error)
