@@ -322,9 +322,8 @@ def test_on_a_part_of_the_head():
 
 
 def test_beside_another_codec():
-    codec = cs.parallel(
-        [model_codec(programs.program("gaussian"), (1, 8, 8)), cs.Uniform(5)], [lambda head: head[:6], lambda head: head[6:]]
-    )
+    model = model_codec(programs.program("gaussian"), (1, 8, 8))
+    codec = cs.parallel([model, cs.Uniform(5)], [lambda head: head[:6], lambda head: head[6:]])
     data = [programs.odd_tiles()["line"], np.arange(4, dtype=np.uint64)]
     check_codec(codec, random_message((10,), 4000), data)
 
