@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dqcodec.ans.stack import Stack
+from dqcodec.ans.protocol import BitStack
 from dqcodec.exact.tables import TableLaw, logistic_bits
 from dqcodec.exact.transforms import ExactTransform, Squeeze, check_range
 
@@ -24,7 +24,7 @@ class FlowDensity:
         self._offset = offset << fraction_bits
         self._refinement = grid_bits - unit_bits - fraction_bits
 
-    def push(self, stack: Stack, v: np.ndarray) -> float:
+    def push(self, stack: BitStack, v: np.ndarray) -> float:
         """Code v (B, H, W, C) -> -log2 p(v), v in pixel units."""
         bits = float(v.size * self.unit_bits)
         g = (v - self._offset) << self._refinement
@@ -37,7 +37,7 @@ class FlowDensity:
             bits += self._push_base(stack, out)
         return bits + self._push_base(stack, g)
 
-    def pop(self, stack: Stack, count: int, height: int, width: int) -> np.ndarray:
+    def pop(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:
         """Undo push: v (count, height, width, C)."""
         depth = len(self.levels)
         channels = self.channels << depth

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dqcodec.ans.stack import Stack
+from dqcodec.ans.protocol import BitStack
 from dqcodec.errors import CorruptError, ModelError
 from dqcodec.exact.networks import AutoregressiveNet, ResidualNet, map_batch, to_input
 from dqcodec.exact.tables import TableLaw, logistic_bits
@@ -31,10 +31,10 @@ class UniformDequantizer:
     def __init__(self, fraction_bits: int):
         self.fraction_bits = fraction_bits
 
-    def pop(self, stack: Stack, x: np.ndarray) -> tuple[np.ndarray, float]:
+    def pop(self, stack: BitStack, x: np.ndarray) -> tuple[np.ndarray, float]:
         return (x << self.fraction_bits) + stack.pop(1 << self.fraction_bits, x.shape), 0.0
 
-    def push(self, stack: Stack, v: np.ndarray, x: np.ndarray) -> None:
+    def push(self, stack: BitStack, v: np.ndarray, x: np.ndarray) -> None:
         stack.push(v - (x << self.fraction_bits), 1 << self.fraction_bits)
 
     def quantize(self, v: np.ndarray) -> np.ndarray:
@@ -61,13 +61,13 @@ class SigmoidCells:
             y >= self.edges[0]
         )
 
-    def push_position(self, stack: Stack, y: np.ndarray, u: np.ndarray) -> None:
+    def push_position(self, stack: BitStack, y: np.ndarray, u: np.ndarray) -> None:
         inner, low, high = self._regions(u)
         stack.push(y[inner] - self.edges[u[inner] - 1], self.edges[u[inner]] - self.edges[u[inner] - 1])
         distance = np.where(low, self.edges[0] - 1 - y, y - self.edges[-1])[low | high]
         self.tail.push(stack, distance)
 
-    def pop_position(self, stack: Stack, u: np.ndarray) -> np.ndarray:
+    def pop_position(self, stack: BitStack, u: np.ndarray) -> np.ndarray:
         """Undo push_position: y."""
         inner, low, high = self._regions(u)
         distance = np.zeros(u.shape, np.int64)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dqcodec.ans.stack import Stack
+from dqcodec.ans.protocol import BitStack
 from dqcodec.errors import LatentOverflow, ModelError
 
 PRECISION = 20  # P: frequencies sum to 2^P
@@ -46,7 +46,7 @@ class TableLaw:
         slots = np.repeat(np.arange(len(f), dtype=np.int32), f)
         object.__setattr__(self, "symbol_of_slot", slots)
 
-    def push(self, stack: Stack, g: np.ndarray) -> None:
+    def push(self, stack: BitStack, g: np.ndarray) -> None:
         """Code grid integers (any shape).
 
         Raises:
@@ -56,14 +56,14 @@ class TableLaw:
         for part in loan_chunks(flat.size):
             self._push_chunk(stack, flat[part])
 
-    def pop(self, stack: Stack, shape: tuple[int, ...]) -> np.ndarray:
+    def pop(self, stack: BitStack, shape: tuple[int, ...]) -> np.ndarray:
         """Undo push: int64 grid integers."""
         flat = np.empty(shape, np.int64).ravel()
         for part in reversed(loan_chunks(flat.size)):
             flat[part] = self._pop_chunk(stack, flat[part].size)
         return flat.reshape(shape)
 
-    def _push_chunk(self, stack: Stack, g: np.ndarray) -> None:
+    def _push_chunk(self, stack: BitStack, g: np.ndarray) -> None:
         cell = (g >> self.low_bits) - self.first
         last = len(self.frequencies) - 1
         symbol = cell.clip(0, last)
@@ -76,7 +76,7 @@ class TableLaw:
         r = stack.pop(self.frequencies[symbol])
         stack.push(self.starts[symbol] + r, 1 << PRECISION)
 
-    def _pop_chunk(self, stack: Stack, count: int) -> np.ndarray:
+    def _pop_chunk(self, stack: BitStack, count: int) -> np.ndarray:
         slot = stack.pop(1 << PRECISION, (count,))
         symbol = self.symbol_of_slot[slot].astype(np.int64)
         stack.push(slot - self.starts[symbol], self.frequencies[symbol])
@@ -91,7 +91,7 @@ class TableLaw:
         return self.unbounded & ((symbol == 0) | (symbol == len(self.frequencies) - 1))
 
     @staticmethod
-    def _push_escapes(stack: Stack, distance: np.ndarray) -> None:
+    def _push_escapes(stack: BitStack, distance: np.ndarray) -> None:
         """How many cells escaped integers lie beyond their end cell: the bit count of each, and the bits after its
         leading one."""
         if (distance >> _MAX_ESCAPE_BITS).any():
@@ -103,7 +103,7 @@ class TableLaw:
         stack.push(count, _MAX_ESCAPE_BITS + 1)
 
     @staticmethod
-    def _pop_escapes(stack: Stack, number: int) -> np.ndarray:
+    def _pop_escapes(stack: BitStack, number: int) -> np.ndarray:
         count = stack.pop(_MAX_ESCAPE_BITS + 1, (number,))
         rest = np.zeros(number, np.int64)
         for word in reversed(range(_ESCAPE_WORDS)):

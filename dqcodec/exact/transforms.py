@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dqcodec.ans.stack import Stack
+from dqcodec.ans.protocol import BitStack
 from dqcodec.errors import LatentOverflow, ModelError
 from dqcodec.exact.networks import LOG_SCALE_BOUND, map_batch, to_input
 from dqcodec.exact.tables import loan_chunks
@@ -22,10 +22,10 @@ MAX_SIZE = 1 << 18  # of S
 
 
 class ExactTransform(Protocol):
-    def forward(self, g: np.ndarray, stack: Stack) -> tuple[np.ndarray, float]:
+    def forward(self, g: np.ndarray, stack: BitStack) -> tuple[np.ndarray, float]:
         """Data -> (latent, bits of the Jacobian)."""
 
-    def inverse(self, g: np.ndarray, stack: Stack) -> np.ndarray:
+    def inverse(self, g: np.ndarray, stack: BitStack) -> np.ndarray:
         """Latent -> data, undoing forward."""
 
 
@@ -35,7 +35,7 @@ def check_range(g: np.ndarray) -> None:
         raise LatentOverflow("a latent leaves the proven range")
 
 
-def scale(g: np.ndarray, size: np.ndarray, stack: Stack) -> np.ndarray:
+def scale(g: np.ndarray, size: np.ndarray, stack: BitStack) -> np.ndarray:
     """g -> about g R / size (the modular scale transform of iFlow, Zhang et al. 2021). Shapes are equal."""
     check_range(g)
     flat, sizes = g.ravel(), size.ravel()
@@ -47,7 +47,7 @@ def scale(g: np.ndarray, size: np.ndarray, stack: Stack) -> np.ndarray:
     return out.reshape(g.shape)
 
 
-def unscale(g: np.ndarray, size: np.ndarray, stack: Stack) -> np.ndarray:
+def unscale(g: np.ndarray, size: np.ndarray, stack: BitStack) -> np.ndarray:
     """Undo scale."""
     check_range(g)
     flat, sizes = g.ravel(), size.ravel()

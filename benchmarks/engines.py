@@ -1,0 +1,123 @@
+"""What a craystack message costs as the engine below exact programs, beside the stack of files: bits and speed.
+
+    PYTHONPATH=CRAYSTACK python benchmarks/engines.py FILE.png [--model NAME] [--tiles N] [--json RESULT.json]
+
+CRAYSTACK is a checkout of github.com/j-towns/craystack, which needs numpy, scipy and autograd. Symbols: a million (on
+one lane 50 000) below sizes whose logarithms are spread evenly. The model, a flow: N tiles of 32 x 32 of the image.
+Everything is popped again and compared.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import craystack
+import numpy as np
+from PIL import Image
+
+from dqcodec import zoo
+from dqcodec.ans.craystack import CraystackStack, Message, model_codec
+from dqcodec.ans.protocol import BitStack
+from dqcodec.ans.stack import Stack
+from dqcodec.bench.machine import machine
+from dqcodec.exact.program import FlowProgram
+
+LANES = (1, 64, 1024, 4096)
+SYMBOLS = 1_000_000
+SIDE = 32
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--model", default="cifar10-ard")
+    parser.add_argument("--tiles", type=int, default=32)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    pixels = np.asarray(Image.open(arguments.file).convert("RGB")).astype(np.int64)
+    height, width = (side // SIDE for side in pixels.shape[:2])
+    grid = pixels[: height * SIDE, : width * SIDE].reshape(height, SIDE, width, SIDE, 3)
+    tiles = grid.transpose(0, 2, 1, 3, 4).reshape(-1, SIDE, SIDE, 3)[: arguments.tiles]
+    result = {"machine": machine(), "image": arguments.file.name, "symbols": symbols()}
+    result[arguments.model] = {"tiles": len(tiles)} | flow(zoo.load(arguments.model), tiles)
+    print(json.dumps(result, indent=1))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def message(lanes: int, words: int) -> Message:
+    rng = np.random.default_rng(0)
+    head = rng.integers(1 << 31, 1 << 63, lanes, np.uint64)
+    return head, (rng.integers(0, 1 << 32, words, np.uint32), ())
+
+
+def message_bits(message: Message) -> float:
+    head, tail = message
+    words = len(craystack.rans.flatten(message)) - 2 * head.size
+    return 32 * words + float(np.log2(head).sum())
+
+
+def stack_bits(stack: BitStack) -> float:
+    return message_bits(stack.message) if isinstance(stack, CraystackStack) else stack.bits
+
+
+def timed(function: Callable, *arguments) -> tuple[object, float]:
+    start = time.perf_counter()
+    result = function(*arguments)
+    return result, time.perf_counter() - start
+
+
+def symbols() -> dict:
+    """By engine: bits beyond the logarithms of the sizes, millions of symbols a second."""
+    rng = np.random.default_rng(0)
+    sizes = np.exp2(rng.uniform(0, 23, SYMBOLS)).astype(np.int64)
+    values = (np.arange(SYMBOLS) * 0.6180339887498949 % 1 * sizes).astype(np.int64)  # noise would hide the difference
+    result = {}
+    for name, stack, count in [("stack", Stack(bytes(8)), SYMBOLS)] + [
+        (f"craystack, lanes: {lanes}", CraystackStack(message(lanes, 2)), SYMBOLS if lanes > 1 else SYMBOLS // 20)
+        for lanes in LANES
+    ]:
+        before, ideal_bits = stack_bits(stack), np.log2(sizes[:count]).sum()
+        _, push_seconds = timed(stack.push, values[:count], sizes[:count])
+        overhead = (stack_bits(stack) - before - ideal_bits) / count
+        popped, pop_seconds = timed(stack.pop, sizes[:count])
+        if not np.array_equal(popped, values[:count]):
+            raise SystemExit(f"{name}: the symbols did not come back")
+        result[name] = {
+            "overhead_bits_a_symbol": float(f"{overhead:.2g}"),
+            "push_m_symbols_s": round(count / push_seconds / 1e6, 3),
+            "pop_m_symbols_s": round(count / pop_seconds / 1e6, 3),
+        }
+    return result
+
+
+def flow(program: FlowProgram, tiles: np.ndarray) -> dict:
+    """By engine: bits per subpixel, seconds."""
+    shape = tiles.shape[:3]
+    stack = Stack(np.random.default_rng(0).bytes(8 * tiles.size))
+    before = stack.bits
+    _, push_seconds = timed(program.codec.push, stack, tiles)
+    bits = stack.bits - before
+    popped, pop_seconds = timed(program.codec.pop, stack, *shape)
+    result = {"stack": checked(tiles, popped, bits, push_seconds, pop_seconds)}
+    codec = model_codec(program, shape)
+    for lanes in LANES[1:]:
+        given = message(lanes, 2 * tiles.size)
+        (pushed,), push_seconds = timed(codec.push, given, tiles)
+        (_, popped), pop_seconds = timed(codec.pop, pushed)
+        bits = message_bits(pushed) - message_bits(given)
+        result[f"craystack, lanes: {lanes}"] = checked(tiles, popped, bits, push_seconds, pop_seconds)
+    return result
+
+
+def checked(tiles: np.ndarray, popped: np.ndarray, bits: float, push_seconds: float, pop_seconds: float) -> dict:
+    if not np.array_equal(popped, tiles):
+        raise SystemExit("the tiles did not come back")
+    seconds = {"push_seconds": round(push_seconds, 2), "pop_seconds": round(pop_seconds, 2)}
+    return {"bpd": round(bits / tiles.size, 4)} | seconds
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""Trained models as codecs of craystack (Townsend et al., github.com/j-towns/craystack), to compose with its own.
+
+    message = craystack.random_message(100_000, (1024,))  # words that the first pops can borrow
+    codec = craystack.repeat(model_codec(program, (10, 32, 32)), 5)
+    message, = codec.push(message, images)  # int64 (5, 10, 32, 32, C)
+    message, images = codec.pop(message)
+
+A message is a head of lanes, 2^31 <= lane < 2^63, and a tail of 32-bit words that the lanes share. An array goes on it
+in rows of as many symbols as there are lanes; a last, shorter row takes the first lanes only, so nothing is padded. A
+uniform of n symbols is craystack's `push_with_finer_prec` with start = symbol, frequency 1 and total n, no power of
+two: that multiplies the lane by n and adds the symbol. Cutting 2^precision slots into n parts would lose bits for
+most n.
+
+Symbols cost less than 1e-6 bit beyond the logarithm of their size (on files' Stack 0.02, where sizes are spread over
+2^0 to 2^23). A lane holds 31 bits that are never lent, and craystack.flatten takes some 4.5 more for it at the end.
+Speed is that of numpy's calls for each row: 0.01 million symbols a second on one lane, 0.36 on 64, 3.3 on 1024, 6 on
+4096, where Stack codes 12; a CIFAR-10 flow is about as fast as on Stack from 1024 lanes on (benchmarks/engines.py, on
+a busy machine).
+
+craystack lets an empty message give random bits from a global generator, which no decoder has. Here that is
+StackUnderflow, always, and the generator is left alone. Lanes are never drawn below 2^31: a base message, however
+many lanes it has, has nothing to lend. A craystack message is never changed; pushes and pops give a new one.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from craystack import Codec, rans
+
+from dqcodec.ans.protocol import BitStack
+from dqcodec.errors import CorruptError, StackUnderflow
+
+if TYPE_CHECKING:
+    from dqcodec.exact.program import Program
+
+Message = tuple[np.ndarray, tuple]  # (uint64 lanes of any shape, (uint32 words, (uint32 words, ... ())), the top first)
+
+_LEAST, _END = rans.rans_l, rans.rans_l << 32  # a lane's range
+
+
+class CraystackStack:
+    """A BitStack on a craystack message.
+
+    Attributes:
+        message: what is on the stack by now.
+    """
+
+    def __init__(self, message: Message):
+        """Raises CorruptError where a lane is out of range: what is pushed on it would not come back. One in two of
+        craystack's random messages with a single lane is such."""
+        head, self._tail = message
+        self._shape, self._head = np.shape(head), np.array(head, np.uint64).ravel()
+        if not len(self._head) or self._head.min() < _LEAST or self._head.max() >= _END:
+            raise CorruptError("the head of the craystack message is out of range")
+
+    @property
+    def message(self) -> Message:
+        return self._head.reshape(self._shape).copy(), self._tail
+
+    def push(self, symbols: np.ndarray, sizes: np.ndarray | int) -> None:
+        symbols, sizes = symbols.ravel().astype(np.uint64), np.broadcast_to(sizes, symbols.shape).ravel()
+        for row in reversed(self._rows(len(symbols))):
+            lanes = row.stop - row.start
+            # this never empties the tail: a lane takes a word back only where it has put one there just before
+            self._head[:lanes], self._tail = rans.push_with_finer_prec(
+                (self._head[:lanes], self._tail), symbols[row], 1, sizes[row]
+            )
+
+    def pop(self, sizes: np.ndarray | int, shape: tuple[int, ...] | None = None) -> np.ndarray:
+        sizes = np.broadcast_to(sizes, shape) if np.ndim(sizes) == 0 else sizes
+        symbols, flat = np.empty(sizes.size, np.int64), sizes.ravel()
+        for row in self._rows(len(flat)):
+            symbols[row] = self._pop_row(flat[row])
+        return symbols.reshape(sizes.shape)
+
+    def _rows(self, count: int) -> list[slice]:
+        lanes = len(self._head)
+        return [slice(start, min(start + lanes, count)) for start in range(0, count, lanes)]
+
+    def _pop_row(self, sizes: np.ndarray) -> np.ndarray:
+        lanes, tail = len(sizes), self._tail
+        short = not _holds(tail, lanes)  # a lane takes at most one word
+        if short:  # words below the last one show whether that is enough
+            tail = _words(tail, np.zeros(lanes, np.uint32)), ()
+        symbols, finish = rans.pop_with_finer_prec((self._head[:lanes], tail), sizes)
+        head, tail = finish(symbols, 1)
+        if short:
+            words = _words(tail)
+            if len(words) < lanes:
+                raise StackUnderflow("the craystack message ran out")
+            tail = (words[:-lanes], ()) if len(words) > lanes else ()
+        self._head[:lanes], self._tail = head, tail
+        return symbols
+
+
+def model_codec(program: "Program", shape: tuple[int, int, int]) -> Codec:
+    """The craystack codec of int64 pixels (*shape, C), shape = (images, height, width), under a trained program.
+
+    Its push raises StackUnderflow where the message cannot lend what the program borrows, LatentOverflow where the
+    program cannot code the pixels, ValueError where they are none of its own; its pop StackUnderflow, LatentOverflow
+    and CorruptError where the message holds no such pixels. A flow's sides are multiples of program.multiple.
+    """
+
+    def push(message: Message, x: np.ndarray) -> tuple[Message]:
+        if np.shape(x) != (*shape, program.channels):
+            raise ValueError(f"pixels of the shape {np.shape(x)} for a codec of {(*shape, program.channels)}")
+        stack = CraystackStack(message)
+        _push(program, stack, x)
+        return (stack.message,)
+
+    def pop(message: Message) -> tuple[Message, np.ndarray]:
+        stack = CraystackStack(message)
+        x = _pop(program, stack, shape)
+        return stack.message, x
+
+    return Codec(push, pop)
+
+
+def _push(program: "Program", stack: BitStack, x: np.ndarray) -> None:
+    if program.kind == "flow":
+        program.codec.push(stack, x.astype(np.int64))
+    elif (x >> program.bits).any():
+        raise ValueError(f"pixels that are no {program.bits}-bit ones")
+    else:
+        program.push(stack, program.slots(list(x.astype(np.uint8))))
+
+
+def _pop(program: "Program", stack: BitStack, shape: tuple[int, int, int]) -> np.ndarray:
+    count, *sides = shape
+    if program.kind == "flow":
+        return program.codec.pop(stack, count, *sides)
+    return np.stack(program.pop(stack, [tuple(sides)] * count)).astype(np.int64)
+
+
+def _holds(tail: tuple, count: int) -> bool:
+    """Whether that many words are there."""
+    while tail and count > 0:
+        words, tail = tail
+        count -= len(words)
+    return count <= 0
+
+
+def _words(tail: tuple, *below: np.ndarray) -> np.ndarray:
+    """All words of a tail from the top, and others below it."""
+    chunks = [np.zeros(0, np.uint32)]
+    while tail:
+        words, tail = tail
+        chunks.append(words)
+    return np.concatenate([*chunks, *below])

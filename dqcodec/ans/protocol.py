@@ -1,0 +1,20 @@
+"""What codecs and exact programs ask of a stack of bits, whatever engine is below it."""
+
+from typing import Protocol
+
+import numpy as np
+
+
+class BitStack(Protocol):
+    """Last in, first out. All that is ever coded is an integer below a size, taken as uniform: any other law is made
+    of uniforms (see dqcodec.exact.tables). push and pop undo each other, the stack's bits included."""
+
+    def push(self, symbols: np.ndarray, sizes: np.ndarray | int) -> None:
+        """Push integers 0 <= symbol < size (any shape; sizes a number or an array of that shape), 1 <= size <= 2^23."""
+
+    def pop(self, sizes: np.ndarray | int, shape: tuple[int, ...] | None = None) -> np.ndarray:
+        """Pop int64 integers below sizes: an array's shape, or `shape` with one size for all.
+
+        Raises:
+            StackUnderflow: fewer bits are there than that takes.
+        """
