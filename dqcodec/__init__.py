@@ -2,24 +2,29 @@
 
 The public names are loaded when they are first used:
 
-    compress(png_bytes, programs) -> (dqc_bytes, CompressReport)      programs: from load_model
-    decompress(dqc_bytes, find_model) -> (png_bytes, DecompressReport)
-    info(dqc_bytes) -> Info
+    compress(path, PNG bytes, Pillow image or array) -> bytes         the .dqc file
+    decompress(path or bytes) -> array                                decompress_png(path or bytes) -> PNG bytes
+    open(path) -> PIL.Image                                           or PIL.Image.open, once dqcodec is imported
+    Archive(path): name -> PNG bytes                                  a mapping, read and decoded when asked for
+    info(bytes) -> Info
     load_model(name_or_path), find_model(model_id), model_names()
     DqcodecError and the errors below it
 """
 
 import importlib
 
+from PIL import Image as _Image
+
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "compress": ("codec", "compress"),
-    "decompress": ("codec", "decompress"),
+    "compress": ("library", "compress"),
+    "decompress": ("library", "decompress"),
+    "decompress_png": ("library", "decompress_png"),
+    "open": ("library", "open_image"),
+    "Archive": ("archive", "Archive"),
     "info": ("codec", "info"),
     "Info": ("codec", "Info"),
-    "CompressReport": ("report", "CompressReport"),
-    "DecompressReport": ("report", "DecompressReport"),
     "load_model": ("zoo", "load"),
     "find_model": ("zoo", "find"),
     "model_names": ("zoo", "names"),
@@ -33,7 +38,7 @@ _PUBLIC = {
     "StackUnderflow": ("errors", "StackUnderflow"),
     "LatentOverflow": ("errors", "LatentOverflow"),
 }
-__all__ = ["__version__", *_PUBLIC]
+__all__ = ["__version__", *(name for name in _PUBLIC if name != "open")]  # import * leaves Python's own open alone
 
 
 def __getattr__(name: str):
@@ -45,3 +50,13 @@ def __getattr__(name: str):
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_PUBLIC})
+
+
+def _open_by_pillow(file, name):
+    from .pillow_plugin import DqcImageFile
+
+    return DqcImageFile(file, name)
+
+
+_Image.register_open("DQC", _open_by_pillow, lambda start: start.startswith(b"\x89DQC"))
+_Image.register_extension("DQC", ".dqc")

@@ -92,17 +92,18 @@ def compress(
     *,
     strip: bool = False,
     exact: bool = False,
+    best: bool = False,
     verify: bool = True,
     max_pixels: int = MAX_PIXELS,
 ) -> tuple[bytes, CompressReport]:
     """The smallest .dqc file for the PNG file `data`, by any method and the best-suited of `programs`.
 
-    strip, exact: see `read`. With `verify` the result is decoded again and compared. Raises UnsupportedImageError,
+    strip, exact: see `read`. With `best`, methods that are slow both ways are tried on large images too. With `verify` the result is decoded again and compared. Raises UnsupportedImageError,
     CorruptError (a damaged PNG) and VerifyError.
     """
     start = time.perf_counter()
     source = read(data, strip=strip, exact=exact, max_pixels=max_pixels)
-    coded = encode([source], programs)
+    coded = encode([source], programs, best=best)
     dqc = coded.group.pack()
     if verify:
         check(lambda: Group.parse(dqc, max_pixels), [source], coded.programs, max_pixels)
@@ -203,11 +204,12 @@ class CodedGroup:
         return list({program.id: program for program in used}.values())
 
 
-def encode(sources: Sequence[Source], programs: Sequence[Program]) -> CodedGroup:
-    """The smallest group of the images, by any method and the best-suited of `programs`."""
-    tried: dict[Place, list[Coded]] = {}
-    for place, each in (*_by_model(sources, programs).items(), *_by_mixing(sources).items()):
-        tried.setdefault(place, []).append(each)
+def encode(sources: Sequence[Source], programs: Sequence[Program], *, best: bool = False) -> CodedGroup:
+    """The smallest group of the images, by any method and the best-suited of `programs`; `best`: see `compress`."""
+    by_model = _by_model(sources, programs, best)
+    modelled = {number for number, _, _ in by_model}
+    by_mixing = _by_mixing(sources, modelled, _photographs(sources, by_model), best)
+    tried = {place: by_model.get(place, []) + by_mixing.get(place, []) for place in by_model | by_mixing}
     tried, is_lone = _usual(sources, tried), len(sources) == 1
     found = [_choices(number, source, tried, thorough=is_lone) for number, source in enumerate(sources)]
     choices = _choose(sources, found)
@@ -271,7 +273,7 @@ def check(parse: Callable[[], Group], sources: Sequence[Source], programs: Seque
         raise VerifyError("the compressed file decodes to another image; nothing is written")
 
 
-def _by_model(sources: Sequence[Source], programs: Sequence[Program]) -> dict[Place, Coded]:
+def _by_model(sources: Sequence[Source], programs: Sequence[Program], best: bool) -> dict[Place, list[Coded]]:
     """The layers for models that one takes, together."""
     if not programs:
         return {}
@@ -285,16 +287,36 @@ def _by_model(sources: Sequence[Source], programs: Sequence[Program]) -> dict[Pl
                 for layer, (pixels, is_hopeful) in enumerate(zip(_layers(source.image, split), hopes))
                 if is_hopeful and select.takes_model(pixels)
             }
-    return _of_channels(places, lambda arrays: select.by_model(arrays, programs))
+    return _of_channels(places, lambda arrays: select.by_model(arrays, programs, best=best))
 
 
-def _by_mixing(sources: Sequence[Source]) -> dict[Place, Coded]:
-    """The layers that mixing takes: all of the images that have as many channels, by the same split, together."""
+def _photographs(sources: Sequence[Source], by_model: Mapping[Place, Sequence[Coded]]) -> set[int]:
+    """The images whose colours, or grays, a model codes so well that mixing need not be tried."""
+    images: dict[Program, dict[int, np.ndarray]] = {}
+    for (number, split, layer), (coded, *_) in by_model.items():
+        if layer == 0:
+            images.setdefault(coded.program, {})[number] = _layers(sources[number].image, split)[0]
+    return {
+        number
+        for program, alike in images.items()
+        if select.mixes_badly(list(alike.values()), program)
+        for number in alike
+    }
+
+
+def _by_mixing(
+    sources: Sequence[Source], modelled: set[int], photographs: set[int], best: bool
+) -> dict[Place, list[Coded]]:
+    """The layers that mixing takes: all of the images that have as many channels, by the same split, together; of
+    photographs only alpha. modelled: images that models code; best: however long it takes."""
     splits: dict[Split, dict[Place, np.ndarray]] = {}
     for number, source in enumerate(sources):
         for split in layers.candidates(source.image) if _is_expressible(source) else ():
-            for layer, pixels in enumerate(_layers(source.image, split)):
-                if select.takes_mixing(pixels):
+            names = itertools.cycle(split.names(source.image.skeleton))
+            for layer, (pixels, name) in enumerate(zip(_layers(source.image, split), names)):
+                is_alpha = name.startswith("alpha")
+                takes = best or select.takes_mixing(pixels, is_modelled=number in modelled and not is_alpha)
+                if takes and (number not in photographs or is_alpha):
                     splits.setdefault(split, {})[number, split, layer] = pixels
     return {
         place: coded for places in splits.values() for place, coded in _of_channels(places, select.by_mixing).items()
@@ -302,9 +324,9 @@ def _by_mixing(sources: Sequence[Source]) -> dict[Place, Coded]:
 
 
 def _of_channels(
-    places: Mapping[Place, np.ndarray], code: Callable[[Sequence[np.ndarray]], Sequence[Coded | None]]
-) -> dict[Place, Coded]:
-    """Code the layers of as many channels together."""
+    places: Mapping[Place, np.ndarray], code: Callable[[Sequence[np.ndarray]], Sequence[list[Coded]]]
+) -> dict[Place, list[Coded]]:
+    """Code the layers of as many channels together; those that can be."""
     coded = {}
     for channels in {pixels.shape[2] for pixels in places.values()}:
         alike = {place: pixels for place, pixels in places.items() if pixels.shape[2] == channels}
@@ -454,7 +476,7 @@ def _describe(group: Group, image: int, models: Sequence[str | None]) -> tuple[L
     sizes = {owned[0]: len(payload) for payload, owned in zip(group.payloads, owners(group.entries))}
     return tuple(
         LayerReport(
-            index // len(names), names[index % len(names)], layer.method.name.lower(), sizes.get((image, index)), model
+            index // len(names), names[index % len(names)], layer.method.name.lower().replace("_", "-"), sizes.get((image, index)), model
         )
         for index, (layer, model) in enumerate(zip(entry.layers, models))
     )

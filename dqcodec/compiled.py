@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import numba
+from numba.core import event
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
 
@@ -27,6 +28,20 @@ def compiled(loop: Callable) -> Callable:
 def inlined(loop: Callable) -> Callable:
     """A loop for one that is `compiled` and calls it once; that takes less time to compile than two loops."""
     return numba.njit(nogil=True, error_model="numpy", inline="always")(loop)
+
+
+def when_compiling(tell: Callable[[], None]) -> None:
+    """Have it told, once, when a loop has to be compiled: that may take half a minute."""
+
+    class Listener(event.Listener):
+        def on_start(self, _):
+            event.unregister("numba:compile", self)
+            tell()
+
+        def on_end(self, _):
+            """Nothing to tell."""
+
+    event.register("numba:compile", Listener())
 
 
 class _Files(CompileResultCacheImpl):

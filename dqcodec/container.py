@@ -27,17 +27,17 @@ but the last, in the fewest bytes, at most 5. A section is a varint n, and n byt
                        bits 4-7 method of the first layer
     8      model id    of the first layer, as below
                        for each other layer:
-    1      method      bits 0-2: 1 classical, 2 flow, 3 autoregressive, 4 mixing; bit 3: the model is that of the last
-                       layer that has one; bits 4-7 zero
-    8      model id    first 8 bytes of the model file's SHA-256    only for flow, autoregressive, bit 3 not set
+    1      method      bits 0-2: 1 classical, 2 flow, 3 autoregressive, 4 mixing, 5 model mixing;
+                       bit 3: the model is that of the last layer that has one; bits 4-7 zero
+    8      model id    first 8 bytes of the model file's SHA-256    only for 2, 3, 5, bit 3 not set
 
 The layers are those of the default image first, then those of each frame with data of its own. How many there are and
 their shapes follow from chunks and split.
 
 **payloads**: of a stored image, the PNG file, verbatim. Else, one for every layer by a method that codes layers alone, in order;
-then those of layers that are coded together, in the order of their first ones: one for every model of autoregressive
-layers, and one for all mixing layers of as many channels. Before each payload but the last stands a varint, its length.
-What they hold: see `methods/classical.py`, `flow.py`, `autoregressive.py`, `mixing.py`.
+then those of layers that are coded together, in the order of their first ones: one for each method of 3 and 5 and model,
+and one for all mixing layers of as many channels. Before each payload but the last stands a varint, its length. What they
+hold: see `methods/classical.py`, `flow.py`, `autoregressive.py`, `mixing.py`, `model_mixing.py`.
 
 **chunks** are those around the image data, as `png/metadata.py` and `palette.py` pack them. Raw: so. Deflate, LZMA: a varint,
 the length of the raw form (at most 2^26), and a raw stream of it: deflate with the preset dictionary in
@@ -85,10 +85,11 @@ class Method(IntEnum):
     FLOW = 2
     AUTOREGRESSIVE = 3
     MIXING = 4
+    MODEL_MIXING = 5
 
 
-LEARNED = {Method.FLOW, Method.AUTOREGRESSIVE}
-TOGETHER = {Method.AUTOREGRESSIVE, Method.MIXING}  # methods that code layers together
+LEARNED = {Method.FLOW, Method.AUTOREGRESSIVE, Method.MODEL_MIXING}
+TOGETHER = {Method.AUTOREGRESSIVE, Method.MIXING, Method.MODEL_MIXING}  # methods that code layers together
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ class Entry:
     def method(self) -> str:
         """Each method that a layer has, once, in the order of layers: `classical`, `autoregressive+classical`, `stored`."""
         methods = [layer.method for layer in self.layers] or [Method.STORED]
-        return "+".join(method.name.lower() for method in dict.fromkeys(methods))
+        return "+".join(method.name.lower().replace("_", "-") for method in dict.fromkeys(methods))
 
     def head(self, last_id: bytes = b"") -> bytes:
         """last_id: the model of the last layer before that has one."""
@@ -210,7 +211,7 @@ def owners(entries: Sequence[Entry]) -> list[list[tuple[int, int]]]:
             continue
         for number, (layer, shape) in enumerate(zip(entry.layers, entry.shapes)):
             if layer.method in TOGETHER:
-                together.setdefault(layer.model_id or shape[2], []).append((image, number))
+                together.setdefault((layer.method, layer.model_id or shape[2]), []).append((image, number))
             else:
                 alone.append([(image, number)])
     return [*alone, *together.values()]

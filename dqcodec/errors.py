@@ -38,3 +38,7 @@ class StackUnderflow(DqcodecError):
 
 class LatentOverflow(DqcodecError):
     """A latent left the range for which exactness is proven; the image needs another method."""
+
+
+class ClusterError(DqcodecError):
+    """The cluster to work on is not there, is of another version, or lost a piece of work for good."""

@@ -1,17 +1,31 @@
-"""Containers for tests: an image of plain 8-bit samples as one layer."""
+"""Groups for tests: an image of plain 8-bit samples as one layer, or a stored one."""
+
+import dataclasses
+import zlib
 
 from dqcodec import png
-from dqcodec.container import Container, Layer, Method, sample_checksum
+from dqcodec.container import MAGIC, VERSION, Entry, Group, Layer, Method, sample_checksum
 
 
-def container(pixels, method: Method, payload: bytes, model_id: bytes = b"", before=(), **fields) -> Container:
-    """Of (H, W, C) uint8 pixels; `fields` replace its own."""
-    own = {"skeleton": png.plain(pixels, before).skeleton, "checksum": sample_checksum([pixels])} | fields
-    return Container(rasters=((Layer(method, payload, model_id),),), **own)
+def group(pixels, method: Method, payload: bytes, model_id: bytes = b"", before=()) -> Group:
+    """Of (H, W, C) uint8 pixels."""
+    entry = Entry(png.plain(pixels, before).skeleton, rasters=((Layer(method, model_id),),))
+    return Group((entry,), (payload,), sample_checksum([pixels]))
 
 
-def reshaped(container: Container, height: int, width: int) -> Container:
+def stored(data: bytes) -> Group:
+    return Group((Entry(),), (data,))
+
+
+def reshaped(group: Group, height: int, width: int) -> Group:
     """The same, said to be of another size."""
-    header = container.skeleton.header._replace(width=width, height=height)
-    skeleton = png.Skeleton(header, container.skeleton.parts)
-    return Container(None, skeleton, container.split, container.rasters, container.checksum)
+    (entry,) = group.entries
+    header = entry.skeleton.header._replace(width=width, height=height)
+    entry = dataclasses.replace(entry, skeleton=png.Skeleton(header, entry.skeleton.parts))
+    return dataclasses.replace(group, entries=(entry,))
+
+
+def sealed(body: bytes, magic: bytes = MAGIC + bytes([VERSION])) -> bytes:
+    """`body` behind magic and version, with a valid CRC."""
+    data = magic + body
+    return data + zlib.crc32(data).to_bytes(4, "little")

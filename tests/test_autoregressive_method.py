@@ -8,24 +8,29 @@ import numpy as np
 import pngs
 import programs
 import pytest
-from dqc import container, reshaped
+from dqc import group, reshaped
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import AUTOREGRESSIVE
 from test_flow_method import (
     assert_every_damage_is_a_named_error,
     assert_right_image_or_named_error,
+    choose,
     damaged_payloads,
+    decode,
+    encode,
     image,
+    keep_models,
     odd_images,
 )
 
 from dqcodec import codec, png
 from dqcodec.ans.stack import Stack
-from dqcodec.container import Layer, Method
+from dqcodec.container import Method
 from dqcodec.errors import CorruptError, DqcodecError, UnknownModelError
+from dqcodec.exact import fronts
 from dqcodec.exact.program import load_program
-from dqcodec.methods import autoregressive, classical, learned, select
+from dqcodec.methods import autoregressive, learned
 from dqcodec.varint import write_varint
 
 SHAPES = [(1, 1), (1, 2), (2, 1), (1, 15), (9, 1), (7, 5)]
@@ -37,8 +42,8 @@ def program_of(channels: int = 3):
 
 
 def assert_round_trip(pixels: np.ndarray, program) -> tuple[bytes, object]:
-    payload, report = learned.encode(pixels, program)
-    decoded = learned.decode(payload, pixels.shape, program)
+    payload, report = encode(pixels, program)
+    decoded = decode(payload, pixels.shape, program)
     assert decoded.dtype == np.uint8 and np.array_equal(decoded, pixels)
     return payload, report
 
@@ -68,58 +73,156 @@ def test_odd_images_round_trip(channels):
 
 
 @pytest.mark.parametrize("front", [1, 30, 1000])
-def test_any_count_of_groups_round_trips(front, monkeypatch):
-    monkeypatch.setattr(autoregressive, "_FRONT", front)
+def test_any_count_of_batches_round_trips(front, monkeypatch):
+    monkeypatch.setattr(fronts, "_FRONT", front)
     for shape in [(16, 11), (17, 11)]:
         assert_round_trip(image(*shape), programs.tiled(8, 9))
 
 
 @pytest.mark.parametrize("pixels", [1, 12, 50])
-def test_groups_of_few_pixels_round_trip(pixels, monkeypatch):
-    """A group is never less than a row."""
-    monkeypatch.setattr(autoregressive, "_MAX_GROUP_PIXELS", pixels)
+def test_stacks_of_few_pixels_round_trip(pixels, monkeypatch):
+    """A stack never has less than a row of a tile."""
+    monkeypatch.setattr(autoregressive, "_MAX_STACK_PIXELS", pixels)
     for shape in [(1, 12), (5, 12), (7, 1)]:
         assert_round_trip(image(*shape), programs.tiled(8, 9))
 
 
 def test_pixels_of_any_layout_give_the_same_payload():
     pixels, program = image(8, 11), program_of()
-    payload, _ = learned.encode(pixels, program)
+    payload, _ = encode(pixels, program)
     for other in (np.asfortranarray(pixels), pixels[:, ::-1].copy()[:, ::-1], np.repeat(pixels, 2, 1)[:, ::2]):
-        assert learned.encode(other, program)[0] == payload
+        assert encode(other, program)[0] == payload
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (15, 20), (131, 1)], ids=str)
 @pytest.mark.parametrize("channels", [1, 3])
 def test_the_parts_of_the_report_add_up(shape, channels):
     pixels = image(*shape, channels)
-    payload, report = learned.encode(pixels, program_of(channels))
-    ideal_bits = report.vi_bpd * pixels.size
-    assert report.coded_bpd == 8 * len(payload) / pixels.size
+    payload, report = encode(pixels, program_of(channels))
+    ideal_bits = report.vi_bits
     assert abs(ideal_bits + report.initial_bits + report.grid_bits - 8 * len(payload)) < 1e-6 * len(payload)
-    assert 0 < report.vi_bpd <= 19 and 0 <= report.seed_bits <= report.initial_bits
+    assert 0 < report.vi_bits <= 19 * pixels.size and 0 <= report.seed_bits <= report.initial_bits
     assert -1 < report.grid_bits < 64 + 0.001 * pixels.size  # the stack's whole words
     assert report.initial_bits < 8 * 48  # a small seed and a few lengths
 
 
 def test_the_reported_rate_is_the_programs():
     pixels, program = image(15, 16), program_of()
-    _, report = learned.encode(pixels, program)
-    assert report.vi_bpd == pytest.approx(program.slots([pixels]).bits / pixels.size)
+    _, report = encode(pixels, program)
+    assert report.vi_bits == pytest.approx(program.slots([pixels]).bits)
 
 
 @pytest.mark.parametrize("shape", [(40, 40, 1), (40, 40, 4)])
 def test_a_shape_that_the_program_does_not_fit_is_never_chosen_and_never_decoded(shape):
-    assert learned.choose(np.zeros(shape, np.uint8), [program_of()]) is None
+    assert choose(np.zeros(shape, np.uint8), [program_of()]) is None
     with pytest.raises(CorruptError):
-        learned.decode(bytes(50), shape, program_of())
+        decode(bytes(50), shape, program_of())
 
 
 def test_a_program_of_fewer_bits_is_never_chosen():
     program = programs.program(AUTOREGRESSIVE, 3, 1, 5)
-    assert learned.choose(image(9, 9), [program]) is None
+    assert choose(image(9, 9), [program]) is None
     with pytest.raises(CorruptError):
-        learned.decode(bytes(50), (9, 9, 3), program)
+        decode(bytes(50), (9, 9, 3), program)
+
+
+# --- several layers
+
+
+def layers_of(*shapes: tuple[int, int], channels: int = 3) -> list[np.ndarray]:
+    return [image(*shape, channels, seed) for seed, shape in enumerate(shapes)]
+
+
+def assert_round_trip_together(layers: list[np.ndarray], program) -> tuple[bytes, object]:
+    payload, report = learned.encode(layers, program)
+    decoded = learned.decode(payload, [pixels.shape for pixels in layers], program)
+    assert all(np.array_equal(*pair) for pair in zip(decoded, layers, strict=True))
+    assert [pixels.dtype for pixels in decoded] == [np.uint8] * len(layers) == [np.uint8] * len(report.layer_bits)
+    return payload, report
+
+
+SOME = [(7, 5), (1, 1), (12, 20), (7, 5), (2, 30)]
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("tile", [(8, 9), (128, 1024)], ids=str)
+def test_layers_of_any_sizes_round_trip_together(tile, channels):
+    layers = layers_of(*SOME, channels=channels)
+    assert_round_trip_together(layers, programs.tiled(*tile, channels))
+    assert_round_trip_together(layers[::-1], programs.tiled(*tile, channels))
+
+
+@pytest.mark.parametrize("pixels", [1, 12, 100, 1 << 20])
+@pytest.mark.parametrize("front", [1, 30])
+def test_layers_round_trip_together_in_any_count_of_stacks_and_batches(pixels, front, monkeypatch):
+    monkeypatch.setattr(autoregressive, "_MAX_STACK_PIXELS", pixels)
+    monkeypatch.setattr(fronts, "_FRONT", front)
+    assert_round_trip_together(layers_of(*SOME), programs.tiled(8, 9))
+
+
+def test_stacks_take_tiles_as_long_as_they_fit(monkeypatch):
+    monkeypatch.setattr(autoregressive, "_MAX_STACK_PIXELS", 100)
+    program = programs.tiled(8, 9)
+    stacks = list(autoregressive.stacks(SOME, program))
+    places = np.concatenate([np.full(shape, number) for number, shape in enumerate(SOME)], axis=None)
+    boxes, areas = [box for stack in stacks for box in stack], []
+    counts = [np.zeros(shape, int) for shape in SOME]
+    for number, *box in boxes:
+        counts[number][tuple(box)] += 1
+    assert all((count == 1).all() for count in counts) and [box[0] for box in boxes] == sorted(box[0] for box in boxes)
+    for stack in stacks:
+        areas.append([(box[1].stop - box[1].start) * (box[2].stop - box[2].start) for box in stack])
+    assert all(sum(area) <= 100 for area in areas) and sum(map(sum, areas)) == len(places)
+    assert all(sum(area) + following[0] > 100 for area, following in zip(areas, areas[1:])) and len(stacks) > 1
+
+
+def test_the_parts_of_the_report_add_up_over_layers():
+    layers, program = layers_of(*SOME), program_of()
+    payload, report = assert_round_trip_together(layers, program)
+    assert abs(report.vi_bits + report.initial_bits + report.grid_bits - 8 * len(payload)) < 1e-6 * len(payload)
+    assert report.vi_bits == pytest.approx(sum(report.layer_bits)) and min(report.layer_bits) > 0
+
+
+def test_the_bits_of_a_layer_are_its_own_by_a_program_that_does_not_learn():
+    layers, program = layers_of(*SOME), programs.still()
+    together = assert_round_trip_together(layers, program)[1].layer_bits
+    assert together == pytest.approx([learned.encode([pixels], program)[1].vi_bits for pixels in layers])
+
+
+def test_what_is_learned_from_one_layer_is_known_for_the_next():
+    """In batches of their own, and on one stack."""
+    layers, program = [image(24, 24)] * 3, programs.tiled(24, 24)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fronts, "_FRONT", 1)
+        payload, report = assert_round_trip_together(layers, program)
+        alone, of_one = learned.encode(layers[:1], program)
+        first, second, third = report.layer_bits
+        assert first == pytest.approx(of_one.vi_bits) and third < second < first
+        assert len(payload) < 3 * len(alone)
+        patch.setattr(autoregressive, "_MAX_STACK_PIXELS", 24 * 24)
+        assert learned.encode(layers, program)[1].layer_bits == pytest.approx([first] * 3)
+
+
+def test_layers_of_another_count_or_other_shapes_are_a_named_error_or_layers():
+    layers, program = layers_of((4, 6), (5, 5)), program_of()
+    payload, _ = learned.encode(layers, program)
+    for shapes in ([(4, 6, 3)], [(4, 6, 3), (5, 5, 3), (1, 1, 3)], [(5, 5, 3), (4, 6, 3)], [(4, 6, 3), (5, 4, 3)]):
+        try:
+            assert [pixels.shape for pixels in learned.decode(payload, shapes, program)] == shapes
+        except CorruptError as error:
+            assert "\n" not in str(error)
+    with pytest.raises(CorruptError):
+        learned.decode(payload, [(4, 6, 3), (5, 5, 1)], program)
+
+
+def test_a_program_must_fit_all_layers_to_be_chosen():
+    layers = layers_of((64, 64), (1, 40), (64, 64))
+    flow = programs.program("uniform")
+    assert learned.choose(layers[:1], [flow]) is flow
+    assert learned.choose(layers, [flow]) is None is learned.choose([*layers, image(9, 9, 1)], [program_of(), flow])
+    assert learned.choose(layers, [flow, spoilt()]) is spoilt()
+    assert learned.choose(layers, [spoilt(), program_of()]) is program_of()
+    assert learned.choose(layers_of(*[(2, 2)] * 3000), [spoilt(), program_of()]) is program_of()
 
 
 # --- the choice
@@ -139,17 +242,17 @@ def spoilt():
 
 def test_the_better_of_a_flow_and_an_autoregressive_program_is_chosen():
     pixels, ranking = image(16, 24), [program_of(), programs.program("uniform"), spoilt()]
-    sizes = [len(learned.encode(pixels, program)[0]) for program in ranking]
+    sizes = [len(encode(pixels, program)[0]) for program in ranking]
     assert sizes == sorted(set(sizes))
-    assert learned.choose(pixels, ranking) is learned.choose(pixels, ranking[::-1]) is ranking[0]
-    assert learned.choose(pixels, ranking[1:]) is ranking[1]
+    assert choose(pixels, ranking) is choose(pixels, ranking[::-1]) is ranking[0]
+    assert choose(pixels, ranking[1:]) is ranking[1]
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 30), (30, 1), (3, 20)], ids=str)
 def test_an_image_of_any_size_has_a_program(shape):
     """Where a flow's tiles do not fit, too."""
     candidates = [programs.program("uniform"), spoilt(), program_of()]
-    assert learned.choose(image(*shape), candidates) in candidates[1:]
+    assert choose(image(*shape), candidates) in candidates[1:]
 
 
 # --- damage
@@ -160,7 +263,7 @@ PIXELS = image(4, 6)
 def assert_pixels_or_named_error(payload: bytes, shape=PIXELS.shape, program=None) -> bool:
     """Whether it decodes to something."""
     try:
-        pixels = learned.decode(payload, shape, program or program_of())
+        pixels = decode(payload, shape, program or program_of())
     except DqcodecError as error:
         assert "\n" not in str(error)
         return False
@@ -169,15 +272,15 @@ def assert_pixels_or_named_error(payload: bytes, shape=PIXELS.shape, program=Non
 
 
 def test_every_cut_and_every_byte_more_is_corrupt():
-    payload, _ = learned.encode(PIXELS, program_of())
+    payload, _ = encode(PIXELS, program_of())
     for broken in [payload[:cut] for cut in range(len(payload))] + [payload + bytes(count) for count in (1, 4)]:
         with pytest.raises(CorruptError):
-            learned.decode(broken, PIXELS.shape, program_of())
+            decode(broken, PIXELS.shape, program_of())
 
 
 def test_a_flipped_byte_gives_an_image_or_a_named_error():
     program = programs.tiled(8, 8)
-    payload, _ = learned.encode(PIXELS, program)
+    payload, _ = encode(PIXELS, program)
     rng = np.random.default_rng(0)
     for index in [*range(8), *range(8, len(payload), 3)]:
         broken = bytearray(payload)
@@ -186,7 +289,7 @@ def test_a_flipped_byte_gives_an_image_or_a_named_error():
 
 
 def test_a_damaged_payload_gives_an_image_or_a_named_error_in_bounded_time():
-    payload, _ = learned.encode(PIXELS, program_of())
+    payload, _ = encode(PIXELS, program_of())
     slowest = 0.0
     for broken in list(damaged_payloads(payload))[::2]:
         start = time.process_time()
@@ -220,7 +323,7 @@ def payload_of(seed_bytes: int, length: int | None = None) -> bytes:
 @pytest.mark.parametrize("claims", [(0,), (4,), (HUGE,), (0, HUGE), (HUGE, HUGE), (0, 0), (0, 4), (0, 5), (0, 60)], ids=str)
 def test_a_payload_that_claims_what_it_does_not_hold_is_corrupt(claims):
     with pytest.raises(CorruptError):
-        learned.decode(payload_of(*claims), PIXELS.shape, program_of())
+        decode(payload_of(*claims), PIXELS.shape, program_of())
 
 
 @pytest.mark.parametrize("shape, seed_bytes", [((200, 200, 3), 0), ((200, 200, 3), HUGE), ((1, 900, 3), HUGE)], ids=str)
@@ -229,18 +332,18 @@ def test_a_small_payload_takes_no_more_memory_than_a_real_one(shape, seed_bytes)
     tracemalloc.start()
     try:
         with pytest.raises(CorruptError):
-            learned.decode(payload_of(seed_bytes), shape, program_of())
+            decode(payload_of(seed_bytes), shape, program_of())
         assert tracemalloc.get_traced_memory()[1] < 600 * shape[0] * shape[1] + (1 << 20)
     finally:
         tracemalloc.stop()
 
 
 def test_another_programs_payload_gives_an_image_or_a_named_error():
-    payload, _ = learned.encode(PIXELS, spoilt())
-    assert not np.array_equal(payload, learned.encode(PIXELS, program_of())[0])
+    payload, _ = encode(PIXELS, spoilt())
+    assert not np.array_equal(payload, encode(PIXELS, program_of())[0])
     assert_pixels_or_named_error(payload)
     for kind in ("uniform", "ard"):
-        assert_pixels_or_named_error(learned.encode(image(24, 29), programs.program(kind))[0])
+        assert_pixels_or_named_error(encode(image(24, 29), programs.program(kind))[0])
         assert_pixels_or_named_error(payload, (24, 29, 3), programs.program(kind))
 
 
@@ -256,8 +359,8 @@ def find(model_id: bytes):
 
 def dqc_of(pixels: np.ndarray, payload: bytes | None = None, method: Method = Method.AUTOREGRESSIVE) -> bytes:
     program = program_of(pixels.shape[2])
-    payload = learned.encode(pixels, program)[0] if payload is None else payload
-    return container(pixels, method, payload, program.id).pack()
+    payload = encode(pixels, program)[0] if payload is None else payload
+    return group(pixels, method, payload, program.id).pack()
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -272,13 +375,12 @@ def test_files_of_any_size_round_trip(shape, channels):
 def test_a_file_that_wins_is_what_compress_writes(monkeypatch):
     """With the other methods kept from winning, the whole way is taken: compress, info, decompress."""
     pixels = image(13, 16)
-    loser = Layer(Method.CLASSICAL, classical.encode(pixels) + bytes(1 << 16))
-    monkeypatch.setattr(select, "without_model", lambda pixels, quick: loser)
+    keep_models(monkeypatch)
     source = pngs.write(pixels, before=pngs.chunk(b"tEXt", b"Comment\0" + bytes(9999)))
     dqc, report = codec.compress(source, [programs.program("uniform"), program_of()])
     assert (report.method, report.model, report.verified) == (AUTOREGRESSIVE, AUTOREGRESSIVE, True)
     assert report.payload_bytes + report.chunk_bytes + report.container_bytes == len(dqc) == report.dqc_bytes
-    assert report.container_bytes <= 32 and report.candidates[AUTOREGRESSIVE] == len(dqc)
+    assert report.container_bytes <= 32
     parts = report.learned
     assert parts["coded_bpd"] == 8 * report.payload_bytes / pixels.size
     assert (parts["coded_bpd"] - parts["vi_bpd"]) * pixels.size == pytest.approx(parts["initial_bits"] + parts["grid_bits"])
@@ -306,15 +408,15 @@ def test_a_flipped_byte_or_a_cut_of_a_file_is_a_named_error():
 
 
 def test_damage_under_a_right_crc_is_a_named_error_or_the_right_image():
-    payload, _ = learned.encode(PIXELS, program_of())
+    payload, _ = encode(PIXELS, program_of())
     for broken in list(damaged_payloads(payload))[1::3]:
         assert_right_image_or_named_error(dqc_of(PIXELS, broken), find, PIXELS)
 
 
 @pytest.mark.parametrize("shape", [(4, 5), (3, 6), (6, 4), (24, 1), (1, 24), (1000, 1000)], ids=str)
 def test_a_file_of_another_shape_is_a_named_error(shape):
-    payload, _ = learned.encode(PIXELS, program_of())
+    payload, _ = encode(PIXELS, program_of())
     start = time.process_time()
     with pytest.raises(DqcodecError):
-        codec.decompress(reshaped(container(PIXELS, Method.AUTOREGRESSIVE, payload, program_of().id), *shape).pack(), find)
+        codec.decompress(reshaped(group(PIXELS, Method.AUTOREGRESSIVE, payload, program_of().id), *shape).pack(), find)
     assert time.process_time() - start < 5

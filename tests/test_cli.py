@@ -1,7 +1,10 @@
+import io
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 import types
 from pathlib import Path
 
@@ -11,11 +14,13 @@ import numpy as np
 import pngs
 import pytest
 from click.testing import CliRunner
+from PIL import Image
 
 import dqcodec
-from dqcodec import codec, png, zoo
+from dqcodec import archive, archiving, files, library, png, zoo
 from dqcodec.cli import main
 from dqcodec.errors import UnknownModelError
+from dqcodec.methods import select
 
 PIXELS = (np.add.outer(np.arange(30) * 3, np.arange(40))[..., None] + np.arange(3) * 9).astype(np.uint8)
 SOURCE = pngs.write(PIXELS)
@@ -72,7 +77,7 @@ def test_goes_on_after_failures_and_exits_1_or_3(folder):
     (folder / "b.png").write_bytes(SOURCE)
     result = run("compress", "a.png", "missing.png", "b.png")
     assert result.exit_code == 1 and tree(folder) == ["a.png", "b.png", "b.png.dqc"]
-    assert "dqcodec: a.png: not a PNG file" in result.stderr and "missing.png: No such file" in result.stderr
+    assert "dqcodec: a.png: not a PNG, BMP" in result.stderr and "missing.png: No such file" in result.stderr
     assert result.stderr.splitlines()[-1].endswith("2 failed")
     assert run("compress", "a.png").exit_code == 3
     (folder / "b.png.dqc").write_bytes((folder / "b.png.dqc").read_bytes()[:-1])
@@ -113,7 +118,7 @@ def test_json_gives_one_object_a_file(folder, monkeypatch):
     (folder / "b.png").write_bytes(b"no png")
     good, bad = map(json.loads, run("compress", "--json", "a.png", "b.png").stdout.splitlines())
     assert good["target"] == "a.png.dqc" and good["learned"]["initial_bits"] == 12.0 and good["bpd"] > 0
-    assert bad == {"source": "b.png", "target": "b.png.dqc", "error": "not a PNG file"}
+    assert bad["source"] == "b.png" and bad["target"] == "b.png.dqc" and bad["error"].startswith("not a PNG, BMP")
     assert run("compress", "--json", "a.png", "-o", "-").exit_code == 2
     info = json.loads(run("info", "--json", "a.png.dqc").stdout)
     assert (info["method"], info["width"], info["model_id"]) == ("flow", 40, b"fake-id!".hex())
@@ -205,10 +210,321 @@ def test_every_command_has_help_under_a_screen(name):
     assert command.help and all(option.help for option in command.params if isinstance(option, click.Option))
 
 
-def test_help_and_the_public_api_import_nothing_heavy():
-    heavy = {"numpy", "numba", "PIL", "torch", "rich", "constriction"}
+def test_help_imports_nothing_heavy():
+    heavy = {"numpy", "numba", "torch", "rich", "constriction", "PIL.PngImagePlugin"}
     code = f"import sys, dqcodec.cli, dqcodec; sys.exit(' '.join({heavy} & set(sys.modules)) or 0)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(dqcodec.__file__).parents[1])
-    assert dqcodec.compress is codec.compress and set(dqcodec.__all__) <= set(dir(dqcodec))
-    with pytest.raises(AttributeError):
-        dqcodec.nothing
+
+
+STAMPS = {"a.png": (0o640, 1_000_000_000_123_456_789), "deep/b.png": (0o600, -5), "deep/er/c.png": (0o444, 1 << 60)}
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Without mixing, whose loops would be compiled first."""
+    monkeypatch.setattr(select, "takes_mixing", lambda *_, **__: False)
+
+
+def grow(folder, count=3, **options):
+    """A tree of images in `in`: of all kinds, and such as are stored."""
+    for number, (name, (mode, mtime_ns)) in enumerate(list(STAMPS.items())[:count]):
+        path = folder / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(pngs.random(np.random.default_rng(number), 4, 5, 2, 16, tail=b"tail") if options else SOURCE)
+        path.chmod(mode)
+        os.utime(path, ns=(0, mtime_ns))
+
+
+def stamps(folder):
+    status = {name: (folder / name).stat() for name in tree(folder)}
+    return {name: (each.st_mode & 0o777, each.st_mtime_ns) for name, each in status.items()}
+
+
+def break_group(path, number):
+    """Damage one group of an archive."""
+    with archive.Archive(path) as packed:
+        sizes = [size for size, _ in packed.group_sizes]
+    data = bytearray(path.read_bytes())
+    data[len(archive.MAGIC) + 1 + sum(sizes[:number]) + sizes[number] // 2] ^= 1
+    path.write_bytes(data)
+
+
+def test_a_tree_with_broken_files_becomes_an_archive_and_comes_back(folder, quick):
+    grow(folder)
+    broken = {"in/x.png": b"no png", "in/deep/y.png": SOURCE[:-9], "in/z.png": SOURCE.replace(b"IDAT", b"IDAt")}
+    for name, data in broken.items():
+        (folder / name).write_bytes(data)
+    there = run("compress", "in", "-o", "set.dqc")
+    *errors, total = there.stderr.splitlines()
+    assert there.exit_code == 1 and {line.split(": ")[1] for line in errors} == {*broken} and len(errors) == 3
+    assert "set.dqc: 3 images in 1 group, " in total and total.endswith(" bpd verified, 3 failed")
+    back = run("decompress", "set.dqc")
+    assert back.exit_code == 0 and back.stderr == "set.dqc -> set: 3 images ok\n"
+    images = [f"{top}/{name}" for top in ("in", "set") for name in STAMPS]
+    assert stamps(folder / "set") == STAMPS and tree(folder) == sorted(["set.dqc", *broken, *images])
+    for name in STAMPS:
+        assert png.read((folder / "set" / name).read_bytes()).same(png.read(SOURCE))
+    again = run("decompress", "set.dqc")
+    assert again.exit_code == 3 and again.stderr.count("exists") == 3
+    assert run("decompress", "set.dqc", "-f", "-o", "other/").exit_code == 0 and stamps(folder / "other") == STAMPS
+    assert run("decompress", "set.dqc", "-o", "-").exit_code == 2
+    assert run("decompress", "-", "-o", "x", data=(folder / "set.dqc").read_bytes()).exit_code == 3
+
+
+def test_an_archive_is_written_whole_or_not_at_all(folder, quick, monkeypatch):
+    grow(folder, 1)
+    (folder / "set.dqc").write_bytes(b"mine")
+    assert run("compress", "in", "-o", "set.dqc").exit_code == 3 and (folder / "set.dqc").read_bytes() == b"mine"
+    assert run("compress", "in", "-o", "set.dqc", "-f").exit_code == 0
+    (folder / "in/a.png").chmod(0o644)
+    (folder / "in/a.png").write_bytes(b"no png")
+    nothing = run("compress", "in", "-o", "none.dqc")
+    assert nothing.exit_code == 3 and nothing.stderr.endswith("0 files, 1 failed\n")
+    assert tree(folder) == ["in/a.png", "set.dqc"]
+
+    (folder / "in/a.png").write_bytes(SOURCE)
+    monkeypatch.setattr(archive.Writer, "finish", lambda self: None)  # an index that cannot be read
+    broken = run("compress", "--rm", "in", "-o", "none.dqc")
+    assert broken.exit_code == 3 and "cannot be read back" in broken.stderr and tree(folder) == ["in/a.png", "set.dqc"]
+
+
+def test_one_file_is_no_archive_and_group_is_for_archives(folder, quick):
+    grow(folder, 1)
+    assert run("compress", "in/a.png", "-o", "a.dqc").exit_code == 0
+    assert not archive.is_archive((folder / "a.dqc").read_bytes())
+    for arguments in (["in/a.png", "-o", "b.dqc", "--group", 2], ["in/a.png", "-", "-o", "b.dqc"]):
+        assert run("compress", *arguments).exit_code == 2
+    assert run("decompress", "a.dqc", "--only", "*").exit_code == 2
+    assert run("compress", "in", "in/a.png", "-o", "b.dqc").exit_code == 2  # two of one name
+
+
+def test_groups_are_bounded_by_images_and_by_pixels(folder, quick, monkeypatch):
+    grow(folder)
+    side = 64
+    monkeypatch.setattr(archiving, "GROUP_PIXELS", 2 * side**2)
+    for name in ("big1.png", "big2.png", "big3.png"):
+        (folder / "in" / name).write_bytes(pngs.write(np.zeros((side, side, 1), int), 1))
+    assert run("compress", "in", "-o", "set.dqc", "--group", 1).exit_code == 0
+    with archive.Archive("set.dqc") as packed:
+        assert [count for _, count in packed.group_sizes] == [1] * 6
+        assert list(packed) == ["a.png", "big1.png", "big2.png", "big3.png", "deep/b.png", "deep/er/c.png"]
+    assert run("compress", "in", "-o", "set.dqc", "-f").exit_code == 0
+    with archive.Archive("set.dqc") as packed:
+        assert [count for _, count in packed.group_sizes] == [2, 2, 2]
+    assert run("compress", "in", "-o", "set.dqc", "-f", "--max-pixels", side**2).exit_code == 0
+    with archive.Archive("set.dqc", max_pixels=side**2) as packed:
+        assert [count for _, count in packed.group_sizes] == [1, 1, 1, 1, 2]
+
+
+def test_several_processes_give_the_same_archive_and_the_same_images(folder):
+    grow(folder, stored=True)
+    for jobs in (1, 2):
+        packed = run("compress", "in", "-o", f"{jobs}.dqc", "--group", 1, "-j", jobs)
+        assert packed.exit_code == 0, packed.stderr
+        assert run("decompress", f"{jobs}.dqc", "-j", jobs).exit_code == 0
+    assert (folder / "1.dqc").read_bytes() == (folder / "2.dqc").read_bytes()
+    for top in ("1", "2"):
+        assert stamps(folder / top) == STAMPS
+        assert all((folder / top / name).read_bytes() == (folder / "in" / name).read_bytes() for name in STAMPS)
+
+
+def test_only_takes_what_matches_and_decodes_nothing_else(folder, quick):
+    grow(folder)
+    assert run("compress", "in", "-o", "set.dqc", "--group", 1, "-q").stderr == ""
+    break_group(folder / "set.dqc", 0)
+    some = run("decompress", "set.dqc", "-o", "some", "--only", "deep/*", "--only", "*/c.png")
+    assert some.exit_code == 0 and tree(folder / "some") == ["deep/b.png", "deep/er/c.png"]
+    none = run("decompress", "set.dqc", "-o", "none", "--only", "nothing")
+    assert none.exit_code == 3 and "no image's name matches nothing" in none.stderr and not (folder / "none").exists()
+    assert run("decompress", "set.dqc", "--only", "*", "--rm").exit_code == 2
+
+
+def test_damage_stays_in_its_group(folder, quick):
+    grow(folder)
+    run("compress", "in", "-o", "set.dqc", "--group", 1)
+    good = run("verify", "set.dqc", "-v")
+    assert good.exit_code == 0 and good.stderr.count(" ok") == 4 and good.stderr.endswith("set.dqc: 3 images ok\n")
+    break_group(folder / "set.dqc", 1)
+    bad = run("verify", "set.dqc", "--json")
+    *images, total = map(json.loads, bad.stdout.splitlines())
+    assert bad.exit_code == 1 and total == {"source": "set.dqc", "images": 2, "failed": 1}
+    assert [(each["member"], "error" in each) for each in images] == list(zip(STAMPS, (False, True, False)))
+    listed = run("list", "set.dqc")
+    assert listed.exit_code == 1 and listed.stdout.count("RGB 8 bit") == 2 and "deep/b.png: damaged" in listed.stderr
+    rest = run("decompress", "set.dqc", "--rm")
+    assert rest.exit_code == 1 and tree(folder / "set") == ["a.png", "deep/er/c.png"] and (folder / "set.dqc").exists()
+    (folder / "set.dqc").write_bytes((folder / "set.dqc").read_bytes()[:-1] + b"x")
+    for command in ("verify", "list", "info", "decompress"):
+        lost = run(command, "set.dqc")
+        assert lost.exit_code == 3 and lost.stderr.count("\n") == 1 and "damaged" in lost.stderr
+
+
+def test_list_and_info_tell_of_archives_and_files(folder, quick):
+    grow(folder)
+    (folder / "in/gray.png").write_bytes(pngs.random(np.random.default_rng(0), 3, 7, 0, 4, tail=b"stored"))
+    run("compress", "in", "-o", "set.dqc")
+    run("compress", "in/gray.png", "-o", "gray.dqc")
+    lines = run("list", "set.dqc", "gray.dqc").stdout.splitlines()
+    assert lines[0] == "set.dqc:" and len(lines) == 6 and lines[1].endswith("a.png") and " 2001-09-09 " in lines[1]
+    assert lines[5].split()[:5] == ["7", "x", "3", "gray", "4"] and lines[5].endswith("gray.dqc")
+    first, *_ = map(json.loads, run("list", "--json", "set.dqc").stdout.splitlines())
+    mode, mtime_ns = STAMPS["a.png"]
+    assert first == {
+        "source": "set.dqc", "name": "a.png", "width": 40, "height": 30, "color": "RGB", "bit_depth": 8,
+        "method": "classical", "mode": mode, "mtime_ns": mtime_ns,
+    }  # fmt: skip
+    told = json.loads(run("info", "--json", "set.dqc").stdout)
+    assert (told["images"], told["groups"], told["methods"]) == (4, 1, {"classical": 3, "stored": 1})
+    assert "methods (3 classical, 1 stored)" in run("info", "set.dqc").stdout
+
+
+def test_verify_decodes_files_and_writes_nothing(folder, quick):
+    grow(folder)
+    run("compress", "-r", "in", "-o", "out/")
+    before = tree(folder)
+    assert run("verify", "-r", "out").stderr.count(" ok (classical)\n") == 3
+    data = bytearray((folder / "out/a.png.dqc").read_bytes())
+    data[-8] ^= 1
+    (folder / "out/a.png.dqc").write_bytes(data)
+    bad = run("verify", "-r", "out", "missing.dqc")
+    assert bad.exit_code == 1 and bad.stderr.endswith("2 failed\n") and "out/a.png.dqc: damaged" in bad.stderr
+    assert tree(folder) == before
+
+
+def test_json_of_archives_is_an_object_a_file_and_one_for_all(folder, quick):
+    grow(folder)
+    (folder / "in/x.png").write_bytes(b"no png")
+    *images, total = map(json.loads, run("compress", "in", "-o", "set.dqc", "--json").stdout.splitlines())
+    assert [(each["source"], each["target"], "error" in each) for each in images] == [
+        *((f"in/{name}", "set.dqc", False) for name in STAMPS), ("in/x.png", "set.dqc", True),
+    ]  # fmt: skip
+    assert total["images"] == 3 and total["failed"] == 1 and total["dqc_bytes"] == (folder / "set.dqc").stat().st_size
+    *images, total = map(json.loads, run("decompress", "set.dqc", "--json").stdout.splitlines())
+    assert [(each["member"], each["target"]) for each in images] == [(name, f"set/{name}") for name in STAMPS]
+    assert total == {"source": "set.dqc", "target": "set", "images": 3, "failed": 0}
+
+
+def test_rm_removes_what_is_in_the_archive_and_then_the_archive(folder, quick, monkeypatch):
+    grow(folder)
+    (folder / "in/x.png").write_bytes(b"no png")
+    Image.new("L", (5, 5)).save("in/y.bmp")
+    assert run("compress", "--rm", "in", "in/y.bmp", "-o", "set.dqc").exit_code == 1
+    assert tree(folder) == ["in/x.png", "in/y.bmp", "set.dqc"]
+    assert run("compress", "--rm", "in/y.bmp").exit_code == 3 and (folder / "in/y.bmp").exists()
+    assert run("decompress", "--rm", "set.dqc").exit_code == 0
+    assert tree(folder) == sorted(["in/x.png", "in/y.bmp", *(f"set/{name}" for name in STAMPS)])
+
+    def change(self):
+        os.utime("set/a.png", ns=(0, 0))
+        return finish(self)
+
+    finish = archive.Writer.finish
+    monkeypatch.setattr(archive.Writer, "finish", change)
+    changed = run("compress", "--rm", "set", "-o", "set.dqc")
+    assert changed.exit_code == 1 and tree(folder / "set") == ["a.png"] and "changed meanwhile" in changed.stderr
+
+
+def test_extraction_does_not_go_through_links(folder, quick):
+    grow(folder)
+    run("compress", "in", "-o", "set.dqc")
+    for outside in ("outside", "out"):
+        (folder / outside).mkdir()
+    (folder / "outside/file").write_bytes(b"mine")
+    (folder / "out/a.png").symlink_to("../outside/file")
+    (folder / "out/deep").symlink_to("../outside")
+    for arguments in ([], ["-f"]):
+        result = run("decompress", "set.dqc", "-o", "out", *arguments)
+        assert result.exit_code == 3 and result.stderr.count("symbolic link") == 3
+    assert tree(folder / "outside") == ["file"] and (folder / "outside/file").read_bytes() == b"mine"
+    (folder / "link").symlink_to("fresh")
+    (folder / "fresh").mkdir()
+    assert run("decompress", "set.dqc", "-o", "link").exit_code == 0 and tree(folder / "fresh") == sorted(STAMPS)
+
+
+def test_links_in_a_tree_are_left_out_and_told_of(folder, quick):
+    grow(folder, 1)
+    (folder / "in/link.png").symlink_to("a.png")
+    os.mkfifo(folder / "in/pipe.png")
+    told = run("compress", "in", "-o", "set.dqc", "-v").stderr
+    assert "in/link.png: left out" in told and "in/pipe.png: left out" in told and "1 image in 1 group" in told
+    assert "left out" not in run("compress", "-r", "in", "-o", "out/").stderr and tree(folder / "out") == ["a.png.dqc"]
+
+
+def test_names_that_are_no_text_or_would_fool_a_terminal_are_escaped(folder, quick):
+    names = [os.fsdecode(b"\xff.png"), "new\nline.png", "\x1b[2J.png"]
+    (folder / "in").mkdir()
+    for name in names:
+        (folder / "in" / name).write_bytes(SOURCE)
+    assert run("compress", "in", "-o", "set.dqc").exit_code == 0
+    listed = run("list", "set.dqc").stdout
+    assert listed.count("\n") == 3 and "\x1b" not in listed and "new\\nline.png" in listed
+    assert len(run("list", "--json", "set.dqc").stdout.splitlines()) == 3
+    result = run("decompress", "set.dqc", "-v")
+    assert result.exit_code == 0 and tree(folder / "set") == sorted(names) and "\x1b" not in result.stderr
+
+
+def test_kill_in_the_middle_leaves_nothing_under_the_final_name(folder):
+    (folder / "in").mkdir()
+    for number in range(300):
+        source = pngs.random(np.random.default_rng(number), 20, 20, 2, 16, tail=b"tail")
+        (folder / f"in/{number}.png").write_bytes(source)
+    command = [sys.executable, "-m", "dqcodec", "compress", "in", "-o", "set.dqc", "--group", "1"]
+    variables = os.environ | {"PYTHONPATH": str(Path(dqcodec.__file__).parents[1])}
+    process = subprocess.Popen(command, env=variables, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 60
+    while not list(folder.glob(".set.dqc.*.tmp")) and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.001)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert not (folder / "set.dqc").exists() and list(folder.glob(".set.dqc.*.tmp")) and len(tree(folder / "in")) == 300
+
+
+def test_other_files_are_taken_as_pixels_and_given_back_in_other_formats(folder, quick):
+    Image.fromarray(PIXELS).save("a.bmp")
+    result = run("compress", "a.bmp")
+    assert result.exit_code == 0 and f"a.bmp {(folder / 'a.bmp').stat().st_size} -> " in result.stderr
+    assert run("decompress", "a.bmp.dqc").exit_code == 0
+    assert np.array_equal(png.read((folder / "a.png").read_bytes()).pixels, PIXELS)
+    for format in files.FORMATS[1:]:
+        assert run("decompress", "a.bmp.dqc", "--format", format, "-f").exit_code == 0
+        pixels = library.from_png(library.to_png((folder / f"a.{format}").read_bytes()), "npy")
+        assert np.array_equal(np.load(io.BytesIO(pixels)), PIXELS)
+    (folder / "deep.png").write_bytes(DEEP)
+    assert run("compress", "deep.png", "a.png", "-o", "set.dqc").exit_code == 0
+    bmp = run("decompress", "set.dqc", "--format", "bmp")
+    assert bmp.exit_code == 1 and "bmp cannot hold 16-bit RGB exactly" in bmp.stderr and tree(folder / "set") == ["a.bmp"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    import programs
+
+    return programs.path(programs.AUTOREGRESSIVE)
+
+
+def test_a_model_is_sampled(folder, model):
+    arguments = ["sample", model, "--count", 3, "--side", 8]
+    assert run(*arguments, "-o", "a.png").exit_code == 0
+    sheet = png.read((folder / "a.png").read_bytes())
+    assert sheet.pixels.shape == (16, 16, 3) and sheet.pixels[:8].std() > 0 and not sheet.pixels[8:, 8:].any()
+    again = run(*arguments, "-o", "a.png")
+    assert again.exit_code == 3 and "exists" in again.stderr
+    assert run(*arguments, "-o", "-").stdout_bytes == (folder / "a.png").read_bytes()
+    assert run(*arguments, "-o", "-", "--seed", 1).stdout_bytes != (folder / "a.png").read_bytes()
+    assert run("sample", "nothing", "-o", "b.png").exit_code == 2
+
+
+def test_an_archive_by_a_model_comes_back(folder, model, quick, monkeypatch):
+    monkeypatch.setattr(select, "classically", lambda pixels, *, quick: None)  # the model is bad
+    rng = np.random.default_rng(0)
+    (folder / "in").mkdir()
+    for number in range(3):
+        (folder / f"in/{number}.png").write_bytes(pngs.random(rng, 9, 8, before=pngs.chunk(b"tEXt", b"a\0b")))
+    monkeypatch.setattr("dqcodec.codec.Choice.size", property(lambda self: 1e9 if self.entry.skeleton is None else 1))
+    assert run("compress", "in", "-o", "set.dqc", "-m", model).exit_code == 0
+    assert json.loads(run("info", "--json", "set.dqc").stdout)["models"] == {zoo.file_id(model).hex(): 3}
+    lost = run("decompress", "set.dqc")
+    assert lost.exit_code == 3 and "no model with id" in lost.stderr
+    assert run("decompress", "set.dqc", "-m", model, "--only", "2.png").exit_code == 0
+    source, back = (png.read((folder / top / "2.png").read_bytes()) for top in ("in", "set"))
+    assert source.same(back)

@@ -1,6 +1,7 @@
 """Compiled loops do each operation of floats alone, and are compiled anew where any source changed."""
 
 import importlib
+import inspect
 import json
 import pkgutil
 import re
@@ -14,13 +15,19 @@ from numba.core.dispatcher import Dispatcher
 from programs import run
 
 import dqcodec
-from dqcodec import ans, exact
+from dqcodec import ans, exact, methods, png
+from dqcodec import compiled as compiling
 from dqcodec.compiled import compiled
 
 
 def compiled_loops() -> dict[str, Dispatcher]:
-    """All that dqcodec.ans and dqcodec.exact have."""
-    modules = [(package, info.name) for package in (ans, exact) for info in pkgutil.iter_modules(package.__path__)]
+    """All that the packages that code have."""
+    modules = [
+        (package, info.name)
+        for package in (ans, exact, methods, png)
+        for info in pkgutil.iter_modules(package.__path__)
+        if info.name != "craystack"  # has none, and needs another package
+    ]
     parts = [vars(importlib.import_module(f"{package.__name__}.{name}")) for package, name in modules]
     loops = [loop for part in parts for loop in part.values() if isinstance(loop, Dispatcher)]
     return {f"{loop.__module__}.{loop.__name__}": loop for loop in loops}
@@ -32,7 +39,19 @@ def test_all_loops_are_compiled_with_ieee_arithmetic_and_release_the_lock():
     assert some <= loops.keys()
     for name, loop in loops.items():
         options = {option: value for option, value in loop.targetoptions.items() if value}
+        assert options.pop("inline", "always") == "always", name
         assert options == {"nogil": True, "error_model": "numpy", "nopython": True}, name
+
+
+def test_a_loop_that_is_inlined_is_called_and_by_none_twice():
+    """It would be compiled again for each call."""
+    loops = compiled_loops()
+    inlined = {loop.__name__ for loop in loops.values() if "inline" in loop.targetoptions}
+    assert inlined
+    for name in inlined:
+        sources = [inspect.getsource(loop.py_func) for loop in loops.values()]
+        called = [len(re.findall(rf"(?<!def )\b{name}\(", source)) for source in sources]
+        assert max(called) == 1, name
 
 
 def test_nothing_is_compiled_by_other_means():
@@ -121,6 +140,7 @@ def test_a_division_by_nothing_is_no_error():
 # --- what is kept from one start to the next
 
 LOOP = """
+from dqcodec import compiled as compiling
 from dqcodec.compiled import compiled
 from package.b import inner
 
@@ -130,6 +150,7 @@ def loop(value):
 """
 
 INNER = """
+from dqcodec import compiled as compiling
 from dqcodec.compiled import compiled
 
 @compiled
@@ -165,6 +186,30 @@ def test_a_loop_is_compiled_anew_where_any_module_of_its_folder_changed(tmp_path
     assert result(folder) == [8, *KEPT]
     package(folder, b=INNER % 5)
     assert result(folder) == [16, *COMPILED]
+
+
+def test_the_same_text_cut_into_modules_otherwise_or_under_other_names_is_another_source(tmp_path):
+    sources = compiling._sources.__wrapped__
+    folder = package(tmp_path, a=LOOP, b="X = 1\n", c="Y = 2\n") / "package"
+    found = [sources(folder), sources(folder)]
+    package(tmp_path, b="X = 1\nY = 2\n", c="")
+    found.append(sources(folder))
+    (folder / "c.py").rename(folder / "d.py")
+    found.append(sources(folder))
+    (folder / "d.py").unlink()
+    found.append(sources(folder))
+    assert found[0] == found[1] and len({*found}) == 4
+
+
+def test_loops_are_compiled_anew_where_how_they_are_compiled_changed(tmp_path, monkeypatch):
+    folder, other = package(tmp_path, a=LOOP) / "package", tmp_path / "compiled.py"
+    other.write_text(inspect.getsource(compiling))
+    sources = compiling._sources.__wrapped__
+    ours = sources(folder)
+    monkeypatch.setattr(compiling, "__file__", str(other))
+    assert sources(folder) == ours
+    other.write_text(inspect.getsource(compiling).replace('error_model="numpy"', 'error_model="python"'))
+    assert sources(folder) != ours
 
 
 def test_where_nothing_can_be_kept_loops_are_compiled_all_the_same(tmp_path):

@@ -4,11 +4,27 @@ import zlib
 
 import numpy as np
 import pytest
+from dqc import sealed, stored
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dqcodec import container, png
-from dqcodec.container import LEARNED, MAGIC, Container, Layer, Method, sample_checksum
+from dqcodec.container import (
+    LEARNED,
+    MAGIC,
+    TOGETHER,
+    Entry,
+    Group,
+    Layer,
+    Method,
+    Reader,
+    owners,
+    pack_section,
+    read_heads,
+    read_section,
+    read_tail,
+    sample_checksum,
+)
 from dqcodec.errors import CorruptError, DqcodecError, FormatError, UnsupportedImageError
 from dqcodec.layers import Split, Step
 from dqcodec.png.chunks import KINDS
@@ -16,10 +32,10 @@ from dqcodec.varint import write_varint
 
 TEXT = png.Chunk(b"tEXt", b"Comment\0hello")
 RGB = 6  # the kind of a file
-ID, SUM = b"modelid!", b"checksum"
+ID, OTHER_ID, SUM = b"modelid!", b"another!", b"checksum"
 
-modelled = st.builds(Layer, st.sampled_from(sorted(LEARNED)), st.binary(max_size=50), st.sampled_from([ID, b"another!"]))
-layers = modelled | st.builds(Layer, st.sampled_from([Method.CLASSICAL, Method.MIXING]), st.binary(max_size=50))
+modelled = st.builds(Layer, st.sampled_from(sorted(LEARNED)), st.sampled_from([ID, OTHER_ID]))
+layers = modelled | st.builds(Layer, st.sampled_from([Method.CLASSICAL, Method.MIXING]))
 comments = st.lists(st.builds(png.Chunk, st.sampled_from([b"tEXt", b"prIv"]), st.binary(max_size=300)), max_size=3)
 steps = {True: [Step.SCALED, Step.BYTES, Step.RESIDUAL], False: [Step.PLAIN]}
 
@@ -35,62 +51,135 @@ def coded(draw):
     step = draw(st.sampled_from([*steps[bit_depth == 16], *[Step.COLORS][: color_type == 3]]))
     split = Split(step, draw(st.booleans()) and color_type in (4, 6))
     rasters = tuple(tuple(draw(layers) for _ in split.shapes(size, skeleton)) for size in skeleton.sizes)
-    return Container(None, skeleton, split, rasters, SUM, draw(st.binary(max_size=20)))
+    return Entry(skeleton, split, rasters, draw(st.binary(max_size=20)))
 
 
-containers = st.builds(Container, st.binary(max_size=50)) | coded()
+entries = st.just(Entry()) | coded()
+
+
+@st.composite
+def groups(draw, most=1):
+    images = tuple(draw(st.lists(entries, min_size=1, max_size=most)))
+    payloads = tuple(draw(st.binary(max_size=50)) for _ in owners(images))
+    return Group(images, payloads, SUM if any(image.skeleton for image in images) else b"")
+
+
 quick = settings(max_examples=60, deadline=None, derandomize=True)
 
 
 def plain(shape, method, payload, model_id=b"", before=()):
     header = png.Header(shape[1], shape[0], {1: 0, 3: 2}[shape[2]], 8)
     skeleton = png.Skeleton(header, (before, ()))
-    return Container(None, skeleton, rasters=((Layer(method, payload, model_id),),), checksum=SUM)
-
-
-def sealed(body: bytes) -> bytes:
-    """`body` behind magic and version, with a valid CRC."""
-    data = MAGIC + b"\1" + body
-    return data + zlib.crc32(data).to_bytes(4, "little")
+    return Group((Entry(skeleton, rasters=((Layer(method, model_id),),)),), (payload,), SUM)
 
 
 @quick
-@given(containers)
-def test_parse_undoes_pack(container):
-    assert Container.parse(container.pack()) == container
+@given(groups())
+def test_parse_undoes_pack(group):
+    assert Group.parse(group.pack()) == group
+
+
+def again(group: Group, max_pixels: int = 1 << 40) -> Group:
+    """What is read of the heads and the tail of a group."""
+    heads, tail = group.heads(), group.tail()
+    reader = Reader(heads + tail, 0, len(heads) + len(tail))
+    images = read_heads(reader, len(group.entries), max_pixels)
+    assert reader.position == len(heads)
+    return read_tail(images, reader)
 
 
 @quick
-@given(containers, st.integers(0), st.integers(1, 255))
-def test_any_flipped_byte_is_an_error(container, index, flip):
-    data = bytearray(container.pack())
+@given(groups(6))
+def test_heads_and_tail_of_many_images_read_as_they_were(group):
+    assert again(group) == group
+
+
+@quick
+@given(groups(6), st.data())
+def test_heads_and_tails_that_are_cut_are_corrupt(group, data):
+    """Of the last payload the end is not known."""
+    heads, tail = group.heads(), group.tail()
+    length = data.draw(st.integers(0, len(heads) + len(tail) - len(group.payloads[-1])))
+    reader = Reader((heads + tail)[:length], 0, length)
+    try:
+        images = read_heads(reader, len(group.entries), 1 << 40)
+        assert length >= len(heads) and images == group.entries
+        assert read_tail(images, reader).payloads[-1] == b""
+        assert length == len(heads + tail) - len(group.payloads[-1])
+    except CorruptError as error:
+        assert "\n" not in str(error)
+
+
+@quick
+@given(groups(6))
+def test_every_layer_has_one_payload_and_shares_it_only_with_its_like(group):
+    owned = owners(group.entries)
+    assert sorted(place for places in owned for place in places) == sorted(
+        (image, layer) for image, entry in enumerate(group.entries) for layer in range(max(1, len(entry.layers)))
+    )
+    shared = []
+    for places in owned:
+        assert places == sorted(places)
+        images = [group.entries[image] for image, _ in places]
+        if images[0].skeleton is None:
+            assert len(places) == 1
+            continue
+        found = {entry.layers[layer] for entry, (_, layer) in zip(images, places)}
+        channels = {entry.shapes[layer][2] for entry, (_, layer) in zip(images, places)}
+        assert len(found) == 1
+        (layer,) = found
+        assert len(places) == 1 or layer.method in TOGETHER
+        assert layer.method != Method.MIXING or len(channels) == 1
+        if layer.method in TOGETHER:
+            shared.append((layer, *(channels if layer.method == Method.MIXING else ())))
+    assert len(set(shared)) == len(shared)
+    firsts = [(group.entries[image], layer) for (image, layer), *_ in owned]
+    is_shared = [bool(entry.skeleton) and entry.layers[layer].method in TOGETHER for entry, layer in firsts]
+    assert is_shared == sorted(is_shared)  # those alone come first
+    for part in (False, True):
+        firsts = [places[0] for places, each in zip(owned, is_shared) if each == part]
+        assert firsts == sorted(firsts)
+
+
+def test_the_limit_of_pixels_is_for_all_images_of_a_group_together():
+    image = plain((30, 20, 3), Method.CLASSICAL, b"")
+    group = Group(image.entries * 3 + (Entry(),), (b"",) * 4, SUM)
+    assert again(group, 1800) == group
+    with pytest.raises(UnsupportedImageError):
+        again(group, 1799)
+
+
+@quick
+@given(groups(), st.integers(0), st.integers(1, 255))
+def test_any_flipped_byte_is_an_error(group, index, flip):
+    data = bytearray(group.pack())
     data[index % len(data)] ^= flip
     with pytest.raises(DqcodecError):
-        Container.parse(bytes(data))
+        Group.parse(bytes(data))
 
 
 def test_any_cut_is_an_error():
     data = plain((5, 7, 3), Method.FLOW, b"payload", ID, (TEXT,)).pack()
     for length in range(len(data)):
         with pytest.raises(DqcodecError):
-            Container.parse(data[:length])
+            Group.parse(data[:length])
 
 
 @quick
 @given(st.binary(max_size=60))
 def test_any_bytes_behind_a_valid_crc_parse_to_what_packs_again_or_are_a_named_error(body):
     try:
-        container = Container.parse(sealed(body))
+        group = Group.parse(sealed(body))
     except DqcodecError as error:
         assert "\n" not in str(error)
     else:
-        assert Container.parse(container.pack()) == container
+        assert Group.parse(group.pack()) == group
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 3), (512, 768, 3), (16383, 8192, 3), (63, 1 << 21, 3), (1 << 27, 1, 1)])
 def test_overhead_is_at_most_32_bytes_for_a_models_and_10_for_stored(shape):
     assert all(len(plain(shape, method, b"", ID).pack()) <= 32 for method in LEARNED)
-    assert len(Container(b"").pack()) == 10
+    assert len(stored(b"").pack()) == 10
 
 
 @pytest.mark.parametrize("count", [1, 30, 3000])
@@ -98,23 +187,43 @@ def test_chunks_take_few_bytes(count):
     bare = len(plain((1, 1, 3), Method.CLASSICAL, b"").pack())
     with_chunks = plain((1, 1, 3), Method.CLASSICAL, b"", before=(TEXT,) * count).pack()
     assert len(with_chunks) <= bare + len(TEXT.body) + 3 + (count > 1) * 99
-    assert Container.parse(with_chunks).skeleton.parts == ((TEXT,) * count, ())
+    assert Group.parse(with_chunks).entries[0].skeleton.parts == ((TEXT,) * count, ())
 
 
 def test_a_model_is_named_once_in_a_row():
     split, skeleton = Split(Step.PLAIN, alpha=True), png.Skeleton(png.Header(1, 1, 6, 8))
-    for ids, named in (((ID, ID), 1), ((ID, b"another!"), 2)):
-        rasters = (tuple(Layer(Method.FLOW, b"", each) for each in ids),)
-        data = Container(None, skeleton, split, rasters, SUM).pack()
-        assert sum(data.count(each) for each in set(ids)) == named and Container.parse(data).rasters == rasters
+    for ids, named in (((ID, ID), 1), ((ID, OTHER_ID), 2)):
+        rasters = (tuple(Layer(Method.FLOW, each) for each in ids),)
+        data = Group((Entry(skeleton, split, rasters),), (b"", b""), SUM).pack()
+        assert sum(data.count(each) for each in set(ids)) == named and Group.parse(data).entries[0].rasters == rasters
+
+
+def test_a_model_is_named_once_in_a_row_of_images_too():
+    image, other = (plain((1, 1, 3), Method.AUTOREGRESSIVE, b"", each).entries[0] for each in (ID, OTHER_ID))
+    between = plain((1, 1, 3), Method.MIXING, b"").entries[0]
+    group = Group((image, between, Entry(), image, other, image), (b"",) * 4, SUM)
+    assert (group.heads().count(ID), group.heads().count(OTHER_ID)) == (2, 1)
+    assert again(group) == group
+
+
+@quick
+@given(st.binary(max_size=300) | st.builds(bytes.__mul__, st.binary(max_size=9), st.integers(0, 3000)))
+def test_a_section_is_read_as_it_was_packed_and_grows_by_little(raw):
+    packing, section = pack_section(raw)
+    assert len(section) <= len(raw) + len(write_varint(len(raw)))
+    reader = Reader(section + b"next", 0, len(section) + 4)
+    assert read_section(reader, packing) == raw and reader.rest() == b"next"
+    for unknown in (0, 4, 255):
+        with pytest.raises(CorruptError):
+            read_section(Reader(section, 0, len(section)), unknown)
 
 
 def test_other_files_and_versions_are_told_apart_from_damage():
     for data in (b"", b"\x89PNG\r\n\x1a\n" + bytes(20)):
         with pytest.raises(FormatError, match="not a .dqc"):
-            Container.parse(data)
+            Group.parse(data)
     with pytest.raises(FormatError, match="version 9"):
-        Container.parse(MAGIC + b"\x09" + bytes(9))
+        Group.parse(MAGIC + b"\x09" + bytes(9))
 
 
 @pytest.mark.parametrize(
@@ -122,29 +231,34 @@ def test_other_files_and_versions_are_told_apart_from_damage():
     [
         b"\x40",  # stored with a recipe
         b"\x10",  # stored with chunks
-        bytes([RGB | 128, 1, 1]) + SUM + b"\x10",  # a reserved bit
-        bytes([RGB, 0, 1]) + SUM + b"\x10",  # no width
-        bytes([RGB, 0x81, 0, 1]) + SUM + b"\x10",  # a number with a zero tail
+        bytes([RGB | 128, 1, 1, 16]) + SUM,  # a reserved bit
+        bytes([RGB, 0, 1, 16]) + SUM,  # no width
+        bytes([RGB, 0x81, 0, 1, 16]) + SUM,  # a number with a zero tail
         bytes([RGB]) + b"\xff" * 9,  # a number without end
-        bytes([RGB | 1 << 4, 1, 1]) + b"\xff\xff\xff\xff\x7f" + SUM + b"\x10",  # chunks past the end
-        bytes([RGB | 1 << 6, 1, 1, 99]) + SUM + b"\x10",  # a recipe past the end
-        bytes([RGB | 2 << 4, 1, 1, 4]) + b"\x05abc" + SUM + b"\x10",  # no deflate stream
-        bytes([RGB | 3 << 4, 1, 1, 4]) + b"\x05abc" + SUM + b"\x10",  # no LZMA stream
-        bytes([RGB, 1, 1]) + SUM[:-1],
-        bytes([RGB, 1, 1]) + SUM,  # no layers
-        bytes([RGB, 1, 1]) + SUM + b"\x00",  # a layer that is stored
-        bytes([RGB, 1, 1]) + SUM + b"\x90",  # the model of a layer before the first
-        bytes([RGB, 1, 1]) + SUM + b"\x18",  # RGB with alpha
-        bytes([RGB, 1, 1]) + SUM + b"\x12",  # high and low bytes of 8 bits
-        bytes([RGB, 1, 1]) + SUM + b"\x14",  # a palette's colours without one
-        bytes([RGB, 1, 1]) + SUM + b"\x17",  # no such step
-        bytes([15, 1, 1]) + SUM + b"\x12\x05ab",  # a layer past the end
-        bytes([8, 1, 1]) + SUM + b"\x10",  # palette indices without palette
+        bytes([RGB | 1 << 4, 1, 1]) + b"\xff\xff\xff\xff\x7f" + b"\x10" + SUM,  # chunks past the end
+        bytes([RGB | 1 << 6, 1, 1, 99, 16]) + SUM,  # a recipe past the end
+        bytes([RGB | 2 << 4, 1, 1, 4]) + b"\x05abc" + b"\x10" + SUM,  # no deflate stream
+        bytes([RGB | 3 << 4, 1, 1, 4]) + b"\x05abc" + b"\x10" + SUM,  # no LZMA stream
+        bytes([RGB, 1, 1]),  # no layers
+        bytes([RGB, 1, 1, 16]) + SUM[:-1],
+        bytes([RGB, 1, 1, 0x00]) + SUM,  # a layer that is stored
+        bytes([RGB, 1, 1, 0x70]) + SUM,  # no such method
+        bytes([RGB, 1, 1, 0xA0]) + SUM,  # the model of a layer before the first
+        bytes([RGB, 1, 1, 0x90]) + SUM,  # a model for a layer that needs none
+        bytes([RGB, 1, 1, 0x20]) + SUM[:7],  # a model's id past the end
+        bytes([RGB, 1, 1, 0x18]) + SUM,  # RGB with alpha
+        bytes([RGB, 1, 1, 0x12]) + SUM,  # high and low bytes of 8 bits
+        bytes([RGB, 1, 1, 0x14]) + SUM,  # a palette's colours without one
+        bytes([RGB, 1, 1, 0x17]) + SUM,  # no such step
+        bytes([15, 1, 1, 0x12]),  # a layer that is missing
+        bytes([15, 1, 1, 0x12, 0x11]) + SUM,  # a layer with high bits
+        bytes([15, 1, 1, 0x12, 1]) + SUM + b"\x05ab",  # a payload past the end
+        bytes([8, 1, 1, 16]) + SUM,  # palette indices without palette
     ],
 )
 def test_malformed_fields_behind_a_valid_crc_are_corrupt(body):
     with pytest.raises(CorruptError):
-        Container.parse(sealed(body))
+        Group.parse(sealed(body))
 
 
 @pytest.mark.parametrize("coding", [2, 3])
@@ -155,12 +269,12 @@ def test_no_memory_is_taken_for_what_a_file_only_claims(coding):
     else:
         bomb = lzma.compress(bytes(1 << 25), lzma.FORMAT_RAW, filters=container._LZMA_FILTERS)
     section = b"\x10" + bomb  # claims 16 bytes, expands to 32 MiB
-    data = sealed(bytes([RGB | coding << 4, 1, 1]) + write_varint(len(section)) + section + SUM + b"\x10")
+    data = sealed(bytes([RGB | coding << 4, 1, 1]) + write_varint(len(section)) + section + b"\x10" + SUM)
     tracemalloc.start()
     with pytest.raises(CorruptError):
-        Container.parse(data)
+        Group.parse(data)
     with pytest.raises(UnsupportedImageError):
-        Container.parse(sealed(bytes([RGB]) + b"\xff\xff\xff\xff\x07" * 2 + SUM))
+        Group.parse(sealed(bytes([RGB]) + b"\xff\xff\xff\xff\x07" * 2 + SUM))
     assert tracemalloc.get_traced_memory()[1] < 1 << 22
     tracemalloc.stop()
 

@@ -192,7 +192,7 @@ def test_fronts_hold_every_pixel_once_after_what_it_needs(shapes):
     walk = Fronts(shapes)
     fronts_places = [walk.places(front) for front in range(len(walk))]
     places = np.concatenate(fronts_places)
-    expected = [(y, x, width) for height, width in shapes for y, x in np.ndindex(height, width)]
+    expected = [(y, x, width, n) for n, (height, width) in enumerate(shapes) for y, x in np.ndindex(height, width)]
     assert np.array_equal(np.sort(places[:, 0]), np.arange(walk.pixels)) and walk.pixels == len(expected)
     assert np.array_equal(places[:, 1:], np.array(expected)[places[:, 0]])
     assert np.array_equal(walk.bounds, np.cumsum([0, *map(len, fronts_places)]))
@@ -213,7 +213,7 @@ def test_a_front_is_of_one_turn_and_follows_tiles_and_their_rows(shapes):
     walk = Fronts(shapes)
     turns = []
     for front in range(len(walk)):
-        cells, y, x, _ = walk.places(front).T
+        cells, y, x, *_ = walk.places(front).T
         turns.append(x[0] + SLOPE * y[0])
         assert (x + SLOPE * y == turns[-1]).all() and (np.diff(cells) > 0).all()
     assert (np.diff(turns) > 0).all()
@@ -250,8 +250,52 @@ def test_the_compiled_fronts_are_pythons(shapes):
     turns = np.flatnonzero(sizes)
     for front in (0, len(walk) // 2, len(walk) - 1):
         places = np.empty_like(walk.places(front))
-        fronts._places.py_func(tiles, corners, turns[front], places)
+        fronts._places.py_func(tiles, corners, 0, turns[front], places)
         assert np.array_equal(places, walk.places(front))
+
+
+@many
+@given(some_shapes, st.sampled_from([1, 5, 40]))
+def test_batches_of_tiles_follow_each_other_and_are_as_small_as_fills_a_front(shapes, least):
+    """Of each batch but the last, tiles make up a front of so many pixels on average, and one fewer do not."""
+    turns = [width + SLOPE * (height - 1) for height, width in shapes]
+    areas = [height * width for height, width in shapes]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fronts, "_FRONT", least)
+        batches, walk = list(fronts._batches(np.array(shapes))), Fronts(shapes)
+
+    def fills(tiles: slice) -> bool:
+        return sum(areas[tiles]) >= least * max(turns[tiles])
+
+    assert [n for batch in batches for n in range(len(shapes))[batch]] == list(range(len(shapes)))
+    for batch in batches:
+        assert fills(batch) or batch.stop == len(shapes)
+        assert not any(fills(slice(batch.start, stop)) for stop in range(batch.start + 1, batch.stop))
+    batch_of = np.repeat(np.arange(len(batches)), [batch.stop - batch.start for batch in batches])
+    in_order = batch_of[walk.tiles()]
+    assert (np.diff(in_order) >= 0).all()
+    for front in range(len(walk)):
+        assert len({*in_order[walk.bounds[front] : walk.bounds[front + 1]]}) == 1
+    corners = np.cumsum([0, *areas])
+    places = np.concatenate([walk.places(front) for front in range(len(walk))])
+    assert np.array_equal(np.sort(places[:, 0]), np.arange(walk.pixels))
+    assert np.array_equal(np.searchsorted(corners, places[:, 0], side="right") - 1, walk.tiles())
+
+
+@pytest.mark.parametrize("least", [1, 6, 40])
+def test_tiles_in_any_batches_are_coded_together(least, monkeypatch):
+    monkeypatch.setattr(fronts, "_FRONT", least)
+    tiles = [image(*shape, seed=n) for n, shape in enumerate([(7, 5), (1, 1), (9, 20), (2, 30), (7, 5)])]
+    assert_round_trip(program_of(), tiles, noise_stack())
+
+
+@every_law
+def test_the_bits_of_each_tile_are_those_of_its_slots(channels, bits):
+    tiles = [image(*shape, channels, bits, n) for n, shape in enumerate([(7, 9), (1, 1), (2, 30), (7, 9)])]
+    slots = program_of(channels, bits).slots(tiles)
+    assert slots.bits == pytest.approx(slots.tile_bits.sum()) and len(slots.tile_bits) == len(tiles)
+    still = programs.still(channels, bits)
+    assert still.slots(tiles).tile_bits == pytest.approx([still.slots([tile]).bits for tile in tiles])
 
 
 # --- the same bytes everywhere

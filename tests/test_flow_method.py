@@ -4,7 +4,7 @@ import numpy as np
 import pngs
 import programs
 import pytest
-from dqc import container, reshaped
+from dqc import group, reshaped
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import KINDS
@@ -12,7 +12,8 @@ from programs import KINDS
 from dqcodec import codec, png
 from dqcodec.container import Layer, Method
 from dqcodec.errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow, UnknownModelError
-from dqcodec.methods import classical, flow, learned, select
+from dqcodec.methods import learned, select
+from dqcodec.methods.report import ModelReport
 
 SHAPES = [(32, 32), (33, 35), (31, 64), (47, 18), (8, 200), (200, 9), (17, 90), (70, 33)]
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -40,14 +41,29 @@ def program_of(kind, channels=3, levels=1):
     return programs.program(kind, channels, levels)
 
 
+def encode(pixels: np.ndarray, program) -> tuple[bytes, ModelReport]:
+    """The payload of one layer, and its report."""
+    payload, report = learned.encode([pixels], program)
+    assert len(report.layer_bits) == 1
+    return payload, report
+
+
+def decode(payload: bytes, shape: tuple[int, ...], program) -> np.ndarray:
+    (pixels,) = learned.decode(payload, [shape], program)
+    return pixels
+
+
+def choose(pixels: np.ndarray, candidates):
+    return learned.choose([pixels], candidates)
+
+
 @every_kind
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_any_shape_round_trips(kind, shape):
     program, pixels = program_of(kind), image(*shape)
-    payload, report = flow.encode(pixels, program)
-    assert np.array_equal(flow.decode(payload, pixels.shape, program), pixels)
-    assert report.coded_bpd == 8 * len(payload) / pixels.size
-    assert 0 < report.vi_bpd < 12 and report.seed_bits > 0
+    payload, report = encode(pixels, program)
+    assert np.array_equal(decode(payload, pixels.shape, program), pixels)
+    assert 0 < report.vi_bits < 12 * pixels.size and report.seed_bits > 0
 
 
 @every_kind
@@ -55,10 +71,10 @@ def test_any_shape_round_trips(kind, shape):
 def test_odd_images_round_trip_or_leave_the_range(kind, name):
     program, pixels = program_of(kind), odd_images()[name]
     try:
-        payload, _ = flow.encode(pixels, program)
+        payload, _ = encode(pixels, program)
     except (LatentOverflow, StackUnderflow):
         pytest.skip("another method takes it")
-    assert np.array_equal(flow.decode(payload, pixels.shape, program), pixels)
+    assert np.array_equal(decode(payload, pixels.shape, program), pixels)
 
 
 @pytest.mark.parametrize("kind", ["uniform", "ard"])
@@ -66,63 +82,63 @@ def test_gray_and_two_levels_round_trip(kind):
     program = program_of(kind, 1, 2)
     for shape in [(32, 32), (41, 30), (7, 100)]:
         pixels = image(*shape, channels=1)
-        payload, _ = flow.encode(pixels, program)
-        assert np.array_equal(flow.decode(payload, pixels.shape, program), pixels)
+        payload, _ = encode(pixels, program)
+        assert np.array_equal(decode(payload, pixels.shape, program), pixels)
 
 
 def test_pixels_of_any_layout_give_the_same_payload():
     program, pixels = program_of("gaussian"), image(40, 41)
-    payload, _ = flow.encode(pixels, program)
+    payload, _ = encode(pixels, program)
     for other in (np.asfortranarray(pixels), image(40, 41)[:, ::-1].copy()[:, ::-1], np.repeat(pixels, 2, 1)[:, ::2]):
-        assert flow.encode(other, program)[0] == payload
+        assert encode(other, program)[0] == payload
 
 
 @every_kind
 @pytest.mark.parametrize("shape", [(2, 2), (8, 8), (9, 9), (8, 16), (2, 9)], ids=str)
 def test_an_image_too_small_for_the_first_loan_is_an_underflow(kind, shape):
     try:
-        payload, _ = flow.encode(image(*shape), program_of(kind))
+        payload, _ = encode(image(*shape), program_of(kind))
     except StackUnderflow:
         return
     # two tiles may do where the seed is large
-    assert np.array_equal(flow.decode(payload, (*shape, 3), program_of(kind)), image(*shape))
+    assert np.array_equal(decode(payload, (*shape, 3), program_of(kind)), image(*shape))
 
 
 def test_an_image_of_one_tile_is_an_underflow():
     with pytest.raises(StackUnderflow):
-        flow.encode(image(8, 8), program_of("uniform"))
+        encode(image(8, 8), program_of("uniform"))
 
 
 @pytest.mark.parametrize("shape", [(1, 40, 3), (40, 1, 3), (40, 40, 1), (40, 40, 4)])
 def test_a_shape_that_no_program_fits_is_never_chosen_and_never_decoded(shape):
-    assert learned.choose(np.zeros(shape, np.uint8), [program_of("uniform")]) is None
+    assert choose(np.zeros(shape, np.uint8), [program_of("uniform")]) is None
     with pytest.raises(CorruptError):
-        learned.decode(b"\1\1" + bytes(50), shape, program_of("uniform"))
+        decode(b"\1\1" + bytes(50), shape, program_of("uniform"))
 
 
 def test_the_program_of_the_fewest_bits_is_chosen():
     candidates = [program_of(kind) for kind in KINDS]
-    chosen = learned.choose(image(64, 64), candidates)
-    sizes = {program.name: len(flow.encode(image(64, 64), program)[0]) for program in candidates}
+    chosen = choose(image(64, 64), candidates)
+    sizes = {program.name: len(encode(image(64, 64), program)[0]) for program in candidates}
     assert sizes[chosen.name] <= 1.02 * min(sizes.values())
     gray = program_of("uniform", 1, 2)
-    assert learned.choose(image(64, 64), [gray, chosen]) is chosen
-    assert learned.choose(image(64, 64, 1), [gray, chosen]) is gray
+    assert choose(image(64, 64), [gray, chosen]) is chosen
+    assert choose(image(64, 64, 1), [gray, chosen]) is gray
 
 
 def test_a_program_that_cannot_code_the_image_does_not_keep_another_from_it():
     changed = programs.amplified("uniform", 17)
     bad = programs.load_program(programs.write(programs.with_tensors("uniform", changed)))
     with pytest.raises(LatentOverflow):
-        flow.encode(image(64, 64), bad)
+        encode(image(64, 64), bad)
     good = program_of("gaussian")
-    assert learned.choose(image(64, 64), [bad, good]) is learned.choose(image(64, 64), [good, bad]) is good
+    assert choose(image(64, 64), [bad, good]) is choose(image(64, 64), [good, bad]) is good
 
 
 def test_the_parts_of_the_report_add_up():
     pixels, program = image(120, 120), program_of("gaussian")
-    payload, report = flow.encode(pixels, program)
-    excess = (report.coded_bpd - report.vi_bpd) * pixels.size
+    payload, report = encode(pixels, program)
+    excess = 8 * len(payload) - report.vi_bits
     assert abs(report.grid_bits) < 0.02 * pixels.size + 64
     assert abs(excess - report.initial_bits - report.grid_bits) < 8 * 24  # lengths and the stack's two top words
 
@@ -167,12 +183,12 @@ def damaged_payloads(payload: bytes):
 @every_kind
 def test_a_damaged_payload_gives_an_image_or_a_named_error_in_bounded_time(kind):
     program = program_of(kind)
-    payload, _ = flow.encode(PIXELS, program)
+    payload, _ = encode(PIXELS, program)
     slowest = 0.0
     for broken in damaged_payloads(payload):
         start = time.process_time()
         try:
-            pixels = flow.decode(broken, PIXELS.shape, program)
+            pixels = decode(broken, PIXELS.shape, program)
         except DqcodecError as error:
             assert "\n" not in str(error)
         else:
@@ -186,17 +202,17 @@ def test_a_damaged_payload_gives_an_image_or_a_named_error_in_bounded_time(kind)
 @given(st.binary(max_size=400))
 def test_random_bytes_give_an_image_or_a_named_error(kind, payload):
     try:
-        pixels = flow.decode(payload, PIXELS.shape, program_of(kind))
+        pixels = decode(payload, PIXELS.shape, program_of(kind))
     except DqcodecError:
         return
     assert pixels.shape == PIXELS.shape
 
 
 def test_another_programs_payload_gives_an_image_or_a_named_error():
-    payload, _ = flow.encode(PIXELS, program_of("ard"))
+    payload, _ = encode(PIXELS, program_of("ard"))
     for kind in ("uniform", "gaussian", "bipartite"):
         try:
-            assert flow.decode(payload, PIXELS.shape, program_of(kind)).shape == PIXELS.shape
+            assert decode(payload, PIXELS.shape, program_of(kind)).shape == PIXELS.shape
         except DqcodecError:
             pass
 
@@ -239,8 +255,8 @@ def test_odd_files_round_trip_by_whatever_method(name, channels):
 def flow_file(kind: str) -> tuple[bytes, np.ndarray]:
     """A file by the flow method, which a random program would hardly win."""
     program, pixels = program_of(kind), PIXELS
-    payload, _ = flow.encode(pixels, program)
-    return container(pixels, Method.FLOW, payload, program.id).pack(), pixels
+    payload, _ = encode(pixels, program)
+    return group(pixels, Method.FLOW, payload, program.id).pack(), pixels
 
 
 @every_kind
@@ -253,10 +269,17 @@ def test_a_flow_file_decompresses_and_tells_its_model(kind):
         codec.decompress(dqc, lambda model_id: find(b"another!"))
 
 
+def keep_models(monkeypatch) -> None:
+    """Keep other methods from winning."""
+    loser = select.Coded(Layer(Method.CLASSICAL), bytes(1 << 16), 1 << 16)
+    monkeypatch.setattr(select, "classically", lambda pixels, quick: loser)
+    monkeypatch.setattr(select, "takes_mixing", lambda pixels, **told: False)
+    monkeypatch.setattr(select, "_MAX_RIVAL_SAMPLES", 0)
+
+
 def test_a_flow_file_that_wins_is_what_compress_writes(monkeypatch):
     """With the other methods kept from winning, the whole way is taken with a real program."""
-    loser = Layer(Method.CLASSICAL, classical.encode(PIXELS) + bytes(1 << 16))
-    monkeypatch.setattr(select, "without_model", lambda pixels, quick: loser)
+    keep_models(monkeypatch)
     source = pngs.write(PIXELS, before=pngs.chunk(b"tEXt", b"Comment\0" + bytes(9999)))
     dqc, report = codec.compress(source, [program_of("ard")])
     assert (report.method, report.model, report.verified) == ("flow", "ard", True)
@@ -274,17 +297,17 @@ def test_a_flipped_byte_or_a_cut_of_a_flow_file_is_a_named_error(kind):
 def test_damage_under_a_right_crc_is_a_named_error_or_the_right_image(kind):
     """What the CRC would catch is caught by the stack, the range of pixels or their checksum."""
     program = program_of(kind)
-    payload, _ = flow.encode(PIXELS, program)
+    payload, _ = encode(PIXELS, program)
     for broken in damaged_payloads(payload):
-        dqc = container(PIXELS, Method.FLOW, broken, program.id).pack()
+        dqc = group(PIXELS, Method.FLOW, broken, program.id).pack()
         assert_right_image_or_named_error(dqc, find, PIXELS)
 
 
 @pytest.mark.parametrize("shape", [(24, 28), (23, 29), (29, 24), (48, 29), (2, 348), (1000, 1000)], ids=str)
 def test_a_flow_file_of_another_shape_is_a_named_error(shape):
     program = program_of("gaussian")
-    payload, _ = flow.encode(PIXELS, program)
-    dqc = reshaped(container(PIXELS, Method.FLOW, payload, program.id), *shape).pack()
+    payload, _ = encode(PIXELS, program)
+    dqc = reshaped(group(PIXELS, Method.FLOW, payload, program.id), *shape).pack()
     start = time.process_time()
     with pytest.raises(DqcodecError):
         codec.decompress(dqc, find)

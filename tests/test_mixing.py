@@ -7,26 +7,60 @@ from hypothesis import strategies as st
 from test_classical import images
 
 from dqcodec.errors import CorruptError
+from dqcodec.exact import context_mixing
 from dqcodec.methods import classical, mixing
+
+sizes = st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 256))  # and colours
+
+
+def encode(pixels: np.ndarray) -> bytes:
+    payload, sizes = mixing.encode([pixels])
+    assert sizes == [len(payload)]
+    return payload
+
+
+def decode(payload: bytes, shape: tuple[int, ...]) -> np.ndarray:
+    (pixels,) = mixing.decode(payload, [shape])
+    return pixels
 
 
 @pytest.mark.parametrize("pixels", [pytest.param(pixels, id=name) for name, pixels in images() if pixels.size < 20000])
 def test_decode_undoes_encode(pixels):
-    assert np.array_equal(mixing.decode(mixing.encode(pixels), pixels.shape), pixels)
+    assert np.array_equal(decode(encode(pixels), pixels.shape), pixels)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 4), st.integers(1, 256), st.integers(0))
 def test_any_samples_come_back(height, width, channels, colors, seed):
     pixels = np.random.default_rng(seed).integers(0, colors, (height, width, channels)).astype(np.uint8)
-    assert np.array_equal(mixing.decode(mixing.encode(pixels), pixels.shape), pixels)
+    assert np.array_equal(decode(encode(pixels), pixels.shape), pixels)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.lists(sizes, min_size=1, max_size=5), st.integers(1, 4), st.integers(0))
+def test_layers_of_any_sizes_come_back_together(sizes, channels, seed):
+    rng = np.random.default_rng(seed)
+    layers = [rng.integers(0, colors, (height, width, channels)).astype(np.uint8) for height, width, colors in sizes]
+    payload, taken = mixing.encode(layers)
+    assert sum(taken) == len(payload) and len(taken) == len(layers)
+    decoded = mixing.decode(payload, [pixels.shape for pixels in layers])
+    assert all(np.array_equal(*pair) for pair in zip(decoded, layers, strict=True))
+
+
+def test_what_is_learned_from_one_layer_is_known_for_the_next():
+    y, x = np.ogrid[:40, :40]
+    icon = (np.minimum(np.hypot(y - 20, x - 16) // 4, 6)[..., None] * [40, 30, 20]).astype(np.uint8)
+    others = [np.roll(icon, shift, axis) for shift, axis in ((3, 0), (5, 1), (7, 0))]
+    payload, taken = mixing.encode([icon, *others])
+    assert len(payload) < 0.7 * sum(len(encode(pixels)) for pixels in (icon, *others))
+    assert abs(taken[0] - len(encode(icon))) < 8 and max(taken[1:]) < 0.8 * taken[0]
 
 
 def test_drawings_are_smaller_than_by_webp():
     y, x = np.ogrid[:48, :48]
     disc = np.minimum(np.hypot(y - 24, x - 20) // 4, 6).astype(np.uint8)[..., None]
     for pixels in (disc, np.concatenate([disc * 40, disc * 30, 255 - disc * 20, (disc < 5) * np.uint8(255)], axis=2)):
-        assert len(mixing.encode(pixels)) < 0.8 * len(classical.encode(pixels))
+        assert len(encode(pixels)) < 0.8 * len(classical.encode(pixels))
 
 
 def test_what_is_least_expected_fits_its_buffer():
@@ -34,20 +68,23 @@ def test_what_is_least_expected_fits_its_buffer():
     pixels = np.zeros((60, 60, 1), np.uint8)
     pixels[50:, ::3] = 255
     pixels[55:, 1::4] = 85
-    assert np.array_equal(mixing.decode(mixing.encode(pixels), pixels.shape), pixels)
+    assert np.array_equal(decode(encode(pixels), pixels.shape), pixels)
 
 
 def test_golden_bytes():
     """A change here is a new version of the format."""
     pixels = (np.add.outer(np.arange(6) * 7, np.arange(8) * 5)[..., None] * np.arange(1, 4)).astype(np.uint8)
-    assert mixing.encode(pixels).hex() == GOLDEN
+    assert encode(pixels).hex() == GOLDEN
+    assert mixing.encode([pixels[:2, :3], pixels[:1] >> 5])[0].hex() == GOLDEN_OF_TWO
 
 
-GOLDEN = "08ffffff0447d299b94cb1baf310dbf0d0f961ca2f8d14d9e8fccfd2710dff7b9a681f24fcbd08cf0d38befa898f640b9ebe03873ea9802a82412d758661f5af0625d24c2b1768e716133519cf77a8d18d582746b38fcb8666d63ff2524b85dec6110c360b6125467fab287226f8cb36a583f9fa475d602f8002581989d9345c8003c9"
+GOLDEN = "08ffffff0447d985246aed0ba13cf4b9b4ec06fb0cc0d96a8008183ec41ed43eb030aa4c20ac5389371241bc6eaab3ba24af1429ab7b536ebf43ccfdf4f9741f61024859cb50cd0a48c4bbe2a095170682e434861d24a04815cc05e83e4cda862ba1cf0242a666e1474a521cf2bc6c0e1ff31b39d026bdb668795c837f5569a18bef"
+
+GOLDEN_OF_TWO = "0602ffff199438f407f388f223daefcaafa8aa64325ea1c7"
 
 
 def test_no_probability_is_so_near_a_half_that_machines_could_round_it_apart():
-    exact = [65536 / (1 + math.exp(-logit / 256)) for logit in range(-mixing._LIMIT, mixing._LIMIT + 1)]
+    exact = [65536 / (1 + math.exp(-logit / 256)) for logit in range(-context_mixing._LIMIT, context_mixing._LIMIT + 1)]
     assert min(abs(value % 1 - 0.5) for value in exact if value != 32768.5) > 1e-6
 
 
@@ -55,6 +92,16 @@ def test_no_probability_is_so_near_a_half_that_machines_could_round_it_apart():
 @given(st.binary(max_size=60))
 def test_any_bytes_decode_to_the_shape_or_are_corrupt(data):
     try:
-        assert mixing.decode(data, (5, 7, 3)).shape == (5, 7, 3)
+        assert decode(data, (5, 7, 3)).shape == (5, 7, 3)
     except CorruptError as error:
         assert not data or not 1 <= data[0] <= 8, error
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.binary(max_size=60))
+def test_any_bytes_decode_to_all_shapes_or_are_corrupt(data):
+    shapes = [(5, 7, 3), (1, 1, 3), (4, 2, 3)]
+    try:
+        assert [pixels.shape for pixels in mixing.decode(data, shapes)] == shapes
+    except CorruptError as error:
+        assert len(data) < 3 or not all(1 <= each <= 8 for each in data[:3]), error

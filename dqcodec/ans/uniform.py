@@ -7,14 +7,14 @@ part of a uniform integer of a few bits more, a power of two, and what is left o
 
 import numpy as np
 
-from dqcodec.ans.stack import Stack
+from dqcodec.ans.protocol import BitStack
 from dqcodec.compiled import compiled
 
 _MAX_BITS = 23
 _SPARE_BITS = 11
 
 
-def push(stack: Stack, symbols: np.ndarray, sizes: np.ndarray) -> None:
+def push(stack: BitStack, symbols: np.ndarray, sizes: np.ndarray) -> None:
     """Push integers 0 <= symbol < size, 1 <= size <= 2^20; (N,) both.
 
     Raises:
@@ -24,7 +24,7 @@ def push(stack: Stack, symbols: np.ndarray, sizes: np.ndarray) -> None:
     stack.push(low + stack.pop(count), totals)
 
 
-def pop(stack: Stack, sizes: np.ndarray) -> np.ndarray:
+def pop(stack: BitStack, sizes: np.ndarray) -> np.ndarray:
     """Undo push: int64 integers below sizes.
 
     Raises:

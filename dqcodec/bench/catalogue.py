@@ -8,12 +8,12 @@ from .codecs import Codec
 from .ours import Dqcodec
 from .peers import PEERS
 
-_OURS = "dqcodec"
+_OURS = {"dqcodec": False, "dqcodec-best": True}
 
 
 def standard_names() -> list[str]:
     """Of dqcodec and its peers, in the order of reports."""
-    return [_OURS, *(peer.name for peer in PEERS)]
+    return [*_OURS, *(peer.name for peer in PEERS)]
 
 
 def select(names: Collection[str], models: Sequence[str]) -> list[Codec]:
@@ -22,5 +22,5 @@ def select(names: Collection[str], models: Sequence[str]) -> list[Codec]:
     Raises UnknownModelError, ModelError.
     """
     wanted = names or standard_names()
-    ours = [Dqcodec()] if _OURS in wanted else []
+    ours = [Dqcodec(best=best) for name, best in _OURS.items() if name in wanted]
     return [*ours, *map(Dqcodec, dict.fromkeys(models)), *(peer for peer in PEERS if peer.name in wanted)]

@@ -17,20 +17,22 @@ if TYPE_CHECKING:
 
 
 class Dqcodec(Codec):
-    """What `dqcodec compress` makes with the models at hand, or with one model alone (-m).
+    """What `dqcodec compress`, or `compress --best`, makes with the models at hand, or with one model alone (-m).
 
     Encoding starts from the PNG file; decoding ends at pixels, like that of the other codecs: no PNG is written.
     """
 
     threaded = True
 
-    def __init__(self, model: str | None = None):
+    def __init__(self, model: str | None = None, *, best: bool = False):
         """Raises UnknownModelError and ModelError: models are loaded here to see that they can be."""
         from .. import zoo
 
         shown = Path(model).stem if model and model.endswith(zoo.SUFFIX) else model
-        self.name = f"dqcodec:{shown}" if model else "dqcodec"
-        self.title = f"dqcodec, {shown} alone" if model else "dqcodec"
+        plain_name, plain_title = ("dqcodec-best", "dqcodec --best") if best else ("dqcodec", "dqcodec")
+        self.name = f"{plain_name}:{shown}" if model else plain_name
+        self.title = f"{plain_title}, {shown} alone" if model else plain_title
+        self._best = best
         self.models = [zoo.locate(model).resolve()] if model else [path.resolve() for path in zoo.paths().values()]
         for path in self.models:
             zoo.load(str(path))
@@ -51,7 +53,7 @@ class Dqcodec(Codec):
     def encode(self, source: Source) -> Coded:
         from .. import codec
 
-        data, report = codec.compress(source.data, self._programs, verify=False)
+        data, report = codec.compress(source.data, self._programs, best=self._best, verify=False)
         return Coded(data, report.method, _model_bits(report))
 
     def decode(self, data: bytes) -> np.ndarray:

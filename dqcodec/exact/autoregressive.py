@@ -11,15 +11,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from dqcodec.ans import uniform
-from dqcodec.ans.stack import Stack
+from dqcodec.ans.protocol import BitStack
 from dqcodec.compiled import compiled
 from dqcodec.errors import ModelError
 from dqcodec.exact.context import Canvas, context, log_spreads
+from dqcodec.exact.context_mixing import MARGIN, ORDERS, Mixer, canvas
 from dqcodec.exact.context_net import ContextNet, head_sums, tell
 from dqcodec.exact.fronts import Fronts
 from dqcodec.exact.heads import code
 from dqcodec.exact.learning import LearningLinears
 from dqcodec.exact.mixture import LOG2_SCALE_GRID, LOGIT_GRID, MEAN_GRID, TOTAL, TOTAL_BITS, MixtureTables
+from dqcodec.exact.model_mixing import code_front
 from dqcodec.exact.threads import in_threads
 
 _LEAST_PART = 96  # pixels of a front that are worth a thread
@@ -102,7 +104,7 @@ class AutoregressiveProgram:
         slots = [walk.code(walk.fronts.places(front)) for front in walk.fronts_learnt()]
         return Slots(np.concatenate(slots), walk.fronts)
 
-    def push(self, stack: Stack, slots: Slots) -> None:
+    def push(self, stack: BitStack, slots: Slots) -> None:
         """Code tiles given by their slots.
 
         Raises:
@@ -115,7 +117,7 @@ class AutoregressiveProgram:
                 remainders = uniform.pop(stack, sizes[chunk].ravel())
                 stack.push(starts[chunk].ravel() + remainders, TOTAL)
 
-    def pop(self, stack: Stack, shapes: Sequence[tuple[int, int]]) -> list[np.ndarray]:
+    def pop(self, stack: BitStack, shapes: Sequence[tuple[int, int]]) -> list[np.ndarray]:
         """Undo push: the uint8 tiles.
 
         Raises:
@@ -128,8 +130,25 @@ class AutoregressiveProgram:
                 wanted = stack.pop(TOTAL, (chunk.stop - chunk.start, self.channels))
                 starts, sizes = walk.code(places[chunk], wanted).transpose(2, 0, 1)
                 uniform.push(stack, (wanted - starts).ravel(), sizes.ravel())
-        ends = np.cumsum([height * width for height, width in shapes])[:-1]
-        return [_pixels(planes, shape) for planes, shape in zip(np.split(walk.canvas.planes, ends), shapes)]
+        return walk.tiles()
+
+
+    def mix(self, tiles: Sequence[np.ndarray], mixer: Mixer) -> None:
+        """Code tiles, uint8, of 8 bits, by context mixing with this model; go on writing the mixer's code."""
+        shapes = [tile.shape[:2] for tile in tiles]
+        pixels, rows = canvas(shapes, self.channels)
+        for tile, row in zip(tiles, rows):
+            pixels[row:, MARGIN:][: tile.shape[0], : tile.shape[1]] = tile[..., ORDERS[self.channels]]
+        walk = _Walk(self, shapes)
+        walk.canvas.planes[:] = np.concatenate([_planes(tile) for tile in tiles])
+        walk.mix(mixer, pixels, rows, is_sought=False)
+
+    def unmix(self, shapes: Sequence[tuple[int, int]], mixer: Mixer) -> list[np.ndarray]:
+        """Undo mix: the uint8 tiles; any code gives some."""
+        pixels, rows = canvas(shapes, self.channels)
+        walk = _Walk(self, shapes)
+        walk.mix(mixer, pixels, rows, is_sought=True)
+        return walk.tiles()
 
 
 class _Walk:
@@ -138,7 +157,7 @@ class _Walk:
     def __init__(self, program: AutoregressiveProgram, shapes: Sequence[tuple[int, int]]):
         d, self.net, self.tables = program.description, program.net, program.tables
         self._bits = d.bits
-        self.fronts = Fronts(shapes)
+        self._shapes, self.fronts = shapes, Fronts(shapes)
         self.canvas = Canvas(self.fronts.pixels, d.channels, d.features)
         biases = np.ldexp(np.repeat([LOGIT_GRID, MEAN_GRID, LOG2_SCALE_GRID], d.mixtures).astype(np.float64), -d.rate_bits)
         self._out = LearningLinears(self.net.out, np.stack([np.ldexp(biases, -d.head_grid), biases]))
@@ -150,6 +169,19 @@ class _Walk:
             yield front
             self._out.step(self._taught)
             self._taught[:] = 0
+
+    def tiles(self) -> list[np.ndarray]:
+        """The canvas's, uint8 (H, W, C)."""
+        ends = np.cumsum([height * width for height, width in self._shapes])[:-1]
+        return [_pixels(planes, shape) for planes, shape in zip(np.split(self.canvas.planes, ends), self._shapes)]
+
+    def mix(self, mixer: Mixer, pixels: np.ndarray, rows: np.ndarray, *, is_sought: bool) -> None:
+        """Code all fronts by context mixing; see model_mixing."""
+        for front in self.fronts_learnt():
+            self._taught += code_front(
+                self.net.weights, self._out.matrices, self.tables, log_spreads(), self.canvas.planes, self.canvas.features,
+                self.fronts.places(front), mixer, pixels, rows, is_sought,
+            )
 
     def code(self, places: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
         """Code pixels of a front: their slots (N, P, 2), int32.

@@ -63,7 +63,7 @@ def standard(value, mean, spread):
 
 @inlined
 def context(planes, features, places, bits, log_spreads):
-    """Of pixels (N, 4), as Fronts gives them, all of whose neighbours are known; planes, features: a Canvas's.
+    """Of pixels (N, 5), as Fronts gives them, all of whose neighbours are known; planes, features: a Canvas's.
 
     Returns:
         what networks see (N, inputs + 6 F), float32: the neighbours' planes, then their features.

@@ -28,31 +28,30 @@ class Fronts:
     def __init__(self, shapes: Sequence[tuple[int, int]]):
         tiles = np.array(shapes, np.int64).reshape(-1, 2)
         areas = tiles.prod(1)
-        self._corners = np.cumsum(areas) - areas
+        corners = np.cumsum(areas) - areas
         self.pixels = int(areas.sum())
-        self._fronts: list[tuple[np.ndarray, np.ndarray, int]] = []  # tiles, corners, x + SLOPE y
+        self._fronts: list[tuple[np.ndarray, np.ndarray, int, int]] = []  # tiles, corners, the first's number, x + SLOPE y
         sizes = []
         for batch in _batches(tiles):
             turns = np.zeros(_turns(tiles[batch]).max(), np.int64)
             _sizes(tiles[batch], turns)
             used = np.flatnonzero(turns)  # narrow tiles leave gaps
             sizes.append(turns[used])
-            self._fronts += [(tiles[batch], self._corners[batch], int(turn)) for turn in used]
+            self._fronts += [(tiles[batch], corners[batch], batch.start, int(turn)) for turn in used]
         self.bounds = np.append(0, np.cumsum(np.concatenate(sizes)))
 
     def __len__(self) -> int:
         return len(self._fronts)
 
     def places(self, front: int) -> np.ndarray:
-        """Where its pixels lie: int64 (N, 4), the position among all pixels, row, column, and the tile's width."""
-        places = np.empty((self.bounds[front + 1] - self.bounds[front], 4), np.int64)
+        """Where its pixels lie: int64 (N, 5), the position among all pixels, row, column, the tile's width, and number."""
+        places = np.empty((self.bounds[front + 1] - self.bounds[front], 5), np.int64)
         _places(*self._fronts[front], places)
         return places
 
     def tiles(self) -> np.ndarray:
         """Which tile each pixel lies in, in the order of fronts, (pixels,)."""
-        positions = np.concatenate([self.places(front)[:, 0] for front in range(len(self))])
-        return np.searchsorted(self._corners, positions, side="right") - 1
+        return np.concatenate([self.places(front)[:, 4] for front in range(len(self))])
 
     def chunks(self, front: int) -> Iterator[slice]:
         """The chunks of a front, in the order of decoding, as slices of its places."""
@@ -96,12 +95,13 @@ def _sizes(tiles: np.ndarray, sizes: np.ndarray) -> None:
 
 
 @compiled
-def _places(tiles: np.ndarray, corners: np.ndarray, turn: int, places: np.ndarray) -> None:
+def _places(tiles: np.ndarray, corners: np.ndarray, first: int, turn: int, places: np.ndarray) -> None:
     n = 0
     for tile in range(len(tiles)):
         height, width = tiles[tile, 0], tiles[tile, 1]
         start, stop = _rows(height, width, turn)
         for y in range(start, stop):
             x = turn - SLOPE * y
-            places[n, 0], places[n, 1], places[n, 2], places[n, 3] = corners[tile] + y * width + x, y, x, width
+            places[n, 0], places[n, 1], places[n, 2] = corners[tile] + y * width + x, y, x
+            places[n, 3], places[n, 4] = width, first + tile
             n += 1

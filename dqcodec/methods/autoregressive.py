@@ -30,7 +30,7 @@ def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram) -> tupl
     """The payload for layers (H, W, C), uint8."""
     coded, layer_bits = [], np.zeros(len(layers))
     with single_thread():
-        for boxes in _stacks([layer.shape[:2] for layer in layers], program):
+        for boxes in stacks([layer.shape[:2] for layer in layers], program):
             slots = program.slots([layers[number][tuple(box)] for number, *box in boxes])
             np.add.at(layer_bits, [number for number, *_ in boxes], slots.tile_bits)
             coded.append(_push(slots, program))
@@ -52,7 +52,7 @@ def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Auto
     """
     layers, position = [np.empty(shape, np.uint8) for shape in shapes], 0
     with single_thread():
-        for boxes in _stacks([shape[:2] for shape in shapes], program):
+        for boxes in stacks([shape[:2] for shape in shapes], program):
             seed_bytes, position = read_varint(payload, position)
             length, position = read_varint(payload, position)
             parts = [layers[number][tuple(box)] for number, *box in boxes]
@@ -69,7 +69,7 @@ def sample_bits(parts: Sequence[np.ndarray], program: AutoregressiveProgram) -> 
         return program.slots(parts).bits
 
 
-def _stacks(shapes: Sequence[tuple[int, int]], program: AutoregressiveProgram) -> Iterator[list[Box]]:
+def stacks(shapes: Sequence[tuple[int, int]], program: AutoregressiveProgram) -> Iterator[list[Box]]:
     """The tiles of each stack, as boxes of layers: a part of the format."""
     tiles, pixels = [], 0
     for number, shape in enumerate(shapes):

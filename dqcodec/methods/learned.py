@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import CorruptError
 from ..exact.program import Program
-from . import autoregressive, flow
+from . import autoregressive, flow, model_mixing
 from .report import ModelReport
 
 _SAMPLE_PIXELS = 1 << 14  # how much of the layers a model is tried on
@@ -24,8 +24,13 @@ def choose(layers: Sequence[np.ndarray], programs: Sequence[Program]) -> Program
     ]
     if len(fitting) < 2:
         return fitting[0] if fitting else None
-    sample = list(_sample(layers))
-    return min(fitting, key=lambda program: _MODULES[program.kind].sample_bits(sample, program))
+    parts = list(sample(layers))
+    return min(fitting, key=lambda program: sample_bits(parts, program))
+
+
+def sample_bits(parts: Sequence[np.ndarray], program: Program) -> float:
+    """What a program takes for parts of layers, as `sample` gives them; infinite where it cannot code them."""
+    return _MODULES[program.kind].sample_bits(parts, program)
 
 
 def encode(layers: Sequence[np.ndarray], program: Program) -> tuple[bytes, ModelReport]:
@@ -33,8 +38,10 @@ def encode(layers: Sequence[np.ndarray], program: Program) -> tuple[bytes, Model
     return _MODULES[program.kind].encode(layers, program)
 
 
-def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Program) -> list[np.ndarray]:
-    """The layers (H, W, C), uint8, of a payload.
+def decode(
+    payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Program, *, is_mixed: bool = False
+) -> list[np.ndarray]:
+    """The layers (H, W, C), uint8, of a payload; is_mixed: by mixing with the program.
 
     Raises:
         CorruptError: the payload is damaged, or was not made by this program.
@@ -42,10 +49,10 @@ def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Prog
     module = _MODULES[program.kind]
     if not all(module.fits(shape, program) for shape in shapes):
         raise CorruptError("the image does not fit the model")
-    return module.decode(payload, shapes, program)
+    return (model_mixing if is_mixed else module).decode(payload, shapes, program)
 
 
-def _sample(layers: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
+def sample(layers: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
     """Square parts, spread over each of some layers, or parts of the full width of one that is narrower."""
     pixels = min(_SAMPLE_SIDE**2, sum(layer[..., 0].size for layer in layers) // len(layers))
     some = layers[:: -(-len(layers) // max(1, _SAMPLE_PIXELS // pixels))]

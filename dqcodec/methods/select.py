@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     FindProgram = Callable[[bytes], Program]  # model id -> program
 
 _MIN_MODEL_PIXELS = 64
-_MAX_MIXING_SAMPLES = 1 << 20  # about six seconds
+_MAX_MIXING_SAMPLES = 1 << 20  # about six seconds ...
+_MAX_RIVAL_SAMPLES = 1 << 18  # ... and one or two, where a model codes the layer alone
+_HOPELESS = 1.25  # a sample teaches mixing less than the whole does
 
 
 @dataclass(frozen=True)
@@ -40,42 +42,62 @@ def takes_model(pixels: np.ndarray) -> bool:
     return pixels.shape[2] in (1, 3) and pixels[..., 0].size >= _MIN_MODEL_PIXELS and bool((pixels != pixels[0, 0]).any())
 
 
-def takes_mixing(pixels: np.ndarray) -> bool:
-    """Whether a layer (H, W, C) is mixed in good time."""
-    return pixels.size <= _MAX_MIXING_SAMPLES
+def takes_mixing(pixels: np.ndarray, *, is_modelled: bool) -> bool:
+    """Whether a layer (H, W, C) is mixed in good time; is_modelled: a model codes it too, and faster."""
+    return pixels.size <= (_MAX_RIVAL_SAMPLES if is_modelled else _MAX_MIXING_SAMPLES)
 
 
-def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program]) -> list[Coded | None]:
-    """Layers of as many channels, each by the program that suits all of them best; None where it cannot."""
+def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], *, best: bool) -> list[list[Coded]]:
+    """Layers of as many channels, each by the program that suits all of them best, in the ways that there are; none where it
+    cannot. `best`: by mixing too, however long it takes."""
     from . import learned
 
     program = learned.choose(layers, programs)
     if program is None:
-        return [None] * len(layers)
+        return [[] for _ in layers]
     layer = Layer(Method[program.kind.upper()], program.id)
-    if layer.method in TOGETHER:
-        payload, report = learned.encode(layers, program)
-        scale = len(payload) / report.vi_bits
-        return [Coded(layer, payload, bits * scale, program, report, len(layers)) for bits in report.layer_bits]
-    return [_alone(pixels, layer, program) for pixels in layers]
+    if layer.method not in TOGETHER:
+        return [_alone(pixels, layer, program) for pixels in layers]
+    payload, report = learned.encode(layers, program)
+    payloads = {layer.method: payload}
+    if best or sum(pixels.size for pixels in layers) <= _MAX_RIVAL_SAMPLES:
+        from . import model_mixing
+
+        payloads[Method.MODEL_MIXING] = model_mixing.encode(layers, program)
+    shares = [bits / report.vi_bits for bits in report.layer_bits]
+    return [
+        [
+            Coded(Layer(method, program.id), payload, share * len(payload), program, report if method == layer.method else None, len(layers))
+            for method, payload in payloads.items()
+        ]
+        for share in shares
+    ]
 
 
-def _alone(pixels: np.ndarray, layer: Layer, program: Program) -> Coded | None:
+def _alone(pixels: np.ndarray, layer: Layer, program: Program) -> list[Coded]:
     from . import learned
 
     try:
         payload, report = learned.encode([pixels], program)
     except (LatentOverflow, StackUnderflow):  # it leaves the model's range, or cannot pay
-        return None
-    return Coded(layer, payload, len(payload), program, report)
+        return []
+    return [Coded(layer, payload, len(payload), program, report)]
 
 
-def by_mixing(layers: Sequence[np.ndarray]) -> list[Coded]:
-    """Layers of as many channels, by mixing."""
+def by_mixing(layers: Sequence[np.ndarray]) -> list[list[Coded]]:
+    """Layers of as many channels, each in the one way that mixing has."""
     from . import mixing
 
     payload, sizes = mixing.encode(layers)
-    return [Coded(Layer(Method.MIXING), payload, size, together=len(layers)) for size in sizes]
+    return [[Coded(Layer(Method.MIXING), payload, size, together=len(layers))] for size in sizes]
+
+
+def mixes_badly(layers: Sequence[np.ndarray], program: Program) -> bool:
+    """Whether a sample of layers, all of as many channels, shows that mixing has no hope to beat a model on them."""
+    from . import learned, mixing
+
+    parts = list(learned.sample(layers))
+    return 8 * len(mixing.encode(parts)[0]) > _HOPELESS * learned.sample_bits(parts, program)
 
 
 def classically(pixels: np.ndarray, *, quick: bool) -> Coded:
@@ -90,6 +112,10 @@ def together(layers: Sequence[np.ndarray], coded: Coded) -> tuple[bytes, ModelRe
         from . import mixing
 
         return mixing.encode(layers)[0], None
+    if coded.layer.method == Method.MODEL_MIXING:
+        from . import model_mixing
+
+        return model_mixing.encode(layers, coded.program), None
     from . import learned
 
     return learned.encode(layers, coded.program)
@@ -108,10 +134,11 @@ def decode(
     from . import learned
 
     program = find_program(layer.model_id)
-    if Method[program.kind.upper()] != layer.method:
+    is_mixed = layer.method == Method.MODEL_MIXING
+    if Method[program.kind.upper()] != (Method.AUTOREGRESSIVE if is_mixed else layer.method):
         raise CorruptError("the model is of another kind than the file says")
     try:
-        decoded = learned.decode(payload, shapes, program)
+        decoded = learned.decode(payload, shapes, program, is_mixed=is_mixed)
     except DqcodecError:
         raise
     except (ValueError, IndexError, ArithmeticError) as error:  # a payload that no encoder wrote

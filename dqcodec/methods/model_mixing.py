@@ -1,0 +1,37 @@
+"""Layers by context mixing with an autoregressive model's predictions: the smallest files, and the slowest.
+
+Layers are cut into tiles, and these go on stacks, as in autoregressive.py; but there is one code for all stacks: what mixing
+learns on one it knows on the next. The payload is the code, see exact/context_mixing.py and exact/model_mixing.py.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dqcodec.exact.autoregressive import AutoregressiveProgram
+from dqcodec.exact.context_mixing import Mixer
+from dqcodec.exact.threads import single_thread
+from dqcodec.methods.autoregressive import stacks
+
+_BITS = 8
+
+
+def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram) -> bytes:
+    """The payload for layers (H, W, C), uint8."""
+    mixer = Mixer.new([layer.shape for layer in layers], [_BITS] * len(layers))
+    with single_thread():
+        for boxes in stacks([layer.shape[:2] for layer in layers], program):
+            program.mix([layers[number][tuple(box)] for number, *box in boxes], mixer)
+    return mixer.finish()
+
+
+def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: AutoregressiveProgram) -> list[np.ndarray]:
+    """The layers (H, W, C), uint8, of a payload; any bytes give some."""
+    mixer = Mixer.new(shapes, [_BITS] * len(shapes), payload)
+    layers = [np.empty(shape, np.uint8) for shape in shapes]
+    with single_thread():
+        for boxes in stacks([shape[:2] for shape in shapes], program):
+            parts = [layers[number][tuple(box)] for number, *box in boxes]
+            for part, pixels in zip(parts, program.unmix([part.shape[:2] for part in parts], mixer)):
+                part[:] = pixels
+    return layers

@@ -1,0 +1,438 @@
+"""Broken and hostile files give the right thing or an error with a name, in bounded time and memory.
+
+benchmarks/fuzz.py does the same for longer.
+"""
+
+import functools
+import importlib.util
+import io
+import lzma
+import random
+import struct
+import subprocess
+import sys
+import time
+import tracemalloc
+import warnings
+import zlib
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pngs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load, save
+
+from dqcodec import archive, codec, container, layers, png
+from dqcodec.container import MAGIC, Group, Layer, Method, pack_section, sample_checksum
+from dqcodec.errors import CorruptError, DqcodecError, ModelError, UnsupportedImageError
+from dqcodec.exact.context_mixing import Mixer
+from dqcodec.exact.dequantizers import SigmoidCells
+from dqcodec.exact.program import load_program
+from dqcodec.exact.tables import TableLaw
+from dqcodec.layers import Split
+from dqcodec.methods import select
+from dqcodec.png.chunks import KINDS
+from dqcodec.varint import write_varint
+
+_path = Path(__file__).parents[1] / "benchmarks" / "fuzz.py"
+_spec = importlib.util.spec_from_file_location("fuzz", _path)
+fuzz = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(fuzz)
+
+GOLDEN = Path(__file__).parent / "golden"
+SUM = b"checksum"
+GRAY, RGB, PALETTE = (1 + KINDS.index(kind) for kind in ((0, 8), (2, 8), (3, 8)))
+DEFLATE, LZMA = 2, 3
+HEAD = bytes([1 << 1, 15 << 3]) + b"\x78\x01" + bytes(8)  # of a recipe
+FEW = 2 << 20  # bytes
+EXAMPLES = {"container": 60, "archive": 40, "model": 20, "png": 12, "payloads": 30}
+
+
+@functools.cache
+def target(name: str):
+    return fuzz.TARGETS[name]()
+
+
+def sealed(body: bytes) -> bytes:
+    """The .dqc file of `body`, with a valid CRC."""
+    data = MAGIC + b"\1" + body
+    return data + zlib.crc32(data).to_bytes(4, "little")
+
+
+def deflated(raw: bytes, claimed: int | None = None) -> bytes:
+    """A section of raw bytes."""
+    stream = zlib.compressobj(9, wbits=-15)
+    body = write_varint(len(raw) if claimed is None else claimed) + stream.compress(raw) + stream.flush()
+    return write_varint(len(body)) + body
+
+
+def plain(pixels: np.ndarray, recipe: bytes = b"", kind: int = GRAY) -> bytes:
+    """A .dqc file of raw pixels, with a recipe."""
+    height, width, _ = pixels.shape
+    size = write_varint(width) + write_varint(height)
+    recipe = write_varint(len(recipe)) + recipe if recipe else b""
+    head = bytes([kind | bool(recipe) << 6]) + size + recipe + b"\x10"
+    return sealed(head + sample_checksum([pixels]) + b"\0" + pixels.tobytes())
+
+
+def archived(index: bytes, groups: bytes = b"") -> io.BytesIO:
+    """An archive with a given index."""
+    packing, section = pack_section(index)
+    index = bytes([packing]) + section
+    end = index + len(index).to_bytes(4, "little")
+    start = archive.MAGIC + bytes([archive.VERSION])
+    return io.BytesIO(start + groups + end + zlib.crc32(start + end).to_bytes(4, "little"))
+
+
+def modelled(kind: str, description: dict | None = None, **tensors: np.ndarray) -> bytes:
+    """The golden model of a kind with another description or other tensors, __ in their names for dots."""
+    content = (GOLDEN / f"{kind}.safetensors").read_bytes()
+    header = fuzz.json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]["dqcodec"]
+    changed = {name.replace("__", "."): tensor for name, tensor in tensors.items()}
+    told = fuzz.json.loads(header) | (description or {})
+    return save(load(content) | changed, {"dqcodec": fuzz.json.dumps(told)})
+
+
+def find(model_id: bytes):
+    raise DqcodecError("no models here")
+
+
+@contextmanager
+def little_memory(limit: int = FEW):
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < limit
+    finally:
+        tracemalloc.stop()
+
+
+@contextmanager
+def little_time(seconds: float):
+    start = time.process_time()
+    yield
+    assert time.process_time() - start < seconds
+
+
+def finding(reason: str):
+    """A test of what is not mended yet."""
+    return pytest.mark.xfail(strict=True, reason=reason)
+
+
+# Laws of any broken file.
+
+
+@pytest.mark.parametrize("name", fuzz.TARGETS)
+def test_any_broken_input_gives_the_right_thing_or_a_named_error_in_little_time_and_memory(name, capfd):
+    target(name)
+
+    @settings(max_examples=EXAMPLES[name], deadline=None, derandomize=True, database=None)
+    @given(st.integers(0, (1 << 32) - 1))
+    def check(seed):
+        rng = random.Random(seed)
+        data = fuzz.mutated(target(name), rng.choice(target(name).seeds), rng)
+        tracemalloc.reset_peak()
+        with little_time(10):
+            target(name).check(data)
+        assert tracemalloc.get_traced_memory()[1] < 256 << 20
+
+    with warnings.catch_warnings(), little_memory(256 << 20):
+        warnings.simplefilter("error")
+        check()
+    assert capfd.readouterr() == ("", "")
+
+
+# Bombs are refused before memory is taken.
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        bytes([RGB]) + b"\xff\xff\xff\xff\x07" * 2 + b"\x10" + SUM,  # 2^31 x 2^31
+        bytes([RGB]) + write_varint(1 << 14) * 2 + b"\x40" + SUM + b"\1",  # more than the usual limit
+        bytes([RGB | DEFLATE << 4, 1, 1]) + deflated(bytes(1 << 25), 16) + b"\x10" + SUM,  # more than it claims
+        bytes([RGB | DEFLATE << 4, 1, 1]) + deflated(b"", (1 << 35) - 1) + b"\x10" + SUM,  # claims 32 GiB
+        bytes([RGB | DEFLATE << 4, 1, 1]) + deflated(b"abc", 1 << 26) + b"\x10" + SUM,  # claims 64 MiB
+        bytes([RGB, 1, 1]) + b"\x20" + SUM,
+        bytes([RGB | 1 << 6, 1, 1]) + b"\xff\xff\xff\xff\x7f" + b"\x10" + SUM,  # a recipe of 32 GiB
+    ],
+)
+def test_a_dqc_bomb_is_refused(body):
+    with little_memory(), pytest.raises((CorruptError, UnsupportedImageError)):
+        codec.decompress(sealed(body), find)
+
+
+def test_an_lzma_bomb_is_refused():
+    bomb = write_varint(16) + lzma.compress(bytes(1 << 25), lzma.FORMAT_RAW, filters=container._LZMA_FILTERS)
+    data = sealed(bytes([RGB | LZMA << 4, 1, 1]) + write_varint(len(bomb)) + bomb + b"\x10" + SUM)
+    with little_memory(), pytest.raises(CorruptError):
+        Group.parse(data)
+
+
+def test_pixels_of_all_frames_together_are_limited():
+    control = b"\x16" + struct.pack(">IIIIHHBB", 1000, 1000, 0, 0, 1, 10, 0, 0)
+    chunks = b"\x15" + struct.pack(">II", 9, 0) + (b"\0" + control) * 9 + b"\0"
+    data = sealed(bytes([RGB | DEFLATE << 4]) + write_varint(1000) * 2 + deflated(chunks) + b"\x40" + SUM)
+    with little_memory(), pytest.raises(UnsupportedImageError):
+        Group.parse(data, 9_999_999)
+    frames = [((0, 0), np.zeros((10, 10, 3), int))] * 9
+    with pytest.raises(UnsupportedImageError):
+        png.read(pngs.animated(np.zeros((10, 10, 3), int), frames), 999)
+
+
+@pytest.mark.parametrize("size", [(1 << 30, 1 << 30), (1 << 14, 1 << 14), (1 << 13, 1 << 13)])
+def test_a_png_that_claims_more_than_it_holds_is_refused(size):
+    stream = zlib.compress(bytes(1000))
+    data = pngs.SIGNATURE + pngs.header(*size) + pngs.chunk(b"IDAT", stream) + pngs.chunk(b"IEND")
+    with little_memory(), pytest.raises((CorruptError, UnsupportedImageError)):
+        png.read(data)
+
+
+def test_image_data_beyond_the_image_are_not_inflated():
+    stream = zlib.compress(bytes(1 << 26))
+    data = pngs.SIGNATURE + pngs.header(1, 1) + pngs.chunk(b"IDAT", stream) + pngs.chunk(b"IEND")
+    with little_memory():
+        assert png.read(data).skeleton is None
+
+
+def test_texts_of_a_png_are_not_inflated():
+    bomb = pngs.chunk(b"zTXt", b"Comment\0\0" + zlib.compress(bytes(1 << 26)))
+    data = pngs.write(np.zeros((1, 1, 3), int), before=bomb)
+    packed, _ = codec.compress(data)
+    with little_memory():
+        assert png.read(codec.decompress(packed, find)[0]).same(png.read(data))
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        write_varint(1 << 30) + b"\1\1" * 9,
+        b"\1\0" + write_varint(1 << 30) + b"a\0",
+        b"\1\0\xff\xff\xff\xff\x7f",
+        b"\xff\xff\xff\xff\x7f",
+    ],
+)
+def test_an_index_that_claims_more_than_it_holds_is_refused(index):
+    with little_memory(), pytest.raises(CorruptError):
+        archive.Archive(archived(index))
+
+
+@pytest.mark.parametrize("name", [b"", b"/a", b"a/", b"a//b", b"../a", b"a/..", b".", b"./a"])
+def test_a_name_that_leads_elsewhere_is_refused(name):
+    with pytest.raises(CorruptError):
+        archive.Archive(archived(b"\1\0\1" + name + b"\0" + b"\0\0\0"))
+
+
+def test_a_group_that_claims_more_images_than_it_holds_is_refused():
+    body = write_varint(1 << 30) + b"\1\2\0\0" + bytes(9)
+    with little_memory(), pytest.raises(CorruptError):
+        archive.parse_group(body + zlib.crc32(body).to_bytes(4, "little"))
+
+
+def test_a_recipes_filters_are_not_inflated_beyond_the_rows():
+    stream = zlib.compressobj(9, wbits=-15)
+    bomb = stream.compress(bytes(1 << 25)) + stream.flush()
+    recipe = bytes([6 << 1, 15 << 3]) + b"\x78\x9c" + bytes(8) + b"\0\6" + bomb
+    with little_memory(), pytest.raises(CorruptError):
+        codec.decompress(plain(np.zeros((2, 2, 1), np.uint8), recipe), find)
+
+
+# Findings.
+
+
+@finding("metadata.unpack makes 64 bytes and more of each zero byte, 2^26 of which fit in 65 KB")
+def test_many_rasters_in_few_bytes_take_little_memory():
+    data = sealed(bytes([RGB | DEFLATE << 4, 1, 1]) + deflated(bytes(1 << 16)) + b"\x10" + SUM)
+    with little_memory(), pytest.raises(CorruptError):
+        Group.parse(data)
+
+
+@finding("metadata.unpack makes 160 bytes of each byte that is a chunk, 2^26 of which fit in 65 KB")
+def test_many_chunks_in_few_bytes_take_little_memory():
+    data = sealed(bytes([RGB | DEFLATE << 4, 1, 1]) + deflated(b"\x0b" * (1 << 15)) + b"\x10" + SUM)
+    with little_memory(), pytest.raises(CorruptError):
+        Group.parse(data)
+
+
+@finding("parse_group makes an Entry of each byte of the heads, 2^26 of which fit in 65 KB")
+def test_many_images_in_few_bytes_take_little_memory():
+    body = write_varint(1 << 15) + bytes([DEFLATE]) + deflated(bytes(1 << 15))
+    with little_memory(), pytest.raises(CorruptError):
+        archive.parse_group(body + zlib.crc32(body).to_bytes(4, "little"))
+
+
+@finding("the index may have groups of no bytes and no images, 2^25 of which fit in 65 KB")
+def test_many_groups_in_few_bytes_take_little_memory():
+    with little_memory(), pytest.raises(CorruptError):
+        archive.Archive(archived(write_varint(3 << 14) + bytes(6 << 14)))
+
+
+@finding("all folders of a name are made: quadratic in its length, which is not limited")
+def test_a_name_of_many_parts_takes_little_memory():
+    with little_memory(), pytest.raises(CorruptError):
+        archive.Archive(archived(b"\1\0\1" + b"/".join([b"a"] * 8000) + b"\0" + b"\0\0\0"))
+
+
+@finding("a second and more of nanoseconds is taken")
+def test_nanoseconds_are_less_than_a_second():
+    with pytest.raises(CorruptError):
+        archive.Archive(archived(b"\1\0\1" + b"a\0" + b"\0" + write_varint(10**9) + b"\0"))
+
+
+@finding("codec.decode computes the shapes of all layers for each layer")
+def test_many_frames_are_decoded_in_linear_time(monkeypatch):
+    count, calls = 50, []
+    control = b"\x16" + struct.pack(">IIIIHHBB", 1, 1, 0, 0, 1, 10, 0, 0)
+    chunks = b"\x15" + struct.pack(">II", count, 0) + (b"\0" + control) * count + b"\0"
+    data = sealed(
+        bytes([GRAY | DEFLATE << 4, 1, 1]) + deflated(chunks) + b"\x40" + b"\4" * count
+        + sample_checksum([np.zeros((1, 1, 1), np.uint8)] * (count + 1)) + b"\1" * (count + 1)
+    )  # fmt: skip
+    shapes = Split.shapes
+    monkeypatch.setattr(Split, "shapes", lambda *arguments: calls.append(0) or shapes(*arguments))
+    try:
+        codec.decompress(data, find)
+    except CorruptError:  # what the payload decodes to is of no matter
+        pass
+    assert len(calls) <= 10 * count
+
+
+@finding("codec._payload splits all rasters of an image for each of its layers")
+def test_many_frames_are_encoded_in_linear_time(monkeypatch):
+    count, calls, rng = 40, [], np.random.default_rng(0)
+    frames = [((0, 0), rng.integers(0, 256, (2, 2, 3))) for _ in range(count)]
+    apply = Split.apply
+    monkeypatch.setattr(Split, "apply", lambda *arguments: calls.append(0) or apply(*arguments))
+    codec.compress(pngs.animated(rng.integers(0, 256, (2, 2, 3)), frames))
+    assert len(calls) <= 20 * count
+
+
+@finding("a payload of a byte decodes to 2^27 pixels and more, at some microseconds each")
+@pytest.mark.parametrize("method", [Method.MIXING, Method.MODEL_MIXING])
+def test_mixing_of_more_than_a_payload_can_hold_is_refused(method):
+    program = load_program(GOLDEN / "autoregressive.safetensors")
+    layer, payload = Layer(method, program.id), b"\x08"  # every bit takes a 3000th of a bit at least
+    with pytest.raises(CorruptError):
+        select.decode(payload, layer, [(100, 100, 3)], lambda model_id: program)
+
+
+@finding("tiles lie below one another on a canvas as wide as the widest")
+def test_the_memory_of_model_mixing_is_that_of_its_pixels(tmp_path):
+    (tmp_path / "x.safetensors").write_bytes(modelled("autoregressive", {"tile": [1024, 1024]}))
+    program, mixer = load_program(tmp_path / "x.safetensors"), Mixer.new([(1, 1, 3)], [8], b"")
+    program.unmix([(2, 2)], mixer)
+    with little_memory():
+        program.unmix([(1, 1024), *[(1024, 1)] * 4], mixer)
+
+
+@finding("chunks.parse looks through all chunks for each IDAT")
+def test_many_pieces_of_image_data_after_many_chunks_are_read_in_linear_time():
+    start = pngs.SIGNATURE + pngs.header(1, 1, 8, 0) + pngs.chunk(b"tEXt") * 6000
+    start += pngs.chunk(b"IDAT", zlib.compress(b"\0\0"))
+    with little_time(0.4):
+        png.read(start + pngs.chunk(b"IDAT") * 6000 + pngs.chunk(b"IEND"))
+
+
+@finding("samples.inflate goes on after the stream's end; zlib copies all that is unused each time")
+def test_many_pieces_after_the_end_of_image_data_are_read_in_linear_time():
+    start = pngs.SIGNATURE + pngs.header(1, 1, 8, 0) + pngs.chunk(b"IDAT", zlib.compress(b"\0\0"))
+    with little_time(0.5):
+        assert png.read(start + pngs.chunk(b"IDAT", bytes(400)) * 8000 + pngs.chunk(b"IEND")).skeleton is None
+
+
+@finding("palette._decode divides a number of any length 256 times")
+def test_a_palettes_number_of_too_many_digits_is_refused_in_no_time():
+    code = write_varint(256) + b"\1" + bytes(3 * 255) + b"\xff" * (1 << 20)
+    chunks = b"\x81" + write_varint(len(code)) + code
+    data = sealed(bytes([PALETTE | DEFLATE << 4, 1, 1]) + deflated(chunks) + b"\x14" + SUM + b"\0abc")
+    with little_time(0.3), pytest.raises(CorruptError):
+        codec.decompress(data, find)
+
+
+@finding("a cut of -1 takes the stream to be cut back to its end, again and again")
+def test_a_recipe_does_not_repeat_a_stream():
+    pixels = np.random.default_rng(0).integers(0, 256, (128, 128, 1), dtype=np.uint8)
+    cuts = write_varint(3003) + b"\1" + b"\0\2" * 1500 + b"\1"
+    with little_memory(), pytest.raises(CorruptError):
+        codec.decompress(plain(pixels, HEAD + cuts + b"\0"), find)
+
+
+@finding("empty pieces beyond the stream's end are not refused")
+def test_a_recipe_does_not_make_more_chunks_than_its_stream_can_fill():
+    recipe = HEAD + write_varint(1 << 17) + b"\0\0" + b"\0"
+    with little_memory(), pytest.raises(CorruptError):
+        codec.decompress(plain(np.zeros((1, 1, 1), np.uint8), recipe), find)
+
+
+@finding("exact._parse_kinds divides a number of any length 4096 times")
+def test_a_recipes_number_of_too_many_digits_is_refused_in_no_time():
+    recipe = HEAD + b"\0" + b"\5" + b"\xff" * (1 << 17)
+    with little_time(0.3), pytest.raises(CorruptError):
+        codec.decompress(plain(np.zeros((4096, 1, 1), np.uint8), recipe), find)
+
+
+@finding("palette.compact replaces both tRNS chunks by one body")
+def test_a_palette_with_two_lists_of_alphas_is_split_without_loss():
+    alphas = pngs.chunk(b"tRNS", b"\x80" * 3) + pngs.chunk(b"tRNS", b"\x70" * 5)
+    image = png.read(pngs.write(np.arange(9).reshape(3, 3, 1), 8, 3, before=alphas))
+    for split in layers.candidates(image):
+        parts = [split.apply(raster, image.skeleton) for raster in image.rasters]
+        assert split.undo(parts, layers.skeleton(image, split)).same(image)
+
+
+@finding("safetensors raises AttributeError")
+@pytest.mark.parametrize("dtype", ["F8_E5M2", "F8_E4M3", "F8_E8M0", "F4"])
+def test_a_tensor_of_a_type_that_numpy_lacks_is_a_model_error(dtype, tmp_path):
+    header = fuzz.json.dumps({"x": {"dtype": dtype, "shape": [0], "data_offsets": [0, 0]}}).encode()
+    (tmp_path / "x.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    with pytest.raises(ModelError):
+        load_program(tmp_path / "x.safetensors")
+
+
+@finding("the sum is int64, which overflows; np.repeat then writes beyond its memory")
+def test_frequencies_whose_sum_overflows_are_no_table(tmp_path):
+    total, count = (1 << 64) + (1 << 20), 2050
+    frequencies = np.full(count, total // count)
+    frequencies[0] += total - sum(map(int, frequencies))
+    assert frequencies.max() < 1 << 53 and frequencies.sum() == 1 << 20
+    (path := tmp_path / "x.safetensors").write_bytes(modelled("uniform", logistic__frequencies=frequencies))
+    script = "import sys, pathlib, dqcodec.exact.program as p; p.load_program(pathlib.Path(sys.argv[1]))"
+    command = [sys.executable, "-c", script, str(path)]  # it may crash
+    result = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1])
+    assert result.returncode == 1 and "ModelError" in result.stderr
+
+
+@finding("the description's number of channels is not limited")
+@pytest.mark.parametrize("channels", [10**7, 10**12])
+def test_a_context_of_more_channels_than_the_file_holds_takes_no_memory(channels, tmp_path):
+    (tmp_path / "x.safetensors").write_bytes(modelled("bipartite", {"context_channels": channels}))
+    with little_memory(), pytest.raises(ModelError):
+        load_program(tmp_path / "x.safetensors")
+
+
+@finding("the coder panics at sizes above 2^24")
+def test_a_sigmoids_cell_is_not_larger_than_the_stack_can_code():
+    tail = TableLaw(np.array([1, 1, (1 << 20) - 2]), 0, 0)
+    with pytest.raises(ModelError):
+        SigmoidCells(np.array([-(1 << 23), 1, 2]), tail)
+
+
+@finding("a tile's row is one stack, 300 bytes a pixel, and its length is not limited")
+def test_a_tile_is_not_wider_than_a_stack(tmp_path):
+    (tmp_path / "x.safetensors").write_bytes(modelled("autoregressive", {"tile": [8, 1 << 40]}))
+    with pytest.raises(ModelError):
+        load_program(tmp_path / "x.safetensors")
+
+
+@finding("a dequantizer's networks may see what comes after: the inverse takes as many steps as a tile has numbers")
+@pytest.mark.parametrize("place", ["in", "mid", "out"])
+def test_an_autoregressive_dequantizer_that_is_not_causal_is_refused(place, tmp_path):
+    name = f"dequantizer.0.{place}.weight"
+    weight = load((GOLDEN / "ard.safetensors").read_bytes())[name].copy()
+    weight[0, -1, -1, -1] = 1  # the first place sees the last
+    (tmp_path / "x.safetensors").write_bytes(modelled("ard", **{name.replace(".", "__"): weight}))
+    with pytest.raises(ModelError):
+        load_program(tmp_path / "x.safetensors")

@@ -1,0 +1,280 @@
+import io
+import os
+
+import numpy as np
+import pngs
+import pytest
+from PIL import Image, UnidentifiedImageError
+
+import dqcodec
+from dqcodec import archive, codec, files, library, png, zoo
+from dqcodec.errors import CorruptError, FormatError, UnsupportedImageError
+from dqcodec.methods import select
+
+RNG = np.random.default_rng(0)
+COLORS = (np.add.outer(np.arange(12) * 9, np.arange(17))[..., None] + np.arange(3) * 40).astype(np.uint8)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """An empty working folder, no models, and no mixing, whose loops would be compiled first."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(zoo, "directory", lambda: tmp_path / "models")
+    monkeypatch.setattr(select, "takes_mixing", lambda *_, **__: False)
+    return tmp_path
+
+
+def pillow(mode):
+    """An image in colour or gray, of one of Pillow's modes."""
+    if mode == "I;16":
+        return Image.fromarray(RNG.integers(0, 1 << 16, (9, 8)).astype(np.uint16))
+    image = Image.fromarray(COLORS)
+    return image.convert("L").convert("LA") if mode == "LA" else image.convert(mode)
+
+
+def saved(image, format, **options):
+    stream = io.BytesIO()
+    image.save(stream, format, **options)
+    return stream.getvalue()
+
+
+def looks(image):
+    """Pixels that can be compared."""
+    return np.asarray(image if image.mode.startswith("I") else image.convert("RGBA"))
+
+
+def test_the_public_names_are_there():
+    assert {*dqcodec.__all__, "open"} <= {*dir(dqcodec)} and "open" not in dqcodec.__all__
+    for name in dqcodec.__all__:
+        assert getattr(dqcodec, name) is not None
+    assert dqcodec.Archive is archive.Archive and dqcodec.info is codec.info
+    with pytest.raises(AttributeError):
+        dqcodec.nothing
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, ">u2"])
+@pytest.mark.parametrize("shape", [(5, 7), (5, 7, 1), (5, 7, 2), (5, 7, 3), (5, 7, 4), (1, 1)])
+def test_arrays_come_back(shape, dtype):
+    pixels = RNG.integers(0, np.iinfo(dtype).max, shape, endpoint=True).astype(dtype)
+    restored = dqcodec.decompress(dqcodec.compress(pixels))
+    assert restored.dtype == np.dtype(dtype).newbyteorder("=")
+    assert np.array_equal(restored, pixels[..., 0] if shape[2:] == (1,) else pixels)
+    assert np.array_equal(dqcodec.decompress(dqcodec.compress(pixels[::-1])), restored[::-1])
+
+
+@pytest.mark.parametrize(
+    "pixels", [np.zeros((2, 2)), np.zeros((2, 2), bool), np.zeros(4, np.uint8), np.zeros((2, 2, 5), np.uint8),
+               np.zeros((0, 2), np.uint8), np.zeros((1, 2, 2, 3), np.uint8)]
+)  # fmt: skip
+def test_arrays_that_are_no_images_are_refused(pixels):
+    with pytest.raises(UnsupportedImageError):
+        dqcodec.compress(pixels)
+
+
+def test_paths_bytes_and_models(folder):
+    source = pngs.write(COLORS, before=pngs.chunk(b"tEXt", b"Comment\0hello"))
+    (folder / "a.png").write_bytes(source)
+    dqc = dqcodec.compress(source)
+    assert dqc == dqcodec.compress("a.png") == dqcodec.compress(folder / "a.png", models=[]) == dqcodec.compress(bytearray(source))
+    (folder / "a.png.dqc").write_bytes(dqc)
+    assert np.array_equal(dqcodec.decompress("a.png.dqc"), COLORS)
+    assert b"hello" in dqcodec.decompress_png(dqc) and png.read(dqcodec.decompress_png(folder / "a.png.dqc")).same(png.read(source))
+    assert len(dqcodec.compress(source, strip=True)) < len(dqc)
+    assert dqcodec.decompress_png(dqcodec.compress(source, exact=True)) == source
+    with pytest.raises(dqcodec.UnknownModelError):
+        dqcodec.compress(source, models="nothing")
+    with pytest.raises(UnsupportedImageError, match="limit"):
+        dqcodec.compress(COLORS, max_pixels=10)
+    with pytest.raises(UnsupportedImageError, match="limit"):
+        dqcodec.decompress(dqc, max_pixels=10)
+
+
+@pytest.mark.parametrize("tail", [b"", b"odd"])
+@pytest.mark.parametrize("color_type, bit_depth, channels", [(0, 1, 2), (0, 4, 2), (2, 8, 4), (3, 2, 4), (2, 16, 4)])
+def test_palettes_and_colour_keys_are_resolved(color_type, bit_depth, channels, tail):
+    key = bytes(6 if color_type == 2 else 2)
+    source = pngs.random(RNG, 6, 7, color_type, bit_depth, before=pngs.chunk(b"tRNS", key), tail=tail)
+    pixels = dqcodec.decompress(dqcodec.compress(source))
+    assert pixels.shape == (6, 7, channels) and pixels.dtype == (np.uint16 if bit_depth == 16 else np.uint8)
+    if bit_depth < 16:
+        assert np.array_equal(looks(Image.fromarray(pixels)), looks(Image.open(io.BytesIO(source))))
+
+
+def test_archives_are_mappings(folder):
+    stream = io.BytesIO()
+    writer = archive.Writer(stream)
+    sources = [codec.read(pngs.write(COLORS)), codec.read(pngs.write(COLORS[:5]))]
+    writer.add([archive.Member("a.png"), archive.Member("b.png")], archive.pack_group(codec.encode(sources, []).group))
+    writer.finish()
+    (folder / "set.dqc").write_bytes(stream.getvalue())
+    with dqcodec.Archive("set.dqc") as images:
+        assert list(images) == ["a.png", "b.png"] and png.read(images["b.png"]).pixels.shape == (5, 17, 3)
+    for read in (dqcodec.decompress, dqcodec.decompress_png):
+        with pytest.raises(FormatError, match="Archive"):
+            read("set.dqc")
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])
+def test_pillow_images_come_back_in_their_mode(mode):
+    image = pillow(mode)
+    restored = Image.open(io.BytesIO(dqcodec.compress(image)))
+    assert restored.mode == mode and np.array_equal(looks(restored), looks(image))
+
+
+def test_pillow_images_keep_transparency_profile_and_exif():
+    palette = pillow("P")
+    palette.info["transparency"] = palette.getpixel((0, 0))
+    key = pillow("RGB")
+    key.info |= {"transparency": tuple(COLORS[0, 0].tolist()), "icc_profile": b"profile"}
+    gray = pillow("L")
+    gray.info |= {"transparency": 40, "exif": b"Exif\0\0MM\0*\0\0\0\x08\0\0\0\0\0\0"}
+    for image in (palette, key, gray):
+        restored = Image.open(io.BytesIO(dqcodec.compress(image)))
+        restored.load()
+        assert np.array_equal(looks(restored), looks(image)) and (looks(restored)[..., 3] == 0).any()
+        assert restored.info.get("icc_profile") == image.info.get("icc_profile")
+        assert ("exif" in restored.info) == ("exif" in image.info)
+    for mode in ("CMYK", "F", "I", "YCbCr"):
+        with pytest.raises(UnsupportedImageError, match=f"mode {mode}"):
+            dqcodec.compress(Image.new(mode, (3, 3)))
+
+
+@pytest.mark.parametrize("color_type, bit_depth", pngs.KINDS)
+@pytest.mark.parametrize("tail", [b"", b"stored"])
+def test_pillow_opens_by_the_header_and_loads_what_the_png_holds(folder, color_type, bit_depth, tail):
+    source = pngs.random(RNG, 20, 30, color_type, bit_depth, before=pngs.chunk(b"tEXt", b"Comment\0" + b"ab" * 3000), tail=tail)
+    dqc = dqcodec.compress(source)
+    (folder / "a.png.dqc").write_bytes(dqc)
+    reference = Image.open(io.BytesIO(source))
+    for image in (Image.open("a.png.dqc"), dqcodec.open("a.png.dqc"), Image.open(io.BytesIO(dqc))):
+        assert (image.format, image.size, image.mode) == ("DQC", reference.size, reference.mode)
+        assert image.info["Comment"] == reference.info["Comment"]
+        assert image.tobytes() == reference.tobytes() and image.getpalette() == reference.getpalette()
+        assert image.format == "DQC"
+    damaged = bytearray(dqc)
+    damaged[-6] ^= 1
+    broken = Image.open(io.BytesIO(damaged))
+    assert broken.size == (30, 20)
+    with pytest.raises(OSError, match="damaged"):
+        broken.load()
+
+
+def test_pillow_reads_no_payload_to_open(folder):
+    dqc = dqcodec.compress(RNG.integers(0, 256, (60, 60, 3)).astype(np.uint8))
+
+    class File(io.BytesIO):
+        taken = 0
+
+        def read(self, count=-1):
+            data = super().read(count)
+            self.taken += len(data)
+            return data
+
+    file = File(dqc)
+    image = Image.open(file)
+    assert image.size == (60, 60) and file.taken < 5000 < len(dqc)
+    (folder / "a.dqc").write_bytes(dqc)
+    with Image.open("a.dqc") as image:
+        assert image.load() is not None
+
+
+def test_pillow_opens_animations_and_refuses_what_is_no_dqc_file():
+    source = pngs.animated(COLORS, [((0, 0), COLORS[:4])])
+    image = Image.open(io.BytesIO(dqcodec.compress(source)))
+    assert image.mode == "RGB" and image.load() and image.n_frames == 2
+    dqc = dqcodec.compress(COLORS)
+    for data in (dqc[:5], dqc[:6], dqc[:4] + b"\xff" + dqc[5:], dqc[:5] + b"\xff" * 20, archive.MAGIC + b"\1" * 40):
+        with pytest.raises(UnidentifiedImageError):
+            Image.open(io.BytesIO(data))
+
+
+@pytest.mark.parametrize(
+    "mode, format, options",
+    [("1", "bmp", {}), ("L", "bmp", {}), ("P", "bmp", {}), ("RGB", "bmp", {}), ("L", "ppm", {}), ("1", "ppm", {}),
+     ("RGB", "ppm", {}), ("P", "tiff", {}), ("LA", "tiff", {}), ("RGBA", "tiff", {}), ("I;16", "tiff", {}), ("P", "gif", {}),
+     ("RGBA", "webp", {"lossless": True, "exact": True}), ("RGB", "webp", {}), ("L", "jpeg", {}), ("RGB", "jpeg", {})],
+)  # fmt: skip
+def test_files_of_other_formats_are_taken_as_pixels(mode, format, options):
+    data = saved(pillow(mode), format, **options)
+    converted, given = Image.open(io.BytesIO(library.to_png(data))), Image.open(io.BytesIO(data))
+    assert np.array_equal(looks(converted), looks(given)) and converted.mode == given.mode
+
+
+@pytest.mark.parametrize("pixels", [COLORS, COLORS[..., 0], RNG.integers(0, 1 << 16, (5, 6, 4)).astype(np.uint16)])
+def test_npy_files(pixels):
+    for array in (pixels, np.asfortranarray(pixels), pixels.astype(pixels.dtype.newbyteorder(">"))):
+        stream = io.BytesIO()
+        np.save(stream, array)
+        back = np.load(io.BytesIO(library.from_png(library.to_png(stream.getvalue()), "npy")))
+        assert back.dtype == pixels.dtype and np.array_equal(back, pixels)
+    for cut in range(0, 130, 7):
+        with pytest.raises((CorruptError, UnsupportedImageError)):
+            library.to_png(stream.getvalue()[:cut])
+
+
+def npy(array):
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=True)
+    return stream.getvalue()
+
+
+def refused():
+    frames = {"save_all": True, "append_images": [pillow("P").rotate(90)]}
+    yield "several images", saved(pillow("P"), "gif", **frames)
+    yield "several images", saved(pillow("P"), "tiff", **frames)
+    yield "mode CMYK", saved(pillow("RGB").convert("CMYK"), "jpeg")
+    yield "32 bits a sample", saved(Image.new("F", (3, 3)), "tiff")
+    yield "32 bits a sample", saved(Image.new("I", (3, 3)), "tiff")
+    yield "is no image", npy(np.zeros((3, 3)))
+    yield "is no image", npy(np.zeros((3, 3, 3, 3), np.uint8))
+    yield "objects", npy(np.array([{}]))
+    yield "levels", b"P5 2 2 15\n" + bytes(4)
+    yield "truncated", b"P5 2 2 65535\n" + bytes(7)
+    yield "decode", saved(pillow("RGB"), "bmp")[:99]
+    yield "not a PNG, BMP", b""
+    yield "limit", saved(Image.new("1", (2000, 2000)), "bmp")
+
+
+@pytest.mark.parametrize("reason, data", list(refused()))
+def test_what_would_not_be_exact_is_refused(reason, data):
+    with pytest.raises((UnsupportedImageError, CorruptError), match=reason) as caught:
+        library.to_png(data, 1 << 20)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("format", files.FORMATS)
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_a_format_gives_every_sample_or_says_that_it_cannot(format, dtype, channels):
+    pixels = RNG.integers(0, np.iinfo(dtype).max, (5, 6, channels), endpoint=True).astype(dtype)
+    source = png.write(library.from_array(pixels))
+    try:
+        written = library.from_png(source, format)
+    except UnsupportedImageError as error:
+        assert "exactly" in str(error) and (format in ("bmp", "ppm") and channels in (2, 4) or dtype == np.uint16)
+        return
+    back = np.load(io.BytesIO(library.from_png(library.to_png(written), "npy")))
+    if format == "webp":  # has no gray
+        back, pixels = looks(Image.fromarray(back)), looks(Image.fromarray(pixels[..., 0] if channels == 1 else pixels))
+    assert np.array_equal(back.reshape(pixels.shape), pixels)
+
+
+def test_animations_and_large_images_are_refused_by_formats_that_cannot_hold_them():
+    with pytest.raises(UnsupportedImageError, match="animation"):
+        library.from_png(pngs.animated(COLORS, [((0, 0), COLORS)]), "tiff")
+    with pytest.raises(UnsupportedImageError, match="webp"):
+        library.from_png(png.write(library.from_array(np.zeros((1, 20000), np.uint8))), "webp")
+
+
+def test_sources_that_are_removed_must_be_png_files():
+    with pytest.raises(UnsupportedImageError, match="only PNG"):
+        library.to_png(saved(pillow("RGB"), "bmp"), is_kept=False)
+    source = pngs.write(COLORS)
+    assert library.to_png(source, is_kept=False) is source
+
+
+def test_a_missing_file_is_an_oserror():
+    with pytest.raises(OSError):
+        dqcodec.open("missing.dqc")
+    with pytest.raises(OSError):
+        dqcodec.compress(os.path.join("missing", "a.png"))
