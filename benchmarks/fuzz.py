@@ -577,13 +577,15 @@ def _compress(image: bytes, programs: Sequence = (), *, exact: bool = False) -> 
 
 
 def _named_errors(read: Callable):
-    """Its result; None where it raises a DqcodecError, which must have one line."""
+    """Its result; None where it raises a DqcodecError, which must have one line, and not hide an index out of bounds."""
     from dqcodec.errors import DqcodecError
 
     try:
         return read()
     except DqcodecError as error:
         assert "\n" not in str(error)
+        if isinstance(error.__cause__, (ArithmeticError, LookupError)):
+            raise error.__cause__
         return None
 
 
@@ -807,7 +809,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--corpus", type=Path, help="a folder of more seeds")
-    parser.add_argument("--findings", type=Path, default=Path("findings"))
+    parser.add_argument("--findings", type=Path, default=Path(tempfile.gettempdir()) / "dqcodec-findings")
     parser.add_argument("--seconds", type=float, default=10, help="for one input")
     parser.add_argument("--mebibytes", type=int, default=256, help="for one input")
     parser.add_argument("--bounds", action="store_true", help="compiled loops check their indices")

@@ -154,7 +154,9 @@ def for_models(image: Png) -> Split | None:
 
 
 def _has_colors(image: Png) -> bool:
-    """Whether indices can be found again from colours."""
+    """Whether indices can be found again from colours, and the table from its coding."""
+    if sum(chunk.kind == b"tRNS" for part in image.skeleton.parts for chunk in part) > 1:
+        return False
     try:
         entries = palette.table(image.skeleton)
         return all(

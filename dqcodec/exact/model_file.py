@@ -40,7 +40,7 @@ def load(path: Path, make: Callable[[dict, Tensors, bytes], Made]) -> Made:
             tensors = {name: _integers(name, file.get_tensor(name)) for name in file.keys()}
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
-    except (SafetensorError, ValueError, TypeError, RecursionError) as error:
+    except (SafetensorError, ValueError, TypeError, AttributeError, RecursionError) as error:  # numpy lacks some types
         raise ModelError(f"{path}: not a model file: {error}") from None
     if not isinstance(description, dict) or description.pop("format", None) != _FORMAT:
         raise ModelError(f"{path}: not a model file of format {_FORMAT}")

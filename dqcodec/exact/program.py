@@ -53,7 +53,9 @@ class Description:
         )
         if self.channels not in (1, 3) or any(type(n) is not int or n < 0 for n in numbers):
             raise ModelError("the program's description holds a wrong value")
-        if not (type(self.name) is str and type(self.card) is dict and 1 <= self.bits <= 8 and self.tile <= 1 << 12):
+        if not (type(self.name) is str and type(self.card) is dict and 1 <= self.bits <= 8):
+            raise ModelError("the program's description holds a wrong value")
+        if max(self.tile, self.context_channels) > 1 << 12:
             raise ModelError("the program's description holds a wrong value")
         if any(type(n) is not int or n < 1 for n in self.subflows) or self.dequantizer_transforms < (self.dequantizer != "uniform"):
             raise ModelError("the program's description holds a wrong value")
