@@ -94,6 +94,9 @@ def main() -> None:
     parser.add_argument("--iw-images", type=int, default=64, help="test images that KL is measured on")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    names = [cell.name for cell in CELLS[arguments.table]]
+    if unknown := set(arguments.cell or ()) - set(names):
+        parser.error(f"no cell {', '.join(unknown)}; there are {', '.join(names)}")
     torch.set_num_threads(1)
     results = Results(
         arguments.json or RESULTS / f"{arguments.table}.json",

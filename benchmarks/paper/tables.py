@@ -107,6 +107,16 @@ def images_vi() -> str:
     return _markdown(["vi, bpd", "uniform q", "normal q", "bipartite q", "ARD q"], rows)
 
 
+def provenance(table: str, minutes: str) -> str:
+    """How much was trained, where and when."""
+    measured = cells(table).values()
+    if not measured:
+        return "Not measured yet."
+    spent = [cell[minutes] for cell in measured]
+    where, when = (", ".join(sorted({cell[key] for cell in measured})) for key in ("processor", "date"))
+    return f"{len(spent)} cells, trained for {min(spent):.1f} to {max(spent):.1f} minutes each, {sum(spent):.0f} in all; {where}, {when}."
+
+
 def _gain(measured: dict, published: dict, row: str, q: str) -> str:
     """Part of the uniform dequantizer's vi rate that is saved, ours / the paper's."""
     if not (cell := measured.get(f"{row}-{q}")) or not (base := measured.get(f"{row}-uniform")):
@@ -136,6 +146,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "checkerboard-vi": checkerboard_vi,
     "checkerboard-iw": checkerboard_iw,
     "checkerboard-renyi": checkerboard_renyi,
+    "checkerboard-provenance": lambda: provenance("checkerboard", "minutes"),
+    "mnist-provenance": lambda: provenance("mnist", "core_minutes"),
+    "cifar10-provenance": lambda: provenance("cifar10", "core_minutes"),
     "mnist-covariance": lambda: image_row("mnist", "covariance"),
     "mnist-flow": lambda: image_row("mnist", "flow"),
     "mnist-objectives": mnist_objectives,

@@ -12,7 +12,7 @@ from dqcodec.flows.networks import NETS
 from dqcodec.flows.transforms import Chain, Conv1x1, Rescale, Squeeze, haar_ycocg, sum_dims
 
 _LEAST_SPREAD = 1e-3  # of data, in latent units, that initialisation scales to one
-_SAMPLES_PER_DIM = 16  # that tell a covariance well
+_SAMPLES_PER_DIM = 8  # that tell a covariance well
 
 
 class Density(nn.Module):
