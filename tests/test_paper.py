@@ -3,8 +3,10 @@
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 PAPER = Path(__file__).parents[1] / "benchmarks" / "paper"
 sys.path.insert(0, str(PAPER))
@@ -65,6 +67,14 @@ def test_images_bounds_are_in_order(name):
     assert cell["kl_bpd"] == pytest.approx(cell["vi_bpd"] - cell["iw_bpd"], abs=2e-5)
 
 
+@pytest.mark.parametrize("table, row", [(table, row) for table in IMAGES for row in IMAGES[table]])
+def test_a_complete_row_of_images_is_in_the_papers_order(table, row):
+    measured = [tables.cells(table).get(f"{row}-{q}") for q in images.DEQUANTIZERS]
+    if all(measured):
+        rates = [cell["vi_bpd"] for cell in measured]
+        assert rates == sorted(rates, reverse=True)
+
+
 @pytest.mark.parametrize("p", DENSITIES)
 @pytest.mark.parametrize("q", DEQUANTIZERS)
 def test_the_points_dequantizer_samples_what_it_says(p, q):
@@ -84,7 +94,7 @@ def test_the_points_flow_is_a_density():
     """It integrates to one over a wide square."""
     torch.manual_seed(0)
     density = build("flow", "uniform").density
-    points = torch.linspace(-3, 5, 400)
+    points = torch.linspace(-3, 5, 200)
     v = torch.cartesian_prod(points, points).view(-1, 2, 1, 1)
     with torch.no_grad():
         mass = density.log_prob(v).exp().sum() * (points[1] - points[0]) ** 2
@@ -104,6 +114,42 @@ def test_every_cell_of_the_paper_has_a_model(table):
     assert {f"{row}-{q}" for row, columns in IMAGES[table].items() for q in columns} <= set(cells)
     for cell in cells.values():
         build_images(cell.config())
+
+
+def _cifar10(folder: Path) -> Path:
+    folder.mkdir()
+    pixels = np.random.default_rng(0).integers(0, 256, (12, 32, 32, 3)).astype(np.uint8)
+    np.savez(folder / "cifar10.npz", train=pixels[:8], valid=pixels[8:])
+    Image.fromarray(pixels[:4].reshape(2, 2, 32, 32, 3).transpose(0, 2, 1, 3, 4).reshape(64, 64, 3)).save(folder / "test_00.png")
+    return folder
+
+
+def _mnist(folder: Path) -> Path:
+    folder.mkdir()
+    packed = np.random.default_rng(0).integers(0, 256, (8, 98)).astype(np.uint8)
+    np.savez(folder / "digits.npz", train=packed, valid=packed[:4], test=packed[:4])
+    return folder / "digits.npz"
+
+
+@pytest.mark.parametrize("table, make, cell", [("cifar10", _cifar10, "5bit-uniform"), ("mnist", _mnist, "covariance-uniform")])
+def test_a_cell_is_trained_and_measured_then_left_alone_until_more_is_asked(tmp_path, monkeypatch, table, make, cell):
+    for name in ("_IW_SAMPLES", "_VALID_IMAGES"):
+        monkeypatch.setattr(images, name, 3)
+    result = tmp_path / "result.json"
+
+    def run(count: int) -> dict:
+        monkeypatch.setattr(
+            sys, "argv",
+            ["images.py", table, str(data), "-o", str(tmp_path / "runs"), "--images", str(count), "--cell", cell, "--json", str(result)],
+        )
+        images.main()
+        return Results(result, {}).cells[cell]
+
+    data = make(tmp_path / "data")
+    first = run(20)
+    assert first["steps"] > 0 and first["test_images"] == first["iw_images"] == 4 and first["iw_bpd"] <= first["vi_bpd"]
+    assert run(20) == first
+    assert run(70)["steps"] > first["steps"]
 
 
 def test_the_full_model_takes_a_step_at_reduced_width():

@@ -13,7 +13,6 @@ cifar10: the folder that benchmarks/cifar10.py makes, cifar10.npz and test_*.png
 """
 
 import argparse
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,9 +109,8 @@ def main() -> None:
         if known and budget.fraction(60 * known["minutes"], known["images"]) == 1:
             continue
         splits = READERS[arguments.table](arguments.data, cell.config())
-        trainer, core_minutes = train(cell, splits.images, budget, arguments.output / cell.table)
-        minutes = {"core_minutes": round(core_minutes + (known or {}).get("core_minutes", 0.0), 2)}
-        results.add(cell.name, measure(trainer, splits, arguments.test_images, arguments.iw_images) | minutes)
+        trainer = train(cell, splits.images, budget, arguments.output / cell.table)
+        results.add(cell.name, measure(trainer, splits, arguments.test_images, arguments.iw_images))
         print(cell.name, results.cells[cell.name], flush=True)
 
 
@@ -140,8 +138,8 @@ def read_cifar10(folder: Path, config: Config) -> Splits:
 READERS = {"mnist": read_mnist, "cifar10": read_cifar10}
 
 
-def train(cell: Cell, images: Images, budget: Budget, runs: Path) -> tuple[Trainer, float]:
-    """Start or go on with a cell's run until its budget is spent -> (trainer, minutes of one core in this sitting)."""
+def train(cell: Cell, images: Images, budget: Budget, runs: Path) -> Trainer:
+    """Start or go on with a cell's run until its budget is spent."""
     folder = runs / cell.name
     trainer = Trainer(cell.config(), images, folder, budget, "cpu")
     if (folder / "checkpoint.pt").exists():
@@ -150,10 +148,9 @@ def train(cell: Cell, images: Images, budget: Budget, runs: Path) -> tuple[Train
         trainer.start_from(runs / cell.base)
     else:
         trainer.start()
-    started = time.process_time()
     if not trainer.run(LineProgress()):
         raise SystemExit("stopped and saved; the same command goes on")
-    return trainer, (time.process_time() - started) / 60
+    return trainer
 
 
 def measure(trainer: Trainer, splits: Splits, test_images: int | None, iw_images: int) -> dict:

@@ -20,7 +20,7 @@ READMES = (_HERE / "README.md", _HERE.parents[1] / "README.md")
 _BLOCK = re.compile(r"(<!-- (?!end)(\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _SEEDS = range(3)
 _SPENT = (  # label, key, digits
-    ("vi on validation images", "valid_vi_bpd", 3), ("images trained on", "images", 0), ("minutes", "core_minutes", 1),
+    ("vi on validation images", "valid_vi_bpd", 3), ("images trained on", "images", 0), ("minutes", "minutes", 1),
     ("parameters", "parameters", 0), ("test images, vi", "test_images", 0), ("test images, KL", "iw_images", 0),
 )
 
@@ -71,7 +71,7 @@ def mnist_objectives() -> str:
     labels = {"vi": "vi", "iw4": "iw (M = 4)", "renyi4": "Rényi (M = 4)"}
     rows = [
         [labels[objective], _value(measured.get(name := f"flow-uniform-{objective}"), "iw_bpd", 3), f"{MNIST_OBJECTIVES[objective]:.3f}",
-         _value(measured.get(name), "vi_bpd", 3), _value(measured.get(name), "core_minutes", 1)]
+         _value(measured.get(name), "vi_bpd", 3), _value(measured.get(name), "minutes", 1)]
         for objective in MNIST_OBJECTIVES
     ]
     return _markdown(["objective", "-log P(x)", "the paper", "vi", "minutes"], rows)
@@ -84,7 +84,7 @@ def image_row(table: str, row: str) -> str:
     lines = []
     for index, (label, key) in enumerate((("KL(q, p)", "kl_bpd"), ("vi", "vi_bpd"), ("-log P(x)", "iw_bpd"))):
         ours = [_value(measured.get(f"{row}-{q}"), key, 3) for q in published]
-        lines.append([label] + [f"**{value}** / {published[q][index]:.{decimals}f}" for value, q in zip(ours, published)])
+        lines.append([label] + [_beside(value, f"{published[q][index]:.{decimals}f}") for value, q in zip(ours, published)])
     lines.append(["vi, gain over uniform"] + [_gain(measured, published, row, q) for q in published])
     for label, key, digits in _SPENT:
         lines.append([label] + [_value(measured.get(f"{row}-{q}"), key, digits) for q in published])
@@ -101,18 +101,18 @@ def images_vi() -> str:
     for (table, row), label in labels.items():
         measured, decimals = cells(table), 3 if table == "mnist" else 2
         rows.append([label] + [
-            f"**{_value(measured.get(f'{row}-{q}'), 'vi_bpd', decimals)}** / {published[1]:.{decimals}f}"
+            _beside(_value(measured.get(f"{row}-{q}"), "vi_bpd", decimals), f"{published[1]:.{decimals}f}")
             for q, published in IMAGES[table][row].items()
         ])
     return _markdown(["vi, bpd", "uniform q", "normal q", "bipartite q", "ARD q"], rows)
 
 
-def provenance(table: str, minutes: str) -> str:
+def provenance(table: str) -> str:
     """How much was trained, where and when."""
     measured = cells(table).values()
     if not measured:
         return "Not measured yet."
-    spent = [cell[minutes] for cell in measured]
+    spent = [cell["minutes"] for cell in measured]
     where, when = (", ".join(sorted({cell[key] for cell in measured})) for key in ("processor", "date"))
     return f"{len(spent)} cells, trained for {min(spent):.1f} to {max(spent):.1f} minutes each, {sum(spent):.0f} in all; {where}, {when}."
 
@@ -126,12 +126,18 @@ def _gain(measured: dict, published: dict, row: str, q: str) -> str:
 
 
 def _seeds(measured: dict, name: str, key: str, published: float | None = None) -> str:
-    """`mean ± spread` over the seeds, then the paper's value; the spread is the largest distance from the mean."""
+    """`mean ± spread` over the seeds, then the paper's value; the spread, of several, is the largest distance from the mean."""
     values = [measured[f"{name}-{seed}"][key] for seed in _SEEDS if f"{name}-{seed}" in measured]
     if not values:
         return "-"
-    text = f"**{np.mean(values):.3f}** ± {np.abs(np.array(values) - np.mean(values)).max():.3f}"
+    text = f"**{np.mean(values):.3f}**"
+    if len(values) > 1:
+        text += f" ± {np.abs(np.array(values) - np.mean(values)).max():.3f}"
     return text if published is None else f"{text} / {published:.2f}"
+
+
+def _beside(ours: str, published: str) -> str:
+    return f"{ours} / {published}" if ours == "-" else f"**{ours}** / {published}"
 
 
 def _value(cell: dict | None, key: str, digits: int) -> str:
@@ -146,9 +152,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "checkerboard-vi": checkerboard_vi,
     "checkerboard-iw": checkerboard_iw,
     "checkerboard-renyi": checkerboard_renyi,
-    "checkerboard-provenance": lambda: provenance("checkerboard", "minutes"),
-    "mnist-provenance": lambda: provenance("mnist", "core_minutes"),
-    "cifar10-provenance": lambda: provenance("cifar10", "core_minutes"),
+    "checkerboard-provenance": lambda: provenance("checkerboard"),
+    "mnist-provenance": lambda: provenance("mnist"),
+    "cifar10-provenance": lambda: provenance("cifar10"),
     "mnist-covariance": lambda: image_row("mnist", "covariance"),
     "mnist-flow": lambda: image_row("mnist", "flow"),
     "mnist-objectives": mnist_objectives,
