@@ -28,7 +28,7 @@ class Data(Section):
 
 
 class DequantizerConfig(Section):
-    """q(u|x). width and blocks: of its context net; subflows: of the bipartite and ARD kinds.
+    """q(u|x). width and blocks: of its nets, blocks being the depth of dense ones; subflows: of the bipartite and ARD kinds.
 
     "posterior" is p(u|x) itself, which an autoregressive density has in closed form.
 
@@ -37,6 +37,7 @@ class DequantizerConfig(Section):
 
     kind: Literal["uniform", "gaussian", "bipartite", "ard", "posterior"] = "gaussian"
     bins: Literal["hypercube", "half_infinite"] = "hypercube"
+    net: Literal["residual", "dense"] = "residual"
     width: int = Field(32, ge=1)
     blocks: int = Field(2, ge=0)
     subflows: int = Field(1, ge=1)
@@ -45,7 +46,7 @@ class DequantizerConfig(Section):
 
 
 class Level(Section):
-    """One level of the flow density. width and blocks: of each coupling's net."""
+    """One level of the flow density. width and blocks: of each coupling's net, blocks being the depth of a dense one."""
 
     subflows: int = Field(6, ge=1)
     width: int = Field(48, ge=1)
@@ -53,13 +54,14 @@ class Level(Section):
 
 
 class DensityConfig(Section):
-    """p(v). levels are the flow's; the Gaussians are for images of the crop's size.
+    """p(v). levels are the flow's, and so is net; the Gaussians are for images of the crop's size.
 
     The autoregressive density's net: width and blocks of its trunk, head: width of each plane's head, features: that
     a pixel tells its successors, mixtures: components of each mixture.
     """
 
     kind: Literal["diagonal", "covariance", "flow", "autoregressive"] = "flow"
+    net: Literal["residual", "dense"] = "residual"
     levels: list[Level] = Field([Level(), Level()], min_length=1, max_length=8)
     width: int = Field(64, ge=1)
     blocks: int = Field(2, ge=0)
@@ -83,6 +85,7 @@ class Training(Section):
 
     optimiser: Literal["muon", "adam"] = "muon"
     learning_rate: float = 2e-3
+    adam_beta2: float = Field(0.99, ge=0, lt=1)
     muon_learning_rate: float = 0.012
     muon_weight_decay: float = Field(0.3, ge=0)
     warmup_steps: int = Field(200, ge=1)
@@ -110,6 +113,10 @@ class Config(Section):
             raise ValueError(f"data.crop must be a multiple of {2**squeezes}")
         if self.dequantizer.bins == "half_infinite" and self.data.bits != 1:
             raise ValueError("half-infinite bins are for binary data: data.bits = 1")
+        if self.density.net == "dense" and not all(level.blocks for level in self.density.levels):
+            raise ValueError("a dense net has at least one layer: density.levels.blocks >= 1")
+        if self.dequantizer.net == "dense" and not self.dequantizer.blocks:
+            raise ValueError("a dense net has at least one layer: dequantizer.blocks >= 1")
         if (self.dequantizer.kind == "posterior") != (self.density.kind == "autoregressive"):
             raise ValueError("an autoregressive density takes the posterior dequantizer, and no other does")
         return self

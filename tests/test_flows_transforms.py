@@ -6,7 +6,7 @@ from flows import jacobian, randomised
 
 from dqcodec.flows.autoregressive import AffineAutoregressive
 from dqcodec.flows.couplings import AffineCoupling, ConditionalAffine, Reverse
-from dqcodec.flows.networks import AutoregressiveNet, ResidualNet
+from dqcodec.flows.networks import AutoregressiveDenseNet, AutoregressiveNet, DenseNet, ResidualNet
 from dqcodec.flows.transforms import Chain, Conv1x1, Rescale, Squeeze, haar_ycocg
 
 SHAPE = (1, 4, 2, 4)
@@ -21,10 +21,13 @@ TRANSFORMS = {
     "conditional coupling": lambda: AffineCoupling(ResidualNet(3, 2, 5, 1, CONTEXT), 3),
     "conditional affine": lambda: ConditionalAffine(ResidualNet(CONTEXT, 8, 5, 1)),
     "autoregressive": lambda: AffineAutoregressive(AutoregressiveNet(4, 2, CONTEXT)),
+    "coupling of a dense net": lambda: AffineCoupling(DenseNet(2, 4, 5, 3), 2),
+    "conditional coupling of a dense net": lambda: AffineCoupling(DenseNet(3, 2, 5, 2, CONTEXT), 3),
+    "autoregressive dense net": lambda: AffineAutoregressive(AutoregressiveDenseNet(4, 3, CONTEXT, 2)),
     "reverse": lambda: Reverse(),
     "chain": lambda: Chain([Conv1x1(haar_ycocg(1)), AffineCoupling(ResidualNet(2, 4, 5, 1), 2), Squeeze()]),
 }
-UNCONDITIONAL = {"coupling", "chain"}
+UNCONDITIONAL = {"coupling", "coupling of a dense net", "chain"}
 
 
 def _transform(name: str, seed: int):
@@ -73,10 +76,17 @@ def test_the_haar_start_is_orthogonal(channels):
     torch.testing.assert_close(matrix @ matrix.T, torch.eye(4 * channels))
 
 
-@pytest.mark.parametrize("channels_per_group", [1, 3])
-def test_masked_convolutions_are_autoregressive_in_c_h_w_order(channels_per_group):
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: AutoregressiveNet(3, 1, CONTEXT),
+        lambda: AutoregressiveNet(3, 3, CONTEXT),
+        lambda: AutoregressiveDenseNet(3, 24, CONTEXT, 3),
+    ],
+)
+def test_masked_convolutions_are_autoregressive_in_c_h_w_order(make):
     torch.manual_seed(0)
-    net = randomised(AutoregressiveNet(3, channels_per_group, CONTEXT), 1.0)
+    net = randomised(make(), 1.0)
     x, context = torch.randn(1, 3, 3, 3).double(), torch.randn(1, CONTEXT, 3, 3).double()
     for part in range(2):  # locations, raw log-scales
         matrix = jacobian(lambda eps: net(eps, context).chunk(2, 1)[part], x)
@@ -89,14 +99,16 @@ def test_location_and_scale_of_a_new_network_are_zero():
     x = torch.randn(SHAPE)
     for transform, context in [
         (AffineCoupling(ResidualNet(2, 4, 5, 1), 2), None),
+        (AffineCoupling(DenseNet(2, 4, 5, 1), 2), None),
         (AffineAutoregressive(AutoregressiveNet(4, 2, CONTEXT)), torch.randn(1, CONTEXT, 2, 4)),
     ]:
         z, log_det = transform(x, context)
         assert torch.equal(z, x) and log_det == 0
 
 
-def test_networks_in_bfloat16_give_float32():
-    net = ResidualNet(2, 4, 5, 1)
+@pytest.mark.parametrize("kind", [ResidualNet, DenseNet])
+def test_networks_in_bfloat16_give_float32(kind):
+    net = kind(2, 4, 5, 1)
     torch.nn.init.normal_(net.conv_out.weight)
     x = torch.randn(1, 2, 4, 4)
     exact = net(x)

@@ -30,11 +30,13 @@ def _dequantizer(config, channels, bits):
         case "uniform":
             return UniformDequantizer(q.bins)
         case "gaussian":
-            return gaussian_dequantizer(*net, q.bins)
+            return gaussian_dequantizer(*net, q.bins, q.net)
         case "bipartite":
-            return bipartite_dequantizer(*net, q.subflows, q.context_channels, q.bins)
+            return bipartite_dequantizer(*net, q.subflows, q.context_channels, q.bins, q.net)
         case "ard":
-            return autoregressive_dequantizer(*net, q.subflows, q.context_channels, q.channels_per_group, q.bins)
+            return autoregressive_dequantizer(
+                *net, q.subflows, q.context_channels, q.channels_per_group, q.bins, q.net
+            )
 
 
 def _density(config, channels, bits):
@@ -48,4 +50,4 @@ def _density(config, channels, bits):
             return CovarianceGaussian(shape, offset, unit)
         case "flow":
             levels = [(level.subflows, level.width, level.blocks) for level in config.density.levels]
-            return FlowDensity(channels, levels, offset, unit)
+            return FlowDensity(channels, levels, offset, unit, config.density.net)

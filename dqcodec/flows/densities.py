@@ -8,14 +8,17 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dqcodec.flows.couplings import AffineCoupling
-from dqcodec.flows.networks import ResidualNet
+from dqcodec.flows.networks import NETS
 from dqcodec.flows.transforms import Chain, Conv1x1, Rescale, Squeeze, haar_ycocg, sum_dims
 
 _LEAST_SPREAD = 1e-3  # of data, in latent units, that initialisation scales to one
+_SAMPLES_PER_DIM = 8  # that tell a covariance well
 
 
 class Density(nn.Module):
     """A density over v of shape (B, C, H, W)."""
+
+    first_batch = 256  # images that it is best initialised on
 
     def log_prob(self, v: Float[Tensor, "B C H W"]) -> Float[Tensor, "B"]:
         """log p(v), nats."""
@@ -92,6 +95,7 @@ class CovarianceGaussian(Gaussian):
     def __init__(self, shape: tuple[int, int, int], offset: float, unit: float):
         super().__init__(shape, offset, unit)
         dims = math.prod(shape)
+        self.first_batch = max(Density.first_batch, _SAMPLES_PER_DIM * dims)
         self.mean = nn.Parameter(torch.zeros(dims))
         self.log_diagonal = nn.Parameter(torch.zeros(dims))
         self.lower = nn.Parameter(torch.zeros(dims, dims))
@@ -114,9 +118,18 @@ class CovarianceGaussian(Gaussian):
 
     @torch.no_grad()
     def initialise(self, v):
+        """At the moments of v, the best Gaussian for it; a covariance of few samples is shrunk to its diagonal."""
+        y = self.rescale(v)[0].flatten(1).double()
+        y = y - y.mean(0)
+        covariance = y.T @ y / len(y)
         mean, log_scale = self._moments(v)
+        diagonal = torch.diag(torch.exp(2 * log_scale.flatten().double()))
+        shrinkage = (y.shape[1] / (y.shape[1] + len(y))) ** 2
+        covariance = (1 - shrinkage) * covariance + shrinkage * diagonal
+        lower = torch.linalg.cholesky(torch.linalg.inv(covariance))
         self.mean.copy_(mean.flatten())
-        self.log_diagonal.copy_(-log_scale.flatten())
+        self.log_diagonal.copy_(lower.diagonal().log())
+        self.lower.copy_(lower.tril(-1))
 
 
 class FlowDensity(Density):
@@ -126,10 +139,12 @@ class FlowDensity(Density):
     out half standard given the other half (the split prior). The last level keeps nothing.
 
     Args:
-        channels: of the image. levels: per level (subflows, net channels, net blocks).
+        channels: of the image. levels: per level (subflows, net channels, net blocks). net: of dqcodec.flows.networks.
     """
 
-    def __init__(self, channels: int, levels: list[tuple[int, int, int]], offset: float, unit: float):
+    def __init__(
+        self, channels: int, levels: list[tuple[int, int, int]], offset: float, unit: float, net: str = "residual"
+    ):
         super().__init__()
         self.channels = channels
         self.rescale = Rescale(offset, unit)
@@ -140,9 +155,9 @@ class FlowDensity(Density):
             half = channels // 2
             for subflow in range(subflows):
                 transforms.append(Conv1x1(weight, scaled=subflow == 0))
-                transforms.append(AffineCoupling(ResidualNet(half, 2 * half, width, blocks), half))
+                transforms.append(AffineCoupling(NETS[net](half, 2 * half, width, blocks), half))
                 weight = torch.eye(channels)[torch.randperm(channels)]
-            transforms.append(AffineCoupling(ResidualNet(half, 2 * half, width, blocks), half))
+            transforms.append(AffineCoupling(NETS[net](half, 2 * half, width, blocks), half))
             self.levels.append(Chain(transforms))
             channels = half
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from dqcodec.flows.autoregressive import AffineAutoregressive
 from dqcodec.flows.couplings import AffineCoupling, ConditionalAffine, Reverse
 from dqcodec.flows.densities import normal_log_prob
-from dqcodec.flows.networks import INPUT_BOUND, AutoregressiveNet, ResidualNet
+from dqcodec.flows.networks import INPUT_BOUND, NETS, AutoregressiveDenseNet, AutoregressiveNet
 from dqcodec.flows.transforms import Chain, sum_dims
 
 
@@ -160,39 +160,43 @@ class FlowDequantizer(Dequantizer):
         return normal_log_prob(eps) + log_det + bin_log_det
 
 
-def gaussian_dequantizer(channels: int, bits: int, width: int, blocks: int, bins: str = "hypercube") -> Dequantizer:
+def gaussian_dequantizer(
+    channels: int, bits: int, width: int, blocks: int, bins: str = "hypercube", net: str = "residual"
+) -> Dequantizer:
     """Conditional logit-normal with diagonal covariance."""
-    net = ResidualNet(4 * channels, 8 * channels, width, blocks)
-    return FlowDequantizer(PixelFeatures(channels, bits), None, Chain([ConditionalAffine(net)]), bins)
+    transform = ConditionalAffine(NETS[net](4 * channels, 8 * channels, width, blocks))
+    return FlowDequantizer(PixelFeatures(channels, bits), None, Chain([transform]), bins)
 
 
 def bipartite_dequantizer(
-    channels: int, bits: int, width: int, blocks: int, subflows: int, context_channels: int, bins: str = "hypercube"
+    channels: int, bits: int, width: int, blocks: int, subflows: int, context_channels: int,
+    bins: str = "hypercube", net: str = "residual",
 ) -> Dequantizer:
     """Couplings over eps given a context (the paper's equation (coupling_layer); Ho et al. 2019)."""
     half = 2 * channels
     transforms = []
     for _ in range(subflows):
-        transforms += [Reverse(), AffineCoupling(ResidualNet(half, 2 * half, width, blocks, context_channels), half)]
-    context_net = ResidualNet(4 * channels, context_channels, width, blocks)
+        transforms += [Reverse(), AffineCoupling(NETS[net](half, 2 * half, width, blocks, context_channels), half)]
+    context_net = NETS[net](4 * channels, context_channels, width, blocks)
     _start_at_random(context_net)
     return FlowDequantizer(PixelFeatures(channels, bits), context_net, Chain(transforms), bins)
 
 
 def autoregressive_dequantizer(
     channels: int, bits: int, width: int, blocks: int, subflows: int, context_channels: int,
-    channels_per_group: int, bins: str = "hypercube",
+    channels_per_group: int, bins: str = "hypercube", net: str = "residual",
 ) -> Dequantizer:
     """ARD (the paper's equation (iaf))."""
-    transforms = [
-        AffineAutoregressive(AutoregressiveNet(4 * channels, channels_per_group, context_channels))
-        for _ in range(subflows)
+    sizes = (4 * channels, channels_per_group, context_channels)
+    nets = [
+        AutoregressiveDenseNet(*sizes, blocks) if net == "dense" else AutoregressiveNet(*sizes) for _ in range(subflows)
     ]
-    context_net = ResidualNet(4 * channels, context_channels, width, blocks)
+    transforms = [AffineAutoregressive(arm) for arm in nets]
+    context_net = NETS[net](4 * channels, context_channels, width, blocks)
     _start_at_random(context_net)
     return FlowDequantizer(PixelFeatures(channels, bits), context_net, Chain(transforms), bins)
 
 
-def _start_at_random(net: ResidualNet) -> None:
+def _start_at_random(net: nn.Module) -> None:
     """A context must not start at zero: what reads it starts at zero already, and then no gradient would flow."""
     net.conv_out.reset_parameters()

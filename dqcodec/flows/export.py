@@ -19,7 +19,14 @@ from dqcodec.flows.couplings import AffineCoupling, ConditionalAffine
 from dqcodec.flows.densities import FlowDensity
 from dqcodec.flows.dequantizers import FlowDequantizer, Hypercube, UniformDequantizer
 from dqcodec.flows.model import AutoregressiveModel, DequantizedModel
-from dqcodec.flows.networks import AutoregressiveNet, MaskedConv2d, ResidualBlock, ResidualNet
+from dqcodec.flows.networks import (
+    AutoregressiveDenseNet,
+    AutoregressiveNet,
+    DenseNet,
+    MaskedConv2d,
+    ResidualBlock,
+    ResidualNet,
+)
 from dqcodec.flows.transforms import Conv1x1
 
 GRID_BITS = 14  # K: the density's latents lie on a grid of 2^-14
@@ -34,9 +41,11 @@ Tensors = dict[str, np.ndarray]
 
 
 def has_exact_twin(model: DequantizedModel) -> bool:
-    """Whether the model can be exported: autoregressive densities can, and flows over hypercube bins of at least 2 bits."""
+    """Whether the model can be exported: autoregressive densities can, and flows without dense nets over hypercube bins
+    of at least 2 bits."""
     return isinstance(model, AutoregressiveModel) or (
         isinstance(model.density, FlowDensity) and isinstance(model.dequantizer.bins, Hypercube) and model.bits >= 2
+        and not any(isinstance(module, DenseNet | AutoregressiveDenseNet) for module in model.modules())
     )
 
 

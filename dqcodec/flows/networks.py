@@ -84,6 +84,47 @@ class ResidualNet(Network):
         return self.conv_out(leaky(h).to(x))
 
 
+class DenseLayer(nn.Module):
+    """[h, relu(conv3x3(relu(conv1x1(h))))]: `growth` channels more."""
+
+    def __init__(self, channels: int, growth: int):
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, channels, 1)
+        self.conv2 = nn.Conv2d(channels, growth, 3, padding=1)
+
+    def forward(self, h: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C+growth H W"]:
+        return torch.cat([h, F.relu(self.conv2(F.relu(self.conv1(h))))], 1)
+
+
+class DenseNet(Network):
+    """The paper's networks: the densely connected ones of Hoogeboom et al. 2019, dense layers, then conv3x3 (zero at
+    initialisation). They have no exact twin.
+
+    Args:
+        channels: that all dense layers add. depth: how many there are. context_channels: of an optional second input.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, channels: int, depth: int, context_channels: int = 0):
+        super().__init__()
+        inputs = in_channels + context_channels
+        widths = [inputs + channels * layer // depth for layer in range(depth + 1)]
+        self.layers = nn.Sequential(*(DenseLayer(a, b - a) for a, b in zip(widths, widths[1:])))
+        self.conv_out = nn.Conv2d(widths[-1], out_channels, 3, padding=1)
+        nn.init.zeros_(self.conv_out.weight)
+        nn.init.zeros_(self.conv_out.bias)
+
+    def forward(
+        self, x: Float[Tensor, "B I H W"], context: Float[Tensor, "B K H W"] | None = None
+    ) -> Float[Tensor, "B O H W"]:
+        x = x.clamp(-INPUT_BOUND, INPUT_BOUND)
+        with self._trunk_precision(x):
+            h = self.layers(x if context is None else torch.cat([x, context], 1))
+        return self.conv_out(h.to(x))
+
+
+NETS = {"residual": ResidualNet, "dense": DenseNet}
+
+
 class MaskedConv2d(nn.Conv2d):
     """A convolution that is autoregressive in C x H x W order (the paper's appendix; Song et al. 2019).
 
@@ -137,4 +178,47 @@ class AutoregressiveNet(Network):
         with self._trunk_precision(x):
             h = leaky(self.conv_in(x) + self.conv_context(context))
             h = leaky(h + self.conv_mid(h))
+        return self.conv_out(h.to(x))[:, self.order]
+
+
+class MaskedDenseLayer(nn.Module):
+    """A dense layer whose every group of channels sees none after it, see MaskedConv2d; it adds `growth` a group."""
+
+    def __init__(self, groups: int, channels: int, growth: int):
+        super().__init__()
+        self.groups = groups
+        self.conv1 = MaskedConv2d(groups * channels, groups * channels, 1, groups, strict=False)
+        self.conv2 = MaskedConv2d(groups * channels, groups * growth, 3, groups, strict=False)
+
+    def forward(self, h: Float[Tensor, "B GC H W"]) -> Float[Tensor, "B GC+Ggrowth H W"]:
+        new = F.relu(self.conv2(F.relu(self.conv1(h))))
+        return torch.cat([part.unflatten(1, (self.groups, -1)) for part in (h, new)], 2).flatten(1, 2)
+
+
+class AutoregressiveDenseNet(Network):
+    """The ARM with dense layers: a strictly masked convolution, then masked dense layers.
+
+    Args:
+        channels_per_group: that all layers add to each of the in_channels groups. depth: layers, the first included.
+    """
+
+    def __init__(self, in_channels: int, channels_per_group: int, context_channels: int, depth: int):
+        super().__init__()
+        widths = [-(-channels_per_group * layer // depth) for layer in range(1, depth + 1)]
+        first, last = in_channels * widths[0], in_channels * widths[-1]
+        self.conv_in = MaskedConv2d(in_channels, first, 3, in_channels, strict=True)
+        self.conv_context = nn.Conv2d(context_channels, first, 1)
+        self.layers = nn.Sequential(*(MaskedDenseLayer(in_channels, a, b - a) for a, b in zip(widths, widths[1:])))
+        self.conv_out = MaskedConv2d(last, 2 * in_channels, 1, in_channels, strict=False)
+        # groups of two outputs (m_c, s_c) -> all m, then all s
+        self.register_buffer("order", torch.arange(2 * in_channels).view(-1, 2).T.flatten(), persistent=False)
+        nn.init.zeros_(self.conv_out.weight)
+        nn.init.zeros_(self.conv_out.bias)
+
+    def forward(
+        self, x: Float[Tensor, "B C H W"], context: Float[Tensor, "B K H W"]
+    ) -> Float[Tensor, "B 2C H W"]:
+        x = x.clamp(-INPUT_BOUND, INPUT_BOUND)
+        with self._trunk_precision(x):
+            h = self.layers(F.relu(self.conv_in(x) + self.conv_context(context)))
         return self.conv_out(h.to(x))[:, self.order]

@@ -21,7 +21,7 @@ def optimisers(model: nn.Module, settings: Training) -> list[torch.optim.Optimiz
     ]
     chosen = {id(p) for p in matrices}
     others = [p for p in model.parameters() if id(p) not in chosen]
-    result = [torch.optim.Adam(others, settings.learning_rate, betas=(0.9, 0.99))]
+    result = [torch.optim.Adam(others, settings.learning_rate, betas=(0.9, settings.adam_beta2))]
     if matrices:
         result.append(Muon(matrices, settings.muon_learning_rate, settings.muon_weight_decay))
     for optimiser in result:

@@ -31,7 +31,6 @@ from dqcodec.training.runs import RunFolder, averaged_weights, read_checkpoint
 MILESTONE_SECONDS = 180
 CALIBRATION_CROPS = 64
 _CODED_CROPS = 8  # really coded at each milestone
-_FIRST_BATCH = 256  # crops that the model is initialised on
 _VALIDATION_BATCH = 32
 _PROGRESS_STEPS = 20
 _MAX_SKIPPED_STEPS = 100  # in a row, before a run is given up as diverged
@@ -81,7 +80,7 @@ class Trainer:
     def start(self) -> None:
         """Begin a new run, initialised on data."""
         self.folder.create(self.config, self._calibration())
-        x, seed = self._draw(_FIRST_BATCH)
+        x, seed = self._draw(self.model.density.first_batch)
         torch.manual_seed(seed)
         self.model.initialise(x)
         self.ema.module.load_state_dict(self.model.state_dict())

@@ -1,0 +1,103 @@
+"""The paper's figures of the binary checkerboard: p(v) beside the marginal q(v), for every model of the tables.
+
+    python benchmarks/paper/figures.py runs/checkerboard
+
+reads the models that checkerboard.py trained, and draws the first seed's.
+"""
+
+import argparse
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from checkerboard import STATES, Cell
+from checkerboard_models import DENSITIES, DEQUANTIZERS, build
+from matplotlib.axes import Axes
+from tables import cells
+
+from dqcodec.flows.model import DequantizedModel
+
+FIGURES = Path(__file__).parent / "figures"
+
+_POINTS = 200  # of the grid, an even number: half of them in each bin
+_RANGE_BITS = (-4.0, 4.0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runs", type=Path)
+    arguments = parser.parse_args()
+    FIGURES.mkdir(exist_ok=True)
+    objectives = {"vi": "vi", "iw16": "iw, M = 16", "renyi2": "Rényi, M = 2"}
+    pairs = {f"{p} p": [Cell(p, q, "vi", 0) for q in DEQUANTIZERS] for p in DENSITIES}
+    trained = {label: [Cell("flow", q, objective, 0) for q in DEQUANTIZERS] for objective, label in objectives.items()}
+    draw(arguments.runs, pairs, "vi_bits", FIGURES / "checkerboard_vi.png")
+    draw(arguments.runs, trained, "iw_bits", FIGURES / "checkerboard_objectives.png")
+
+
+def draw(runs: Path, rows: dict[str, list[Cell]], key: str, path: Path) -> None:
+    """A row of pairs (p, q) for each label; above each pair what it reaches."""
+    measured = cells("checkerboard")
+    figure, axes = plt.subplots(len(rows), 2 * len(DEQUANTIZERS), figsize=(11, 5.8), layout="constrained")
+    for axes_row, (label, row) in zip(axes, rows.items()):
+        for (left, right), cell in zip(axes_row.reshape(-1, 2), row):
+            model = load(runs, cell)
+            show(left, density(model), "p(v)")
+            image = show(right, marginal(model), "q(v)")
+            title = f"{label}, {cell.dequantizer} q: {measured[cell.name][key]:.2f} bits"
+            left.set_title(title, fontsize=8, loc="left", pad=4)  # reaches over both
+            left.title.set_in_layout(False)
+    bar = figure.colorbar(image, ax=axes, location="right", shrink=0.5, extend="both")
+    bar.set_label("log2 density", fontsize=8)
+    bar.ax.tick_params(labelsize=7)
+    figure.savefig(path, dpi=100)
+    plt.close(figure)
+
+
+def load(runs: Path, cell: Cell) -> DequantizedModel:
+    model = build(cell.density, cell.dequantizer)
+    model.load_state_dict(torch.load(runs / f"{cell.name}.pt", weights_only=True))
+    return model
+
+
+def grid(points: int, side: float) -> torch.Tensor:
+    """(points^2, 2, 1, 1): centres of a grid over [0, side)^2, the second coordinate slowest."""
+    centres = (torch.arange(points) + 0.5) * side / points
+    second, first = torch.meshgrid(centres, centres, indexing="ij")
+    return torch.stack([first, second], -1).view(-1, 2, 1, 1)
+
+
+@torch.no_grad()
+def density(model: DequantizedModel) -> np.ndarray:
+    """log2 p(v) over [0, 2)^2."""
+    return (model.density.log_prob(grid(_POINTS, 2.0)) / np.log(2)).view(_POINTS, _POINTS).numpy()
+
+
+@torch.no_grad()
+def marginal(model: DequantizedModel) -> np.ndarray:
+    """log2 q(v), q(v) = E_x q(v - x | x), over [0, 2)^2; bins do not overlap."""
+    half = _POINTS // 2
+    u, result = grid(half, 1.0), np.full((_POINTS, _POINTS), -np.inf)
+    for state in STATES:
+        first, second = (int(coordinate) * half for coordinate in state.flatten())
+        log_q = model.dequantizer.log_prob(u, state.expand_as(u)) / np.log(2) - 1
+        result[second : second + half, first : first + half] = log_q.view(half, half).numpy()
+    return result
+
+
+def show(axis: Axes, values: np.ndarray, name: str):
+    shown = axis.imshow(values.clip(-1e3), origin="lower", extent=(0, 2, 0, 2), vmin=_RANGE_BITS[0], vmax=_RANGE_BITS[1])
+    axis.set_xticks([0, 1, 2])
+    axis.set_yticks([0, 1, 2])
+    axis.tick_params(labelsize=6, length=2)
+    axis.grid(color="white", linewidth=0.4, alpha=0.6)
+    axis.set_xlabel(name, fontsize=8, labelpad=1)
+    return shown
+
+
+if __name__ == "__main__":
+    main()

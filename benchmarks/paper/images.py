@@ -1,0 +1,185 @@
+"""The paper's tables of images, cell by cell: train by dqcodec.training, then measure the bounds on the test images.
+
+    python benchmarks/paper/images.py mnist binarized_mnist_larochelle.npz -o runs --images 100000
+    python benchmarks/paper/images.py cifar10 cifar -o runs --minutes 20 --cell 8bit-ard
+
+Each cell has a run folder below the output; what is trained as long as asked is left alone, and what is not goes on where it
+stopped: call again with a larger budget to train longer. Results go to results/<table>.json. Cells of a row differ in the
+dequantizer alone; the rows' settings are in configs/. The objectives are compared as the paper advises: the model trained
+with vi goes on, for a fourth of the budget, with each.
+
+mnist: Larochelle's binarization as packed bits, arrays train, valid, test of 784 bits a row.
+cifar10: the folder that benchmarks/cifar10.py makes, cifar10.npz and test_*.png.
+"""
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from results import RESULTS, Results
+
+from dqcodec import config as configs
+from dqcodec.config import Config
+from dqcodec.flows.densities import Gaussian
+from dqcodec.flows.model import DequantizedModel
+from dqcodec.training import data
+from dqcodec.training.data import Crops, Images
+from dqcodec.training.evaluate import evaluate
+from dqcodec.training.progress import LineProgress
+from dqcodec.training.trainer import Budget, Trainer
+
+CONFIGS = Path(__file__).parent / "configs"
+DEQUANTIZERS = ("uniform", "gaussian", "bipartite", "ard")
+
+_IW_SAMPLES = 256
+_VALID_IMAGES = 2000
+_BATCH = 100
+_TUNING_PART = 4  # a fourth of the budget for another objective
+
+
+@dataclass(frozen=True)
+class Cell:
+    """row: the name of its configuration, less the table's. objective: None, or what the row's vi model goes on with."""
+
+    table: str
+    row: str
+    dequantizer: str
+    objective: str | None = None
+
+    @property
+    def base(self) -> str:
+        return f"{self.row}-{self.dequantizer}"
+
+    @property
+    def name(self) -> str:
+        return f"{self.base}-{self.objective}" if self.objective else self.base
+
+    def config(self) -> Config:
+        overrides = (f"dequantizer.kind={self.dequantizer}", *OBJECTIVES[self.objective or "vi"])
+        return configs.load(CONFIGS / f"{self.table}_{self.row}.toml", overrides)
+
+    def budget(self, minutes: float | None, images: int | None) -> Budget:
+        """Of what is asked for a cell; going on with another objective takes a part of it."""
+        if self.objective is None:
+            return Budget(minutes, images)
+        return Budget(minutes and minutes / _TUNING_PART, images and images // _TUNING_PART)
+
+
+OBJECTIVES = {
+    "vi": (),
+    "iw4": ("objective.alpha=0.0", "objective.samples=4"),
+    "renyi4": ("objective.alpha=-inf", "objective.samples=4"),
+}
+CELLS = {
+    "mnist": [Cell("mnist", row, q) for row in ("covariance", "flow") for q in DEQUANTIZERS]
+    + [Cell("mnist", "flow", "uniform", objective) for objective in OBJECTIVES],
+    "cifar10": [Cell("cifar10", row, q) for row in ("8bit", "5bit") for q in DEQUANTIZERS],
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("table", choices=CELLS)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the run folders")
+    budget = parser.add_mutually_exclusive_group(required=True)
+    budget.add_argument("--minutes", type=float, help="train each cell that long, over all sittings")
+    budget.add_argument("--images", type=int, help="train each cell on that many images, over all sittings")
+    parser.add_argument("--cell", action="append", help="only this one, as flow-ard; may be repeated")
+    parser.add_argument("--test-images", type=int, help="test images that vi is measured on; default all")
+    parser.add_argument("--iw-images", type=int, default=64, help="test images that KL is measured on")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    names = [cell.name for cell in CELLS[arguments.table]]
+    if unknown := set(arguments.cell or ()) - set(names):
+        parser.error(f"no cell {', '.join(unknown)}; there are {', '.join(names)}")
+    torch.set_num_threads(1)
+    results = Results(
+        arguments.json or RESULTS / f"{arguments.table}.json",
+        {"iw_samples": _IW_SAMPLES, "valid_images": _VALID_IMAGES},
+    )
+    for cell in CELLS[arguments.table]:
+        if arguments.cell and cell.name not in arguments.cell:
+            continue
+        known = results.cells.get(cell.name)
+        budget = cell.budget(arguments.minutes, arguments.images)
+        if known and budget.fraction(60 * known["minutes"], known["images"]) == 1:
+            continue
+        splits = READERS[arguments.table](arguments.data, cell.config())
+        trainer = train(cell, splits.images, budget, arguments.output / cell.table)
+        results.add(cell.name, measure(trainer, splits, arguments.test_images, arguments.iw_images))
+        print(cell.name, results.cells[cell.name], flush=True)
+
+
+@dataclass(frozen=True)
+class Splits:
+    images: Images
+    test: Crops
+
+
+def read_mnist(path: Path, config: Config) -> Splits:
+    arrays = np.load(path)
+    train, valid, test = (
+        Crops(list(np.unpackbits(arrays[part], axis=1).reshape(-1, 28, 28, 1) * np.uint8(255)), 28, config.data.bits)
+        for part in ("train", "valid", "test")
+    )
+    return Splits(Images(train, valid), test)
+
+
+def read_cifar10(folder: Path, config: Config) -> Splits:
+    bits = config.data.bits
+    sheets = [np.asarray(Image.open(path)) for path in sorted(folder.glob("test_*.png"))]
+    return Splits(data.load(folder / "cifar10.npz", 3, 32, bits), Crops(sheets, 32, bits))
+
+
+READERS = {"mnist": read_mnist, "cifar10": read_cifar10}
+
+
+def train(cell: Cell, images: Images, budget: Budget, runs: Path) -> Trainer:
+    """Start or go on with a cell's run until its budget is spent."""
+    folder = runs / cell.name
+    trainer = Trainer(cell.config(), images, folder, budget, "cpu")
+    if (folder / "checkpoint.pt").exists():
+        trainer.resume()
+    elif cell.objective:
+        trainer.start_from(runs / cell.base)
+    else:
+        trainer.start()
+    if not trainer.run(LineProgress()):
+        raise SystemExit("stopped and saved; the same command goes on")
+    return trainer
+
+
+def measure(trainer: Trainer, splits: Splits, test_images: int | None, iw_images: int) -> dict:
+    """vi over many test images; KL = vi - iw over fewer of them, from the same samples of both, all spread evenly.
+
+    iw over the many is then vi - KL: KL differs little between images, while their rates differ much.
+    """
+    model = trainer.ema.module.eval()
+    if isinstance(model.density, Gaussian):
+        refit(model, splits.images.train)
+    valid = evaluate(model, splits.images.valid.tiles(_BATCH, _VALID_IMAGES), 1)
+    vi = evaluate(model, splits.test.tiles(_BATCH, test_images), 1)
+    some = evaluate(model, splits.test.tiles(_BATCH, iw_images), _IW_SAMPLES)
+    return {
+        "vi_bpd": round(vi.vi_bpd, 5), "iw_bpd": round(vi.vi_bpd - some.kl_bpd, 5), "kl_bpd": round(some.kl_bpd, 5),
+        "valid_vi_bpd": round(valid.vi_bpd, 5), "test_images": vi.crops, "iw_images": some.crops,
+        "minutes": round(trainer.seconds / 60, 1), "steps": trainer.step,
+        "images": trainer.step * trainer.config.training.batch, "seed": trainer.config.training.seed,
+        "parameters": sum(p.numel() for p in model.parameters()),
+    }
+
+
+@torch.no_grad()
+def refit(model: DequantizedModel, train: Crops) -> None:
+    """Beside a given q, the best Gaussian has the moments of v: take them from all training images."""
+    torch.manual_seed(0)
+    batches = (torch.from_numpy(batch).float() for batch in train.tiles(_BATCH))
+    model.density.initialise(torch.cat([model.dequantizer.value(x, model.dequantizer.sample(x)[0]) for x in batches]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""The results of a table: cells with a name each, kept in one JSON file that is rewritten whole as each cell is done."""
+
+import json
+from pathlib import Path
+
+from dqcodec.bench.machine import machine
+
+RESULTS = Path(__file__).parent / "results"
+
+
+class Results:
+    """Cells of a table that are measured so far. A run that is broken off loses the cell at work alone."""
+
+    def __init__(self, path: Path, settings: dict):
+        self.path, self.settings = path, settings
+        self.cells = json.loads(path.read_text())["cells"] if path.exists() else {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.cells
+
+    def add(self, name: str, cell: dict) -> None:
+        """Keep a cell, with the date and machine of its measurement."""
+        where = machine()
+        self.cells[name] = cell | {"processor": where["processor"], "date": where["date"][:10]}
+        partial = self.path.with_suffix(".partial")
+        partial.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(json.dumps({"settings": self.settings, "cells": self.cells}, indent=1) + "\n")
+        partial.replace(self.path)

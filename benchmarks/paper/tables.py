@@ -1,0 +1,168 @@
+"""The tables of the paper in README.md, here and at the top, from the JSON in results/.
+
+    python benchmarks/paper/tables.py
+
+rewrites both between their markers: between `<!-- NAME -->` and `<!-- end -->` stands the table NAME.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from published import CHECKERBOARD_IW, CHECKERBOARD_VI, IMAGES, MNIST_OBJECTIVES
+from results import RESULTS
+
+_HERE = Path(__file__).resolve().parent
+READMES = (_HERE / "README.md", _HERE.parents[1] / "README.md")
+
+_BLOCK = re.compile(r"(<!-- (?!end)(\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_SEEDS = range(3)
+_SPENT = (  # label, key, digits
+    ("vi on validation images", "valid_vi_bpd", 3), ("images trained on", "images", 0), ("minutes", "minutes", 1),
+    ("parameters", "parameters", 0), ("test images, vi", "test_images", 0), ("test images, KL", "iw_images", 0),
+)
+
+
+def main() -> None:
+    for readme in READMES:
+        readme.write_text(render(readme.read_text()))
+
+
+def render(text: str) -> str:
+    """A README with its tables as the results say."""
+    return _BLOCK.sub(lambda block: f"{block[1]}{TABLES[block[2]]()}\n{block[3]}", text)
+
+
+def cells(table: str) -> dict[str, dict]:
+    """The measured cells of a table, none where there is no result yet."""
+    path = RESULTS / f"{table}.json"
+    return json.loads(path.read_text())["cells"] if path.exists() else {}
+
+
+def checkerboard_vi() -> str:
+    measured = cells("checkerboard")
+    rows = [
+        [p] + [_seeds(measured, f"{p}-{q}-vi", "vi_bits", value) for q, value in row.items()]
+        for p, row in CHECKERBOARD_VI.items()
+    ]
+    return _markdown(["p(v)", "uniform q", "normal q", "flow q"], rows)
+
+
+def checkerboard_iw() -> str:
+    measured = cells("checkerboard")
+    labels = {"vi": "vi", "iw16": "iw (M = 16)", "renyi2": "Rényi (M = 2)"}
+    rows = [
+        [labels[objective]] + [_seeds(measured, f"flow-{q}-{objective}", "iw_bits", value) for q, value in row.items()]
+        for objective, row in CHECKERBOARD_IW.items()
+    ]
+    return _markdown(["objective", "uniform q", "normal q", "flow q"], rows)
+
+
+def checkerboard_renyi() -> str:
+    measured = cells("checkerboard")
+    row = [_seeds(measured, f"flow-uniform-{objective}", "iw_bits") for objective in ("iw16", "renyi2", "renyi4", "renyi16")]
+    return _markdown(["", "iw (M = 16)", "Rényi (M = 2)", "Rényi (M = 4)", "Rényi (M = 16)"], [["-log2 P(x)", *row]])
+
+
+def mnist_objectives() -> str:
+    measured = cells("mnist")
+    labels = {"vi": "vi", "iw4": "iw (M = 4)", "renyi4": "Rényi (M = 4)"}
+    rows = [
+        [labels[objective], _value(measured.get(name := f"flow-uniform-{objective}"), "iw_bpd", 3), f"{MNIST_OBJECTIVES[objective]:.3f}",
+         _value(measured.get(name), "vi_bpd", 3), _value(measured.get(name), "minutes", 1)]
+        for objective in MNIST_OBJECTIVES
+    ]
+    return _markdown(["objective", "-log P(x)", "the paper", "vi", "minutes"], rows)
+
+
+def image_row(table: str, row: str) -> str:
+    """KL, vi and -log P of a row, ours / the paper's, and what was spent on each cell."""
+    measured, published = cells(table), IMAGES[table][row]
+    decimals = 3 if table == "mnist" else 2
+    lines = []
+    for index, (label, key) in enumerate((("KL(q, p)", "kl_bpd"), ("vi", "vi_bpd"), ("-log P(x)", "iw_bpd"))):
+        ours = [_value(measured.get(f"{row}-{q}"), key, 3) for q in published]
+        lines.append([label] + [_beside(value, f"{published[q][index]:.{decimals}f}") for value, q in zip(ours, published)])
+    lines.append(["vi, gain over uniform"] + [_gain(measured, published, row, q) for q in published])
+    for label, key, digits in _SPENT:
+        lines.append([label] + [_value(measured.get(f"{row}-{q}"), key, digits) for q in published])
+    return _markdown(["", "uniform q", "normal q", "bipartite q", "ARD q"], lines)
+
+
+def images_vi() -> str:
+    """The vi rates of all rows of images."""
+    labels = {
+        ("mnist", "covariance"): "binary MNIST, covariance", ("mnist", "flow"): "binary MNIST, flow",
+        ("cifar10", "8bit"): "CIFAR-10, 8 bit, flow", ("cifar10", "5bit"): "CIFAR-10, 5 bit, flow",
+    }
+    rows = []
+    for (table, row), label in labels.items():
+        measured, decimals = cells(table), 3 if table == "mnist" else 2
+        rows.append([label] + [
+            _beside(_value(measured.get(f"{row}-{q}"), "vi_bpd", decimals), f"{published[1]:.{decimals}f}")
+            for q, published in IMAGES[table][row].items()
+        ])
+    return _markdown(["vi, bpd", "uniform q", "normal q", "bipartite q", "ARD q"], rows)
+
+
+def provenance(table: str) -> str:
+    """How much was trained, where and when."""
+    measured = cells(table).values()
+    if not measured:
+        return "Not measured yet."
+    spent = [cell["minutes"] for cell in measured]
+    where, when = (", ".join(sorted({cell[key] for cell in measured})) for key in ("processor", "date"))
+    return f"{len(spent)} cells, trained for {min(spent):.1f} to {max(spent):.1f} minutes each, {sum(spent):.0f} in all; {where}, {when}."
+
+
+def _gain(measured: dict, published: dict, row: str, q: str) -> str:
+    """Part of the uniform dequantizer's vi rate that is saved, ours / the paper's."""
+    if not (cell := measured.get(f"{row}-{q}")) or not (base := measured.get(f"{row}-uniform")):
+        return "-"
+    ours, theirs = 1 - cell["vi_bpd"] / base["vi_bpd"], 1 - published[q][1] / published["uniform"][1]
+    return f"**{100 * ours:.1f} %** / {100 * theirs:.1f} %"
+
+
+def _seeds(measured: dict, name: str, key: str, published: float | None = None) -> str:
+    """`mean ± spread` over the seeds, then the paper's value; the spread, of several, is the largest distance from the mean."""
+    values = [measured[f"{name}-{seed}"][key] for seed in _SEEDS if f"{name}-{seed}" in measured]
+    if not values:
+        return "-"
+    text = f"**{np.mean(values):.3f}**"
+    if len(values) > 1:
+        text += f" ± {np.abs(np.array(values) - np.mean(values)).max():.3f}"
+    return text if published is None else f"{text} / {published:.2f}"
+
+
+def _beside(ours: str, published: str) -> str:
+    return f"{ours} / {published}" if ours == "-" else f"**{ours}** / {published}"
+
+
+def _value(cell: dict | None, key: str, digits: int) -> str:
+    return "-" if cell is None else f"{cell[key]:.{digits}f}"
+
+
+def _markdown(header: list[str], rows: list[list[str]]) -> str:
+    return "\n".join("| " + " | ".join(row) + " |" for row in [header, ["---"] * len(header), *rows])
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "checkerboard-vi": checkerboard_vi,
+    "checkerboard-iw": checkerboard_iw,
+    "checkerboard-renyi": checkerboard_renyi,
+    "checkerboard-provenance": lambda: provenance("checkerboard"),
+    "mnist-provenance": lambda: provenance("mnist"),
+    "cifar10-provenance": lambda: provenance("cifar10"),
+    "mnist-covariance": lambda: image_row("mnist", "covariance"),
+    "mnist-flow": lambda: image_row("mnist", "flow"),
+    "mnist-objectives": mnist_objectives,
+    "images-vi": images_vi,
+    "cifar10-8bit": lambda: image_row("cifar10", "8bit"),
+    "cifar10-5bit": lambda: image_row("cifar10", "5bit"),
+}
+
+
+if __name__ == "__main__":
+    main()

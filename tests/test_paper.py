@@ -1,0 +1,172 @@
+"""The paper's tables: README and JSON agree, the laws of the bounds hold in them, and the full model trains."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+PAPER = Path(__file__).parents[1] / "benchmarks" / "paper"
+sys.path.insert(0, str(PAPER))
+
+import images  # noqa: E402
+import tables  # noqa: E402
+from checkerboard import ENTROPY_BITS, STATES  # noqa: E402
+from checkerboard_models import DENSITIES, DEQUANTIZERS, build  # noqa: E402
+from full import FULL, costs  # noqa: E402
+from published import CHECKERBOARD_IW, CHECKERBOARD_VI, IMAGES  # noqa: E402
+from results import Results  # noqa: E402
+
+from dqcodec import config as configs  # noqa: E402
+from dqcodec.flows.build import build as build_images  # noqa: E402
+from dqcodec.flows.export import has_exact_twin  # noqa: E402
+
+CHECKERBOARD = tables.cells("checkerboard")
+MEASURED_IMAGES = {
+    f"{table}-{name}": cell for table in images.CELLS for name, cell in tables.cells(table).items()
+}
+
+
+@pytest.mark.parametrize("readme", tables.READMES, ids=["paper", "top"])
+def test_the_readme_holds_what_was_measured(readme):
+    text = readme.read_text()
+    assert "<!-- end -->" in text and tables.render(text) == text
+
+
+@pytest.mark.parametrize("name", CHECKERBOARD)
+def test_the_checkerboards_bounds_are_in_order(name):
+    cell = CHECKERBOARD[name]
+    assert cell["iw_bits"] <= cell["vi_bits"] + 3 * (cell["vi_error"] + cell["iw_error"])
+    assert cell["iw_bits"] >= ENTROPY_BITS - 3 * cell["iw_error"]
+
+
+def _mean(name: str, key: str) -> float:
+    values = [cell[key] for cell_name, cell in CHECKERBOARD.items() if cell_name.rpartition("-")[0] == name]
+    assert len(values) == 3
+    return sum(values) / 3
+
+
+@pytest.mark.parametrize("p", DENSITIES)
+@pytest.mark.parametrize("q", DEQUANTIZERS)
+def test_the_checkerboards_vi_is_the_papers_or_better(p, q):
+    assert _mean(f"{p}-{q}-vi", "vi_bits") <= CHECKERBOARD_VI[p][q] + 0.02
+
+
+@pytest.mark.parametrize("objective", CHECKERBOARD_IW)
+@pytest.mark.parametrize("q", DEQUANTIZERS)
+def test_the_checkerboards_iw_is_the_papers_or_better(objective, q):
+    assert _mean(f"flow-{q}-{objective}", "iw_bits") <= CHECKERBOARD_IW[objective][q] + 0.02
+
+
+@pytest.mark.parametrize("name", MEASURED_IMAGES)
+def test_images_bounds_are_in_order(name):
+    cell = MEASURED_IMAGES[name]
+    assert cell["iw_bpd"] <= cell["vi_bpd"]
+    assert cell["kl_bpd"] == pytest.approx(cell["vi_bpd"] - cell["iw_bpd"], abs=2e-5)
+
+
+@pytest.mark.parametrize("table, row", [(table, row) for table in IMAGES for row in IMAGES[table]])
+def test_a_complete_row_of_images_is_in_the_papers_order(table, row):
+    measured = [tables.cells(table).get(f"{row}-{q}") for q in images.DEQUANTIZERS]
+    if all(measured):
+        rates = [cell["vi_bpd"] for cell in measured]
+        assert rates == sorted(rates, reverse=True)
+
+
+@pytest.mark.parametrize("p", DENSITIES)
+@pytest.mark.parametrize("q", DEQUANTIZERS)
+def test_the_points_dequantizer_samples_what_it_says(p, q):
+    torch.manual_seed(0)
+    model = build(p, q).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    x = STATES.double().repeat(8, 1, 1, 1)
+    u, log_q = model.dequantizer.sample(x)
+    assert ((u >= 0) & (u < 1)).all()
+    torch.testing.assert_close(model.dequantizer.log_prob(u, x), log_q)
+    assert model.bound(x).shape == (16,)
+
+
+def test_the_points_flow_is_a_density():
+    """It integrates to one over a wide square."""
+    torch.manual_seed(0)
+    density = build("flow", "uniform").density
+    points = torch.linspace(-3, 5, 200)
+    v = torch.cartesian_prod(points, points).view(-1, 2, 1, 1)
+    with torch.no_grad():
+        mass = density.log_prob(v).exp().sum() * (points[1] - points[0]) ** 2
+    assert mass == pytest.approx(1, abs=0.01)
+
+
+def test_results_keep_what_is_done(tmp_path):
+    results = Results(tmp_path / "table.json", {"samples": 2})
+    results.add("a", {"bits": 1.0})
+    again = Results(tmp_path / "table.json", {"samples": 2})
+    assert "a" in again and again.cells["a"]["bits"] == 1.0 and "b" not in again
+
+
+@pytest.mark.parametrize("table", images.CELLS)
+def test_every_cell_of_the_paper_has_a_model(table):
+    cells = {cell.name: cell for cell in images.CELLS[table]}
+    assert {f"{row}-{q}" for row, columns in IMAGES[table].items() for q in columns} <= set(cells)
+    for cell in cells.values():
+        build_images(cell.config())
+
+
+def _cifar10(folder: Path) -> Path:
+    folder.mkdir()
+    pixels = np.random.default_rng(0).integers(0, 256, (12, 32, 32, 3)).astype(np.uint8)
+    np.savez(folder / "cifar10.npz", train=pixels[:8], valid=pixels[8:])
+    Image.fromarray(pixels[:4].reshape(2, 2, 32, 32, 3).transpose(0, 2, 1, 3, 4).reshape(64, 64, 3)).save(folder / "test_00.png")
+    return folder
+
+
+def _mnist(folder: Path) -> Path:
+    folder.mkdir()
+    packed = np.random.default_rng(0).integers(0, 256, (8, 98)).astype(np.uint8)
+    np.savez(folder / "digits.npz", train=packed, valid=packed[:4], test=packed[:4])
+    return folder / "digits.npz"
+
+
+@pytest.mark.parametrize("table, make, cell", [("cifar10", _cifar10, "5bit-uniform"), ("mnist", _mnist, "covariance-uniform")])
+def test_a_cell_is_trained_and_measured_then_left_alone_until_more_is_asked(tmp_path, monkeypatch, table, make, cell):
+    for name in ("_IW_SAMPLES", "_VALID_IMAGES"):
+        monkeypatch.setattr(images, name, 3)
+    result = tmp_path / "result.json"
+
+    def run(count: int) -> dict:
+        monkeypatch.setattr(
+            sys, "argv",
+            ["images.py", table, str(data), "-o", str(tmp_path / "runs"), "--images", str(count), "--cell", cell, "--json", str(result)],
+        )
+        images.main()
+        return Results(result, {}).cells[cell]
+
+    data = make(tmp_path / "data")
+    first = run(20)
+    assert first["steps"] > 0 and first["test_images"] == first["iw_images"] == 4 and first["iw_bpd"] <= first["vi_bpd"]
+    assert run(20) == first
+    assert run(70)["steps"] > first["steps"]
+
+
+def test_the_full_model_takes_a_step_at_reduced_width():
+    narrow = "[{subflows=18, width=12, blocks=12}, {subflows=18, width=12, blocks=12}]"
+    config = configs.load(
+        FULL, (f"density.levels={narrow}", "dequantizer.width=12", "dequantizer.channels_per_group=12", "training.batch=2")
+    )
+    torch.manual_seed(0)
+    model = build_images(config)
+    assert not has_exact_twin(model)
+    x = torch.randint(0, 256, (2, 3, 32, 32)).float()
+    model.initialise(x)
+    optimiser = torch.optim.Adam(model.parameters(), config.training.learning_rate)
+    before = model.bound(x).mean()
+    (-before).backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+    optimiser.step()
+    torch.manual_seed(0)
+    assert model.bound(x).mean() > before
+    assert costs(config, 500, 100)["parameters"]
