@@ -12,7 +12,7 @@ Images are coded in groups; those of a group share what methods learn, and damag
 
 A group:
 
-    1-5    images      varint, at least 1
+    1-5    images      varint, 1 to 4096
     1      packing     of the section that follows: 1 raw, 2 deflate, 3 LZMA
     *      heads       section: the heads of all images; the pixels of all of them together are limited
     8      checksum    of the samples of all images that are not stored; absent if all are
@@ -23,7 +23,7 @@ The index: 1 byte, the packing, and a section:
 
     1-5    groups      varint; then for each its bytes and its images, varints
     *      names       for each image, a relative path in UTF-8 (other bytes as Python's surrogateescape has them), parts set
-                       apart by /, none of them empty, . or ..; and a byte 0. No name twice, none a folder of another
+                       apart by /, none of them empty, . or .., 4096 bytes at most; and a byte 0. No name twice, none a folder of another
     *      times       for each image: the seconds of its modification since 1970 less those of the image before it, a varint,
                        the sign moved to the lowest bit; nanoseconds beyond, a varint
     *      modes       for each image: its permissions, a varint below 512
@@ -52,6 +52,8 @@ VERSION = 1
 _START = MAGIC + bytes([VERSION])
 _END_BYTES = 4 + CRC_BYTES
 _SECOND = 10**9
+MAX_GROUP_IMAGES = 1 << 12
+_MAX_NAME_BYTES = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -79,9 +81,9 @@ def parse_group(data: bytes, max_pixels: int = MAX_PIXELS) -> Group:
     """Undo pack_group; raises CorruptError, and UnsupportedImageError for more than `max_pixels` in all images together."""
     reader = checked_reader(data, b"", None, "group of images")
     count = reader.varint()
-    heads = read_section(reader, *reader.take(1))
-    if not 0 < count <= len(heads):
+    if not 0 < count <= MAX_GROUP_IMAGES:
         raise CorruptError("malformed group of images")
+    heads = read_section(reader, *reader.take(1))
     inner = Reader(heads, 0, len(heads))
     entries = read_heads(inner, count, max_pixels)
     if inner.rest():
@@ -138,6 +140,9 @@ class Archive(Mapping[str, bytes]):
             self._last = group, parsed, codec.decode(parsed, self._find_program or _find_at_hand(), self._max_pixels)
         _, parsed, images = self._last
         return codec.restore(parsed.entries[number], images[number])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.members
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.members)
@@ -205,14 +210,16 @@ def _read_index(file: BinaryIO) -> tuple[list[Member], list[tuple[int, int, int]
     groups, position = [], len(_START)
     for _ in range(inner.varint()):
         bytes_, images = inner.varint(), inner.varint()
+        if not (bytes_ and 0 < images <= MAX_GROUP_IMAGES) or position + bytes_ > offset:
+            raise CorruptError("malformed index of the archive")
         groups.append((position, bytes_, images))
         position += bytes_
     count = sum(images for *_, images in groups)
     if position != offset or len(reader.rest()) != 4 or count > len(index):
         raise CorruptError("malformed index of the archive")
     names = [_read_name(inner) for _ in range(count)]
-    folders = {str(folder) for name in names for folder in PurePosixPath(name).parents}
-    if len({*names}) < count or not folders.isdisjoint(names):
+    known = {*names}
+    if len(known) < count or any(str(folder) in known for name in names for folder in PurePosixPath(name).parents):
         raise CorruptError("the archive has two images of one name")
     times, second = [], 0
     for _ in range(count):
@@ -229,6 +236,6 @@ def _read_name(reader: Reader) -> str:
     end = reader.data.find(b"\0", reader.position)
     name = reader.take(max(end, reader.position) - reader.position).decode("utf-8", "surrogateescape")
     reader.take(1)
-    if any(part in ("", ".", "..") for part in name.split("/")):
+    if len(name) > _MAX_NAME_BYTES or any(part in ("", ".", "..") for part in name.split("/")):
         raise CorruptError("the archive has an image of an impossible name")
     return name

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from . import archive, codec, files, library, png, zoo
-from .archive import Archive, Member
+from .archive import MAX_GROUP_IMAGES, Archive, Member
 from .container import Group, owners
 from .errors import DqcodecError, UnsupportedImageError, VerifyError
 from .files import Stamp
@@ -175,10 +175,10 @@ def _batches(
 ) -> Iterator[list[Item]]:
     """The sources, read, as many as make a group."""
     batch, images, pixels = [], 0, 0
-    limit = min(GROUP_PIXELS, max_pixels)
+    limit, most = min(GROUP_PIXELS, max_pixels), min(group_images or MAX_GROUP_IMAGES, MAX_GROUP_IMAGES)
     for path, name in inputs:
         item, size = _read(path, name, rm, max_pixels)
-        if images and size and (pixels + size > limit or images == group_images):
+        if images and size and (pixels + size > limit or images == most):
             yield batch
             batch, images, pixels = [], 0, 0
         batch.append(item)

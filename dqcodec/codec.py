@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import layers, png
-from .container import CHECKSUM_BYTES, Entry, Group, owners, sample_checksum
+from .container import CHECKSUM_BYTES, FRAME_BYTES, Entry, Group, owners, sample_checksum
 from .errors import CorruptError, DqcodecError, VerifyError
 from .layers import Split
 from .methods import select
@@ -261,11 +261,11 @@ def check(parse: Callable[[], Group], sources: Sequence[Source], programs: Seque
     try:
         group = parse()
         images = decode(group, {program.id: program for program in programs}.__getitem__, max_pixels)
-        same = all(
+        same = len(images) == len(sources) and all(
             image == source.stored
             if isinstance(image, bytes)
             else image.same(source.image) and (not entry.recipe or restore(entry, image) == source.stored)
-            for entry, image, source in zip(group.entries, images, sources, strict=True)
+            for entry, image, source in zip(group.entries, images, sources)
         )
     except DqcodecError as error:
         raise VerifyError(f"the compressed file does not decode ({error}); nothing is written") from error
@@ -343,10 +343,11 @@ def _choices(number: int, source: Source, tried: Mapping[Place, Sequence[Coded]]
     image = source.image
 
     def choice(split: Split, *, quick: bool) -> Choice:
+        arrays = _layers(image, split)
         coded = [
-            _smallest(tried.get((number, split, layer), ()), pixels, quick=quick)
-            for layer, pixels in enumerate(_layers(image, split))
+            _smallest(tried.get((number, split, layer), ()), pixels, quick=quick) for layer, pixels in enumerate(arrays)
         ]
+        coded = coded if quick else _without_leavers(coded, arrays)
         rasters = tuple(tuple(part) for part in _cut([each.layer for each in coded], len(coded) // len(image.rasters)))
         return Choice(Entry(layers.skeleton(image, split), split, rasters, source.recipe), tuple(coded))
 
@@ -367,6 +368,20 @@ def _smallest(tried: Sequence[Coded], pixels: np.ndarray, *, quick: bool) -> Cod
     if not quick and _THOROUGH_GAIN * found[-1].bytes < best.bytes:
         return min(best, select.classically(pixels, quick=False), key=lambda coded: coded.bytes)
     return best
+
+
+def _without_leavers(coded: Sequence[Coded], arrays: Sequence[np.ndarray]) -> list[Coded]:
+    """The layers of an image as they are once those that were coded together, but chose another way, are gone."""
+    coded = list(coded)
+    for payload in {each.payload for each in coded if each.together > 1}:
+        stayed = [layer for layer, each in enumerate(coded) if each.payload == payload]
+        if len(stayed) < coded[stayed[0]].together:
+            new, report = select.together([arrays[layer] for layer in stayed], coded[stayed[0]])
+            scale = len(new) / sum(coded[layer].bytes for layer in stayed)
+            for layer in stayed:
+                size = coded[layer].bytes * scale
+                coded[layer] = dataclasses.replace(coded[layer], payload=new, bytes=size, report=report, together=len(stayed))
+    return coded
 
 
 def _usual(sources: Sequence[Source], tried: Mapping[Place, Sequence[Coded]]) -> dict[Place, list[Coded]]:
@@ -412,8 +427,8 @@ def _choose(sources: Sequence[Source], choices: Sequence[Sequence[Choice]]) -> l
 
 
 def _candidates(choices: Sequence[Choice]) -> dict[str, int]:
-    """The size of the smallest choice by each method, bytes."""
-    sizes = sorted(((choice.entry.method, round(choice.size)) for choice in choices), key=lambda item: -item[1])
+    """The size of the .dqc file by the smallest choice of each method, bytes."""
+    sizes = sorted(((choice.entry.method, round(choice.size) + FRAME_BYTES) for choice in choices), key=lambda item: -item[1])
     return dict(sizes)
 
 

@@ -72,6 +72,7 @@ VERSION = 1
 MODEL_ID_BYTES = 8
 CHECKSUM_BYTES = 8
 CRC_BYTES = 4
+FRAME_BYTES = len(MAGIC) + 1 + CRC_BYTES
 _MAX_RAW_BYTES, _MIN_LZMA_BYTES = 1 << 26, 1 << 11
 _RAW, _DEFLATE, _LZMA = 1, 2, 3
 _LZMA_FILTERS = [{"id": lzma.FILTER_LZMA1, "preset": 9, "lc": 3, "lp": 0, "pb": 0, "dict_size": 1 << 20}]
