@@ -12,14 +12,14 @@ FILES = sorted(GOLDEN.glob("*.dqc"))
 
 
 def test_there_is_a_golden_file_for_every_method_and_every_flows_dequantizer():
-    methods = {"stored", "classical", "mixing", "autoregressive"}
+    methods = {"stored", "classical", "mixing", "autoregressive", "model-mixing"}
     assert {path.stem for path in FILES} == methods | {"uniform", "gaussian", "bipartite", "ard"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_golden_file_decodes_to_its_image(path):
     def find_program(model_id):
-        program = load_program(path.with_suffix(".safetensors"))
+        program = load_program(GOLDEN / f"{path.stem.replace('model-mixing', 'autoregressive')}.safetensors")
         assert program.id == model_id
         return program
 

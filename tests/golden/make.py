@@ -16,13 +16,13 @@ from test_flow_method import image
 from dqcodec import png
 from dqcodec.container import Method
 from dqcodec.exact.program import load_program
-from dqcodec.methods import classical, learned, mixing
+from dqcodec.methods import classical, learned, mixing, model_mixing
 
 HERE = Path(__file__).parent
 MODELS = {kind: lambda kind=kind: programs.data(kind) for kind in programs.KINDS} | {
     programs.AUTOREGRESSIVE: lambda: programs.described(programs.AUTOREGRESSIVE, tile=[16, 24]),
 }
-NAMES = ("image", "stored", "classical", "mixing", *MODELS)
+NAMES = ("image", "stored", "classical", "mixing", "model-mixing", *MODELS)
 
 
 def main(names: list[str]) -> None:
@@ -43,6 +43,9 @@ def make(name: str) -> None:
             made = group(pixels, Method.CLASSICAL, classical.encode(pixels), before=text)
         case "mixing":
             made = group(pixels, Method.MIXING, mixing.encode([pixels])[0], before=text)
+        case "model-mixing":
+            program = load_program(HERE / "autoregressive.safetensors")
+            made = group(pixels, Method.MODEL_MIXING, model_mixing.encode([pixels], program), program.id, before=text)
         case _:
             path = HERE / f"{name}.safetensors"
             if not path.exists():
