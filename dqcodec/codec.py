@@ -208,7 +208,7 @@ def encode(sources: Sequence[Source], programs: Sequence[Program], *, best: bool
     """The smallest group of the images, by any method and the best-suited of `programs`; `best`: see `compress`."""
     by_model = _by_model(sources, programs, best)
     modelled = {number for number, _, _ in by_model}
-    by_mixing = _by_mixing(sources, modelled, _photographs(sources, by_model), best)
+    by_mixing = _by_mixing(sources, modelled, _photographs(sources, by_model, best), best)
     tried = {place: by_model.get(place, []) + by_mixing.get(place, []) for place in by_model | by_mixing}
     tried, is_lone = _usual(sources, tried), len(sources) == 1
     found = [_choices(number, source, tried, thorough=is_lone) for number, source in enumerate(sources)]
@@ -290,12 +290,14 @@ def _by_model(sources: Sequence[Source], programs: Sequence[Program], best: bool
     return _of_channels(places, lambda arrays: select.by_model(arrays, programs, best=best))
 
 
-def _photographs(sources: Sequence[Source], by_model: Mapping[Place, Sequence[Coded]]) -> set[int]:
-    """The images whose colours, or grays, a model codes so well that mixing need not be tried."""
+def _photographs(sources: Sequence[Source], by_model: Mapping[Place, Sequence[Coded]], best: bool) -> set[int]:
+    """The images whose colours, or grays, mixing would take, but a model codes so well that it need not be tried."""
     images: dict[Program, dict[int, np.ndarray]] = {}
     for (number, split, layer), (coded, *_) in by_model.items():
         if layer == 0:
-            images.setdefault(coded.program, {})[number] = _layers(sources[number].image, split)[0]
+            pixels = _layers(sources[number].image, split)[0]
+            if best or select.takes_mixing(pixels, is_modelled=True):
+                images.setdefault(coded.program, {})[number] = pixels
     return {
         number
         for program, alike in images.items()

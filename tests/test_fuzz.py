@@ -15,7 +15,7 @@ import time
 import tracemalloc
 import warnings
 import zlib
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -78,8 +78,8 @@ def plain(pixels: np.ndarray, recipe: bytes = b"", kind: int = GRAY) -> bytes:
     return sealed(head + sample_checksum([pixels]) + b"\0" + pixels.tobytes())
 
 
-def archived(index: bytes, groups: bytes = b"") -> io.BytesIO:
-    """An archive with a given index."""
+def archived(index: bytes, groups: bytes = b"x") -> io.BytesIO:
+    """An archive with a given index; what its groups hold is of no matter to it."""
     packing, section = pack_section(index)
     index = bytes([packing]) + section
     end = index + len(index).to_bytes(4, "little")
@@ -210,8 +210,8 @@ def test_texts_of_a_png_are_not_inflated():
     "index",
     [
         write_varint(1 << 30) + b"\1\1" * 9,
-        b"\1\0" + write_varint(1 << 30) + b"a\0",
-        b"\1\0\xff\xff\xff\xff\x7f",
+        b"\1\1" + write_varint(1 << 30) + b"a\0",
+        b"\1\1\xff\xff\xff\xff\x7f",
         b"\xff\xff\xff\xff\x7f",
     ],
 )
@@ -223,7 +223,7 @@ def test_an_index_that_claims_more_than_it_holds_is_refused(index):
 @pytest.mark.parametrize("name", [b"", b"/a", b"a/", b"a//b", b"../a", b"a/..", b".", b"./a"])
 def test_a_name_that_leads_elsewhere_is_refused(name):
     with pytest.raises(CorruptError):
-        archive.Archive(archived(b"\1\0\1" + name + b"\0" + b"\0\0\0"))
+        archive.Archive(archived(b"\1\1\1" + name + b"\0" + b"\0\0\0"))
 
 
 def test_a_group_that_claims_more_images_than_it_holds_is_refused():
@@ -246,40 +246,40 @@ def test_a_recipes_filters_are_not_inflated_beyond_the_rows():
 @finding("metadata.unpack makes 64 bytes and more of each zero byte, 2^26 of which fit in 65 KB")
 def test_many_rasters_in_few_bytes_take_little_memory():
     data = sealed(bytes([RGB | DEFLATE << 4, 1, 1]) + deflated(bytes(1 << 16)) + b"\x10" + SUM)
-    with little_memory(), pytest.raises(CorruptError):
+    with little_memory(), suppress(CorruptError):
         Group.parse(data)
 
 
 @finding("metadata.unpack makes 160 bytes of each byte that is a chunk, 2^26 of which fit in 65 KB")
 def test_many_chunks_in_few_bytes_take_little_memory():
     data = sealed(bytes([RGB | DEFLATE << 4, 1, 1]) + deflated(b"\x0b" * (1 << 15)) + b"\x10" + SUM)
-    with little_memory(), pytest.raises(CorruptError):
+    with little_memory(), suppress(CorruptError):
         Group.parse(data)
 
 
-@finding("parse_group makes an Entry of each byte of the heads, 2^26 of which fit in 65 KB")
 def test_many_images_in_few_bytes_take_little_memory():
     body = write_varint(1 << 15) + bytes([DEFLATE]) + deflated(bytes(1 << 15))
-    with little_memory(), pytest.raises(CorruptError):
+    with little_memory(), suppress(CorruptError):
         archive.parse_group(body + zlib.crc32(body).to_bytes(4, "little"))
 
 
-@finding("the index may have groups of no bytes and no images, 2^25 of which fit in 65 KB")
 def test_many_groups_in_few_bytes_take_little_memory():
-    with little_memory(), pytest.raises(CorruptError):
-        archive.Archive(archived(write_varint(3 << 14) + bytes(6 << 14)))
+    file = archived(write_varint(3 << 14) + bytes(6 << 14))
+    with little_memory(), suppress(CorruptError):
+        archive.Archive(file)
 
 
-@finding("all folders of a name are made: quadratic in its length, which is not limited")
-def test_a_name_of_many_parts_takes_little_memory():
-    with little_memory(), pytest.raises(CorruptError):
-        archive.Archive(archived(b"\1\0\1" + b"/".join([b"a"] * 8000) + b"\0" + b"\0\0\0"))
+def test_a_name_of_many_parts_is_read_in_linear_time():
+    file = archived(b"\1\1\1" + b"/".join([b"a"] * 80000) + b"\0" + b"\0\0\0")
+    with little_time(0.5), suppress(CorruptError):
+        archive.Archive(file)
 
 
 @finding("a second and more of nanoseconds is taken")
 def test_nanoseconds_are_less_than_a_second():
+    archive.Archive(archived(b"\1\1\1" + b"a\0" + b"\0" + write_varint(10**9 - 1) + b"\0"))
     with pytest.raises(CorruptError):
-        archive.Archive(archived(b"\1\0\1" + b"a\0" + b"\0" + write_varint(10**9) + b"\0"))
+        archive.Archive(archived(b"\1\1\1" + b"a\0" + b"\0" + write_varint(10**9) + b"\0"))
 
 
 @finding("codec.decode computes the shapes of all layers for each layer")
@@ -293,14 +293,11 @@ def test_many_frames_are_decoded_in_linear_time(monkeypatch):
     )  # fmt: skip
     shapes = Split.shapes
     monkeypatch.setattr(Split, "shapes", lambda *arguments: calls.append(0) or shapes(*arguments))
-    try:
+    with suppress(CorruptError):  # what the payload decodes to is of no matter
         codec.decompress(data, find)
-    except CorruptError:  # what the payload decodes to is of no matter
-        pass
     assert len(calls) <= 10 * count
 
 
-@finding("codec._payload splits all rasters of an image for each of its layers")
 def test_many_frames_are_encoded_in_linear_time(monkeypatch):
     count, calls, rng = 40, [], np.random.default_rng(0)
     frames = [((0, 0), rng.integers(0, 256, (2, 2, 3))) for _ in range(count)]
@@ -339,13 +336,13 @@ def test_many_pieces_of_image_data_after_many_chunks_are_read_in_linear_time():
 @finding("samples.inflate goes on after the stream's end; zlib copies all that is unused each time")
 def test_many_pieces_after_the_end_of_image_data_are_read_in_linear_time():
     start = pngs.SIGNATURE + pngs.header(1, 1, 8, 0) + pngs.chunk(b"IDAT", zlib.compress(b"\0\0"))
-    with little_time(0.5):
-        assert png.read(start + pngs.chunk(b"IDAT", bytes(400)) * 8000 + pngs.chunk(b"IEND")).skeleton is None
+    with little_time(0.4):
+        assert png.read(start + pngs.chunk(b"IDAT", bytes(600)) * 8000 + pngs.chunk(b"IEND")).skeleton is None
 
 
 @finding("palette._decode divides a number of any length 256 times")
 def test_a_palettes_number_of_too_many_digits_is_refused_in_no_time():
-    code = write_varint(256) + b"\1" + bytes(3 * 255) + b"\xff" * (1 << 20)
+    code = write_varint(256) + b"\1" + bytes(3 * 255) + b"\xff" * (1 << 21)
     chunks = b"\x81" + write_varint(len(code)) + code
     data = sealed(bytes([PALETTE | DEFLATE << 4, 1, 1]) + deflated(chunks) + b"\x14" + SUM + b"\0abc")
     with little_time(0.3), pytest.raises(CorruptError):
@@ -369,12 +366,11 @@ def test_a_recipe_does_not_make_more_chunks_than_its_stream_can_fill():
 
 @finding("exact._parse_kinds divides a number of any length 4096 times")
 def test_a_recipes_number_of_too_many_digits_is_refused_in_no_time():
-    recipe = HEAD + b"\0" + b"\5" + b"\xff" * (1 << 17)
+    recipe = HEAD + b"\0" + b"\5" + b"\xff" * (1 << 18)
     with little_time(0.3), pytest.raises(CorruptError):
         codec.decompress(plain(np.zeros((4096, 1, 1), np.uint8), recipe), find)
 
 
-@finding("palette.compact replaces both tRNS chunks by one body")
 def test_a_palette_with_two_lists_of_alphas_is_split_without_loss():
     alphas = pngs.chunk(b"tRNS", b"\x80" * 3) + pngs.chunk(b"tRNS", b"\x70" * 5)
     image = png.read(pngs.write(np.arange(9).reshape(3, 3, 1), 8, 3, before=alphas))
@@ -383,7 +379,6 @@ def test_a_palette_with_two_lists_of_alphas_is_split_without_loss():
         assert split.undo(parts, layers.skeleton(image, split)).same(image)
 
 
-@finding("safetensors raises AttributeError")
 @pytest.mark.parametrize("dtype", ["F8_E5M2", "F8_E4M3", "F8_E8M0", "F4"])
 def test_a_tensor_of_a_type_that_numpy_lacks_is_a_model_error(dtype, tmp_path):
     header = fuzz.json.dumps({"x": {"dtype": dtype, "shape": [0], "data_offsets": [0, 0]}}).encode()
@@ -405,7 +400,6 @@ def test_frequencies_whose_sum_overflows_are_no_table(tmp_path):
     assert result.returncode == 1 and "ModelError" in result.stderr
 
 
-@finding("the description's number of channels is not limited")
 @pytest.mark.parametrize("channels", [10**7, 10**12])
 def test_a_context_of_more_channels_than_the_file_holds_takes_no_memory(channels, tmp_path):
     (tmp_path / "x.safetensors").write_bytes(modelled("bipartite", {"context_channels": channels}))

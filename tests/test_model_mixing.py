@@ -94,7 +94,7 @@ def test_large_images_are_coded_by_it_only_if_asked_for(by_models_alone, monkeyp
     monkeypatch.setattr(select, "_MAX_RIVAL_SAMPLES", 100)
     program, source = programs.program(AUTOREGRESSIVE), png.write(png.plain(image(40, 50)))
     assert codec.compress(source, [program])[1].method == "autoregressive"
-    monkeypatch.setattr(codec, "_photographs", lambda sources, by_model: {0})  # no mixing without the model
+    monkeypatch.setattr(codec, "_photographs", lambda sources, by_model, best: {0})  # no mixing without the model
     assert codec.compress(source, [program], best=True)[1].method == "model-mixing"
 
 
