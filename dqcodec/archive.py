@@ -225,7 +225,10 @@ def _read_index(file: BinaryIO) -> tuple[list[Member], list[tuple[int, int, int]
     for _ in range(count):
         code = inner.varint()
         second += -(code + 1 >> 1) if code & 1 else code >> 1
-        times.append(second * _SECOND + inner.varint())
+        nanoseconds = inner.varint()
+        if nanoseconds >= _SECOND:
+            raise CorruptError("malformed index of the archive")
+        times.append(second * _SECOND + nanoseconds)
     modes = [inner.varint() for _ in range(count)]
     if inner.rest() or any(mode > 0o777 for mode in modes):
         raise CorruptError("malformed index of the archive")

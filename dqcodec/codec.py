@@ -223,14 +223,16 @@ def decode(group: Group, find_program: FindProgram, max_pixels: int = MAX_PIXELS
     """The images of a group; raises CorruptError unless their samples match their checksum."""
     decoded: list[dict[int, np.ndarray]] = [{} for _ in group.entries]
     images: list[Decoded] = [b""] * len(group.entries)
+    layers_of = [entry.layers for entry in group.entries]
+    shapes_of = [entry.shapes if entry.skeleton else [] for entry in group.entries]
     for payload, owned in zip(group.payloads, owners(group.entries)):
         image, layer = owned[0]
         if group.entries[image].skeleton is None:
             _stored_image(payload, max_pixels)
             images[image] = payload
             continue
-        shapes = [group.entries[image].shapes[layer] for image, layer in owned]
-        arrays = select.decode(payload, group.entries[image].layers[layer], shapes, find_program)
+        shapes = [shapes_of[image][layer] for image, layer in owned]
+        arrays = select.decode(payload, layers_of[image][layer], shapes, find_program)
         for (image, layer), pixels in zip(owned, arrays):
             decoded[image][layer] = pixels
     for number, entry in enumerate(group.entries):

@@ -79,6 +79,9 @@ _ORDERS = (
 )
 
 
+_MAX_DIGITS_BYTES = 257  # of 256 digits below 257
+
+
 def _ordered(rasters: list[np.ndarray], order: int) -> np.ndarray:
     """The colours (u, C) of the rasters, each once, in one of `_ORDERS`."""
     flat = np.concatenate([raster.reshape(-1, raster.shape[2]) for raster in rasters])
@@ -124,7 +127,10 @@ def _decode(code: bytes, rasters: list[np.ndarray]) -> np.ndarray:
         raise CorruptError("malformed palette in the .dqc file")
     position += 1
     extras = code[position : position + depth * unused]
-    number = int.from_bytes(code[position + depth * unused :], "little")
+    digits = code[position + depth * unused :]
+    if len(digits) > _MAX_DIGITS_BYTES:
+        raise CorruptError("malformed palette in the .dqc file")
+    number = int.from_bytes(digits, "little")
     left, entries, start = [bytes(color) for color in used], [], 0
     for _ in range(length):
         number, digit = divmod(number, len(left) + (unused > 0))

@@ -15,7 +15,7 @@ from dqcodec.ans.protocol import BitStack
 from dqcodec.compiled import compiled
 from dqcodec.errors import ModelError
 from dqcodec.exact.context import Canvas, context, log_spreads
-from dqcodec.exact.context_mixing import MARGIN, ORDERS, Mixer, canvas
+from dqcodec.exact.context_mixing import ORDERS, Mixer, canvas
 from dqcodec.exact.context_net import ContextNet, head_sums, tell
 from dqcodec.exact.fronts import Fronts
 from dqcodec.exact.heads import code
@@ -26,7 +26,7 @@ from dqcodec.exact.threads import in_threads
 
 _LEAST_PART = 96  # pixels of a front that are worth a thread
 _NONE = np.zeros((0, 0), np.int64)
-_LEAST_TILE = 8  # a side: what lies around tiles takes memory too
+_LEAST_TILE, _LARGEST_TILE = 8, 1 << 12  # a side
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Description:
             raise ModelError("the program's description holds a value out of range")
         if not (-16 <= self.head_grid <= 16 and 1 <= self.rate_bits <= 32):
             raise ModelError("the program's description holds a value out of range")
-        if type(self.card) is not dict or len(self.tile) != 2 or min(self.tile) < _LEAST_TILE:
+        if type(self.card) is not dict or len(self.tile) != 2 or not _LEAST_TILE <= min(self.tile) <= max(self.tile) <= _LARGEST_TILE:
             raise ModelError("the program's description holds a wrong value")
 
 
@@ -136,18 +136,18 @@ class AutoregressiveProgram:
     def mix(self, tiles: Sequence[np.ndarray], mixer: Mixer) -> None:
         """Code tiles, uint8, of 8 bits, by context mixing with this model; go on writing the mixer's code."""
         shapes = [tile.shape[:2] for tile in tiles]
-        pixels, rows = canvas(shapes, self.channels)
-        for tile, row in zip(tiles, rows):
-            pixels[row:, MARGIN:][: tile.shape[0], : tile.shape[1]] = tile[..., ORDERS[self.channels]]
+        pixels, corners = canvas(shapes, self.channels)
+        for tile, (top, left) in zip(tiles, corners):
+            pixels[top : top + tile.shape[0], left : left + tile.shape[1]] = tile[..., ORDERS[self.channels]]
         walk = _Walk(self, shapes)
         walk.canvas.planes[:] = np.concatenate([_planes(tile) for tile in tiles])
-        walk.mix(mixer, pixels, rows, is_sought=False)
+        walk.mix(mixer, pixels, corners, is_sought=False)
 
     def unmix(self, shapes: Sequence[tuple[int, int]], mixer: Mixer) -> list[np.ndarray]:
         """Undo mix: the uint8 tiles; any code gives some."""
-        pixels, rows = canvas(shapes, self.channels)
+        pixels, corners = canvas(shapes, self.channels)
         walk = _Walk(self, shapes)
-        walk.mix(mixer, pixels, rows, is_sought=True)
+        walk.mix(mixer, pixels, corners, is_sought=True)
         return walk.tiles()
 
 
@@ -175,12 +175,12 @@ class _Walk:
         ends = np.cumsum([height * width for height, width in self._shapes])[:-1]
         return [_pixels(planes, shape) for planes, shape in zip(np.split(self.canvas.planes, ends), self._shapes)]
 
-    def mix(self, mixer: Mixer, pixels: np.ndarray, rows: np.ndarray, *, is_sought: bool) -> None:
+    def mix(self, mixer: Mixer, pixels: np.ndarray, corners: np.ndarray, *, is_sought: bool) -> None:
         """Code all fronts by context mixing; see model_mixing."""
         for front in self.fronts_learnt():
             self._taught += code_front(
                 self.net.weights, self._out.matrices, self.tables, log_spreads(), self.canvas.planes, self.canvas.features,
-                self.fronts.places(front), mixer, pixels, rows, is_sought,
+                self.fronts.places(front), mixer, pixels, corners, is_sought,
             )
 
     def code(self, places: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:

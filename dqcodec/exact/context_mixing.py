@@ -5,8 +5,8 @@ context was the same. These opinions, and that of a trained model where there is
 on the way, and an arithmetic coder takes what comes out. The decoder learns just the same: all is done in integers, so that
 no machine decodes otherwise.
 
-Samples lie in canvases (rows, columns, channels), uint8: images below one another, channels in the order of coding, and MARGIN
-rows above and columns at both sides of each that are 0.
+Samples lie in canvases (rows, columns, channels), uint8, channels in the order of coding: images on shelves below one another,
+and MARGIN rows above and columns at both sides of each that are 0.
 """
 
 import math
@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dqcodec.compiled import compiled
+from dqcodec.errors import CorruptError
 from dqcodec.exact.mixture import TOTAL, start
 
 MARGIN = 2  # how far contexts reach, pixels
@@ -36,6 +37,7 @@ _STATES = np.array([65536 * (5 * (state & 15) + 2) // (5 * ((state >> 4) + (stat
 _RATES = np.array([65536 * 2 // (2 * count + 3) for count in range(256)])  # by how often something was updated before
 _MIN_USES, _MAX_USES = 6, 240
 _WEIGHT = 65536 // 10
+_MAX_BITS_A_BYTE = 23_000  # the most certain bits take 8 / log2(65536 / 65520) to a byte
 # The arithmetic coder: the interval, the code's value in it, bytes written or read, samples done.
 _LOW, _HIGH, _VALUE, _POSITION, _DONE = range(5)
 _FRESH = (0, 0xFFFFFFFF, 0, 0, 0)
@@ -66,7 +68,13 @@ class Mixer(NamedTuple):
 
     @classmethod
     def new(cls, shapes: Sequence[tuple[int, int, int]], bits: Sequence[int], code: bytes | None = None) -> "Mixer":
-        """For images of samples of so many bits each; to read a code, or else to write one."""
+        """For images of samples of so many bits each; to read a code, or else to write one.
+
+        Raises CorruptError: a code is too short for any such images.
+        """
+        decisions = sum(math.prod(shape) * bits_here for shape, bits_here in zip(shapes, bits))
+        if code is not None and decisions > _MAX_BITS_A_BYTE * (len(code) + 5):
+            raise CorruptError("the payload is too short for its image")
         uses = sum(math.prod(shape) * -(-bits_here // 4) for shape, bits_here in zip(shapes, bits))
         slot_bits = min(_MAX_SLOT_BITS, uses.bit_length())
         mixer = cls(
@@ -97,10 +105,18 @@ class Mixer(NamedTuple):
 
 
 def canvas(shapes: Sequence[tuple[int, int]], channels: int) -> tuple[np.ndarray, np.ndarray]:
-    """(an empty canvas for images (height, width), the first row of each)"""
-    heights = np.array([height + MARGIN for height, _ in shapes])
-    width = max(width for _, width in shapes) + 2 * MARGIN
-    return np.zeros((heights.sum(), width, channels), np.uint8), np.cumsum(heights) - heights + MARGIN
+    """(an empty canvas for images (height, width), the row and column where each begins, (N, 2))
+
+    Images are put side by side as long as they fit below the widest; then a new shelf begins.
+    """
+    room = max(width for _, width in shapes) + 2 * MARGIN
+    corners, top, left, tallest = [], 0, 0, 0
+    for height, width in shapes:
+        if left + width + 2 * MARGIN > room:
+            top, left, tallest = top + tallest, 0, 0
+        corners.append((top + MARGIN, left + MARGIN))
+        left, tallest = left + width + 2 * MARGIN, max(tallest, height + MARGIN)
+    return np.zeros((top + tallest, room, channels), np.uint8), np.array(corners)
 
 
 @compiled

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dqcodec.ans.protocol import BitStack
+from dqcodec.ans.stack import MAX_SIZE
 from dqcodec.errors import CorruptError, ModelError
 from dqcodec.exact.networks import AutoregressiveNet, ResidualNet, map_batch, to_input
 from dqcodec.exact.tables import TableLaw, logistic_bits
@@ -49,8 +50,10 @@ class SigmoidCells:
     """
 
     def __init__(self, edges: np.ndarray, tail: TableLaw):
-        if edges.ndim != 1 or len(edges) < 3 or (np.diff(edges) < 1).any() or np.abs(edges).max() >= 1 << 24:
-            raise ModelError("the sigmoid's cells are not increasing")
+        if edges.ndim != 1 or len(edges) < 3 or np.abs(edges).max() >= 1 << 24:
+            raise ModelError("the sigmoid's cells are not cells")
+        if np.diff(edges).min() < 1 or np.diff(edges).max() > MAX_SIZE:
+            raise ModelError("the sigmoid's cells are not increasing, or too large")
         self.edges, self.tail = edges.astype(np.int64), tail  # the inner edges, between cell j and j + 1
         self.cells = len(edges) + 1
         self._lookup = np.searchsorted(self.edges, np.arange(edges[0], edges[-1] + 1), side="right").astype(np.int16)

@@ -8,7 +8,7 @@ import numpy as np
 
 from dqcodec.compiled import compiled
 from dqcodec.exact.context import context
-from dqcodec.exact.context_mixing import MARGIN, code_sample
+from dqcodec.exact.context_mixing import code_sample
 from dqcodec.exact.context_net import head_sums, tell
 from dqcodec.exact.heads import activations, note, set_law, teach
 from dqcodec.exact.mixture import gradient
@@ -17,12 +17,12 @@ _BITS = 8
 
 
 @compiled
-def code_front(net, matrices, tables, log_spreads, planes, features, places, mixer, pixels, rows, is_sought):
+def code_front(net, matrices, tables, log_spreads, planes, features, places, mixer, pixels, corners, is_sought):
     """Code the pixels of a front.
 
     Args:
         net: ContextNet.weights. matrices: last layers, see LearningLinears. planes, features: a Canvas's. places: see Fronts.
-        mixer, pixels: see context_mixing; rows: the first row of each tile among `pixels`.
+        mixer, pixels: see context_mixing; corners: of the tiles among `pixels`, (T, 2).
         is_sought: whether the samples are read and entered into planes and pixels; else they are there.
 
     Returns:
@@ -38,7 +38,8 @@ def code_front(net, matrices, tables, log_spreads, planes, features, places, mix
         head = activations(sums, net.known, known, p, matrices.shape[1], net.level)
         out = np.dot(head, matrices[p])
         for n in range(count):
-            y, x = rows[places[n, 4]] + places[n, 1], MARGIN + places[n, 2]
+            tile = places[n, 4]
+            y, x = corners[tile, 0] + places[n, 1], corners[tile, 1] + places[n, 2]
             offset = np.int64(values[n, 0]) if p else 0  # R and B come less G
             set_law(law, 1 << _BITS, tables, out, n, net.bound, moments, p, log_spreads, offset)
             code_sample(mixer, pixels, y, x, p, _BITS, is_sought, law, tables.sigmoid)

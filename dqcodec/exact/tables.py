@@ -38,7 +38,7 @@ class TableLaw:
 
     def __post_init__(self):
         f = self.frequencies
-        if f.ndim != 1 or len(f) < 3 or f.min() < 1 or f.sum() != 1 << PRECISION or not 0 <= self.low_bits <= 22:
+        if f.ndim != 1 or len(f) < 3 or f.min() < 1 or f.max() > 1 << PRECISION or f.sum() != 1 << PRECISION or not 0 <= self.low_bits <= 22:
             raise ModelError("a frequency table is not one")
         if abs(self.first) > 1 << 24:
             raise ModelError("a frequency table lies too far out")

@@ -27,6 +27,7 @@ KINDS = tuple(
 PALETTE = 3  # the colour type
 _SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # colour type -> samples per pixel
 _NOT_SURROUNDING = {b"IHDR", b"IDAT", b"fdAT", b"IEND"}
+MAX_PARTS = 1 << 12  # rasters and chunks of a skeleton; a PNG of more has none
 _IDAT_BYTES = 1 << 20  # of image data in a chunk that is written
 # What says how samples are to be understood, or when frames are shown; all else is about the image, not in it.
 _MEANING = {b"PLTE", b"tRNS", b"acTL", b"fcTL", b"gAMA", b"cHRM", b"sRGB", b"iCCP", b"cICP", b"mDCV", b"cLLI", b"sBIT"}
@@ -86,6 +87,8 @@ class Skeleton:
 
     def check(self) -> None:
         """Raise CorruptError unless a PNG may be assembled with these parts."""
+        if len(self.parts) + sum(map(len, self.parts)) > MAX_PARTS:
+            raise CorruptError("too many chunks")
         for number, part in enumerate(self.parts):
             for kind, _ in part:
                 if kind in _NOT_SURROUNDING or is_unknown_critical(kind):
@@ -143,7 +146,7 @@ def parse(data: bytes, max_pixels: int) -> Structure:
         elif kind == b"IEND":
             break
         elif kind in (b"IDAT", b"fdAT"):
-            if kind == b"IDAT" and b"IDAT" in kinds and kinds[-1] != b"IDAT":
+            if kind == b"IDAT" and default is not None and kinds[-1] != b"IDAT":
                 raise CorruptError("PNG image data is not contiguous")
             if kinds[-1] != kind:
                 streams.append([])

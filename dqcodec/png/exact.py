@@ -97,6 +97,8 @@ def restore(image: Png, recipe: bytes) -> bytes:
         stream = recipe[2:4] + setting.deflate(filtered)
     except ValueError as error:
         raise CorruptError("malformed recipe in the .dqc file") from error
+    if sum(cuts) > len(stream):
+        raise CorruptError("malformed recipe in the .dqc file")
     starts = [0, *itertools.accumulate(cuts)]
     pieces = [stream[start:stop] for start, stop in zip(starts, [*starts[1:], len(stream)])]
     data = chunks.assemble(image.skeleton, [pieces], interlace)
@@ -147,12 +149,14 @@ def _parse_cuts(recipe: bytes, position: int) -> tuple[list[int], int]:
     value, position = read_varint(recipe, position)
     if value == 0:
         size, position = read_varint(recipe, position)
-        if count > 1 << 20:
+        if not size or count > 1 << 20:
             raise CorruptError("malformed recipe in the .dqc file")
         return [size] * (count - 1), position
     cuts.append(value - 1)
     while len(cuts) < count - 1:
         value, position = read_varint(recipe, position)
+        if not value:
+            raise CorruptError("malformed recipe in the .dqc file")
         cuts.append(value - 1)
     return cuts, position
 
@@ -174,7 +178,7 @@ def _parse_kinds(code: bytes, count: int) -> np.ndarray:
     kinds = b""
     if form and form[0] < FILTERS:
         kinds = form * count
-    elif form == bytes([_BASE_5]) and count <= _MAX_ROWS_RAW:
+    elif form == bytes([_BASE_5]) and count <= _MAX_ROWS_RAW and 8 * len(rest) <= 3 * count + 8:
         number, digits = int.from_bytes(rest, "little"), bytearray()
         for _ in range(count):
             number, digit = divmod(number, FILTERS)

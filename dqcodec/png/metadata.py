@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from ..errors import CorruptError
 from ..varint import read_varint, write_varint
-from .chunks import Chunk, Header, Skeleton
+from .chunks import MAX_PARTS, Chunk, Header, Skeleton
 
 # The usual lengths are those that the PNG specification fixes, or most common.
 _TYPES = {
@@ -54,9 +54,12 @@ def unpack(data: bytes, header: Header) -> Skeleton:
         CorruptError: malformed.
     """
     parts: list[list[Chunk]] = [[]]
-    position = 0
+    position = count = 0
     while position < len(data):
         code, position = data[position], position + 1
+        count += 1
+        if count > MAX_PARTS:
+            raise CorruptError("too many chunks in the .dqc file")
         if code == _RASTER:
             parts.append([])
             continue

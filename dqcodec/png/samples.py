@@ -56,13 +56,13 @@ def inflate(
     try:
         for piece in pieces:
             data += stream.decompress(stream.unconsumed_tail + piece, total + 1 - len(data))
-            if len(data) > total:
+            if len(data) > total or stream.eof:
                 break
     except zlib.error as error:
         raise CorruptError(f"PNG image data is damaged ({error})") from error
     if len(data) < total:
         raise CorruptError("PNG image data is too short")
-    is_tidy = len(data) == total and stream.eof and not stream.unused_data
+    is_tidy = len(data) == total and stream.eof and not stream.unused_data and piece is pieces[-1]
     parts, position, flat = [], 0, np.frombuffer(data, np.uint8)
     for height, width in shapes:
         parts.append(flat[position : position + height * width].reshape(height, width))
