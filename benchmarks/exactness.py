@@ -34,8 +34,8 @@ from dqcodec.methods import learned
 set_threads(int(os.environ.get("DQCODEC_BENCHMARK_THREADS", 0)))
 pixels, program = np.asarray(Image.open(sys.argv[1]).convert("RGB")), zoo.load(sys.argv[2])
 given = sys.stdin.buffer.read()
-payload = learned.encode(pixels, program)[0]
-same = np.array_equal(learned.decode(given or payload, pixels.shape, program), pixels)
+payload = learned.encode([pixels], program)[0]
+same = np.array_equal(learned.decode(given or payload, [pixels.shape], program)[0], pixels)
 sys.stdout.buffer.write(bytes([same]) + payload)
 """
 
