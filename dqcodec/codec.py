@@ -7,6 +7,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from . import layers, png
@@ -98,8 +99,8 @@ def compress(
 ) -> tuple[bytes, CompressReport]:
     """The smallest .dqc file for the PNG file `data`, by any method and the best-suited of `programs`.
 
-    strip, exact: see `read`. With `best`, methods that are slow both ways are tried on large images too. With `verify` the result is decoded again and compared. Raises UnsupportedImageError,
-    CorruptError (a damaged PNG) and VerifyError.
+    strip, exact: see `read`. With `best`, methods that are slow both ways are tried on large images too. With `verify` the
+    result is decoded again and compared. Raises UnsupportedImageError, CorruptError (a damaged PNG) and VerifyError.
     """
     start = time.perf_counter()
     source = read(data, strip=strip, exact=exact, max_pixels=max_pixels)
@@ -182,7 +183,7 @@ class Choice:
     stored: bytes = b""
     candidates: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
-    @property
+    @cached_property
     def size(self) -> float:
         if self.entry.skeleton is None:
             return 1 + len(self.stored)
@@ -456,8 +457,8 @@ def _payload(
         (coded,) = tried.values()
         if coded.together == len(owned):
             return coded.payload, coded.report
-    arrays = [_layers(sources[image].image, choices[image].entry.split)[layer] for image, layer in owned]
-    return select.together(arrays, choices[image].coded[layer])
+    layers_of = {image: _layers(sources[image].image, choices[image].entry.split) for image in {image for image, _ in owned}}
+    return select.together([layers_of[image][layer] for image, layer in owned], choices[image].coded[layer])
 
 
 def _layers(image: Png, split: Split) -> list[np.ndarray]:

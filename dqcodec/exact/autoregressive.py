@@ -14,7 +14,7 @@ from dqcodec.ans import uniform
 from dqcodec.ans.protocol import BitStack
 from dqcodec.compiled import compiled
 from dqcodec.errors import ModelError
-from dqcodec.exact.context import Canvas, context, log_spreads
+from dqcodec.exact.context import Canvas, context, enter, log_spreads
 from dqcodec.exact.context_mixing import ORDERS, Mixer, canvas
 from dqcodec.exact.context_net import ContextNet, head_sums, tell
 from dqcodec.exact.fronts import Fronts
@@ -212,12 +212,7 @@ def _code(net, matrices, tables, log_spreads, bits, planes, features, places, wa
     taught = np.zeros(matrices.shape)
     sums = head_sums(net, seen)
     standards = code(net, sums, matrices, tables, log_spreads, moments, bits, wanted, values, slots, taught)
-    told = tell(net, seen, standards)
-    for n in range(count):
-        for p in range(channels):
-            planes[places[n, 0], p] = values[n, p]
-        for f in range(told.shape[1]):
-            features[places[n, 0], f] = told[n, f]
+    enter(planes, features, places, values, tell(net, seen, standards))
     return taught
 
 

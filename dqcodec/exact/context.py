@@ -108,6 +108,16 @@ def _moments(values):
 
 
 @inlined
+def enter(planes, features, places, values, told):
+    """Set the planes (N, P) of pixels, and what they tell (N, F), on a Canvas."""
+    for n in range(len(places)):
+        for p in range(values.shape[1]):
+            planes[places[n, 0], p] = values[n, p]
+        for f in range(told.shape[1]):
+            features[places[n, 0], f] = told[n, f]
+
+
+@inlined
 def _neighbours(cell, y, x, width, cells):
     """The positions of a pixel's neighbours; at a tile's border, of what stands in for them."""
     inside = y >= REACH and REACH <= x < width - REACH

@@ -24,7 +24,7 @@ ORDERS = {1: [0], 2: [1, 0], 3: [1, 0, 2], 4: [3, 1, 0, 2]}  # of channels
 _CONTEXTS = 18
 _INPUTS = 2 * _CONTEXTS + 1  # two of each, and the model's
 _MAX_SLOT_BITS = 16  # slots of each context, 64 bytes each
-_MAX_BYTES = 12  # of a sample: 8 bits, each with a probability of at least 2^-12
+_MAX_BYTES = 13  # of a sample: 8 bits, of 12 bits and a little each, as the least probability is 2^-12
 
 # Logits are in units of 1/256, between -_LIMIT and _LIMIT; probabilities, always of a 1, in 1/65536. No value is so near to
 # a half that another machine's exp could round it otherwise.

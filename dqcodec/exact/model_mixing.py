@@ -7,7 +7,7 @@ context_mixing.
 import numpy as np
 
 from dqcodec.compiled import compiled
-from dqcodec.exact.context import context
+from dqcodec.exact.context import context, enter
 from dqcodec.exact.context_mixing import code_sample
 from dqcodec.exact.context_net import head_sums, tell
 from dqcodec.exact.heads import activations, note, set_law, teach
@@ -48,10 +48,5 @@ def code_front(net, matrices, tables, log_spreads, planes, features, places, mix
             gradient(law, tables.sigmoid, 1 << _BITS, symbol, np.int64(moments[n, p, 1]), out, n)
         note(values, moments, p, standards, known)
         teach(head, out, taught, p)
-    told = tell(net, seen, standards)
-    for n in range(count):
-        for p in range(channels):
-            planes[places[n, 0], p] = values[n, p]
-        for f in range(told.shape[1]):
-            features[places[n, 0], f] = told[n, f]
+    enter(planes, features, places, values, tell(net, seen, standards))
     return taught
