@@ -302,11 +302,11 @@ def code_sample(mixer, pixels, y, x, c, bits, is_sought, law, sigmoid):
 
 
 @compiled
-def code_image(mixer, pixels, top, height, width, bits, is_sought):
-    """Code the samples, of so many bits, of an image whose first row on the canvas is `top`; row by row, channel by channel."""
+def code_image(mixer, pixels, bits, is_sought):
+    """Code the samples, of so many bits, of an image that has a canvas of its own; row by row, channel by channel."""
     law, sigmoid = np.empty((3, 0), np.int64), np.empty(0, np.int32)
-    for y in range(top, top + height):
-        for x in range(MARGIN, MARGIN + width):
+    for y in range(MARGIN, pixels.shape[0]):
+        for x in range(MARGIN, pixels.shape[1] - MARGIN):
             for c in range(pixels.shape[2]):
                 code_sample(mixer, pixels, y, x, c, bits, is_sought, law, sigmoid)
 

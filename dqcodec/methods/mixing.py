@@ -22,7 +22,7 @@ def encode(layers: Sequence[np.ndarray]) -> tuple[bytes, list[int]]:
         height, width, channels = pixels.shape
         own, _ = canvas([(height, width)], channels)
         own[MARGIN:, MARGIN:-MARGIN] = pixels[..., ORDERS[channels]]
-        code_image(mixer, own, MARGIN, height, width, bits_here, False)
+        code_image(mixer, own, bits_here, False)
         ends.append(mixer.position)
     code = mixer.finish()
     ends[-1] = len(code)
@@ -37,7 +37,7 @@ def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarr
     mixer, layers = Mixer.new(shapes, bits, data[len(shapes) :]), []
     for (height, width, channels), bits_here in zip(shapes, bits):
         own, _ = canvas([(height, width)], channels)
-        code_image(mixer, own, MARGIN, height, width, bits_here, True)
+        code_image(mixer, own, bits_here, True)
         layers.append(np.empty((height, width, channels), np.uint8))
         layers[-1][..., ORDERS[channels]] = own[MARGIN:, MARGIN:-MARGIN]
     return layers
