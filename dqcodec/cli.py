@@ -11,7 +11,6 @@ import functools
 import itertools
 import json
 import sys
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +20,7 @@ import click
 
 from . import __version__, files
 from .bench.cli import bench
-from .errors import ClusterError, DqcodecError, FormatError
+from .errors import DqcodecError, FormatError, WorkerError
 from .report import (
     ArchiveReport,
     CompressReport,
@@ -480,42 +479,18 @@ def _call(task: Task) -> list[FileResult]:
 
 @contextlib.contextmanager
 def _workers(processes: int, cluster: str | None, items: int) -> Iterator[Map]:
-    """map, lazy, for so many items at most; by a cluster or several processes, if asked for, each with one thread, and
-    taking few items ahead."""
-    if cluster:
-        from . import cluster as machines
-
-        try:
-            with machines.workers(cluster) as mapped:
-                yield mapped
-        except ClusterError as error:
-            raise click.ClickException(str(error)) from error
-        return
-    processes = min(processes, items)
-    if processes < 2:
+    """map, lazy, for so many items at most; by a cluster or several processes, if asked for."""
+    count = min(processes, items)
+    if not cluster and count < 2:
         yield map
         return
-    import multiprocessing
-    from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+    from . import workers
 
-    from .exact.threads import set_threads
-
-    def mapped(function: Callable, items: Iterable) -> Iterator:
-        pending = deque()
-        for item in items:
-            pending.append(pool.submit(function, item))
-            if len(pending) > 2 * processes:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-
-    # a process that has used threads must not fork
-    spawn = multiprocessing.get_context("spawn")
     try:
-        with ProcessPoolExecutor(processes, spawn, initializer=set_threads, initargs=(1,)) as pool:
+        with workers.cluster(cluster) if cluster else workers.processes(count) as mapped:
             yield mapped
-    except BrokenExecutor as error:
-        raise click.ClickException("a process was ended, perhaps for want of memory; -j 1 takes less") from error
+    except WorkerError as error:
+        raise click.ClickException(str(error)) from error
 
 
 def _convert(job: files.Job, work: Work, *, force: bool, rm: bool) -> list[FileResult]:

@@ -40,5 +40,5 @@ class LatentOverflow(DqcodecError):
     """A latent left the range for which exactness is proven; the image needs another method."""
 
 
-class ClusterError(DqcodecError):
-    """The cluster to work on is not there, is of another version, or lost a piece of work for good."""
+class WorkerError(DqcodecError):
+    """The processes or the cluster to work on are not there, are of another version, or were lost."""

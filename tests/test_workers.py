@@ -14,10 +14,10 @@ pytest.importorskip("distributed")
 
 from distributed import LocalCluster  # noqa: E402
 
-from dqcodec import cluster
+from dqcodec import workers
 from dqcodec.archive import Archive
 from dqcodec.cli import main
-from dqcodec.errors import ClusterError
+from dqcodec.errors import WorkerError
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # distributed's own
 
@@ -39,7 +39,7 @@ def kill_one(machines: LocalCluster) -> None:
 
 
 def test_results_come_in_order_though_a_worker_is_killed(machines):
-    with cluster.workers(machines.scheduler_address) as mapped:
+    with workers.cluster(machines.scheduler_address) as mapped:
         results = []
         for result in mapped(slowly, range(30)):
             results.append(result)
@@ -65,7 +65,7 @@ def test_an_archive_is_the_same_bytes_as_made_here_though_a_worker_is_killed(mac
 
 
 def test_no_cluster_is_one_line_and_nothing_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster, "_SECONDS", 0.2)
+    monkeypatch.setattr(workers, "_SECONDS", 0.2)
     (tmp_path / "a.png").write_bytes(pngs.random(np.random.default_rng(0), 9, 9))
     for address in ("tcp://127.0.0.1:1", "nonsense://x"):
         result = CliRunner().invoke(main, ["compress", "-m", "gray", str(tmp_path / "a.png"), "--cluster", address])
@@ -73,6 +73,6 @@ def test_no_cluster_is_one_line_and_nothing_written(tmp_path, monkeypatch):
 
 
 def test_workers_of_another_version_are_refused(machines, monkeypatch):
-    monkeypatch.setattr(cluster, "__version__", "0")
-    with pytest.raises(ClusterError, match="workers have"), cluster.workers(machines.scheduler_address):
+    monkeypatch.setattr(workers, "__version__", "0")
+    with pytest.raises(WorkerError, match="workers have"), workers.cluster(machines.scheduler_address):
         pass
