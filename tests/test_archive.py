@@ -3,15 +3,15 @@
 import functools
 import io
 import os
-import time
-import tracemalloc
 import zlib
+from contextlib import suppress
 
 import numpy as np
 import pngs
 import programs
 import pytest
 from dqc import sealed
+from effort import little_memory, no_hang
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_codec import CHUNKS, no_programs, photo, same_image, smooth
@@ -425,16 +425,9 @@ HUGE = (1 << 35) - 1
 
 def refused(data: bytes) -> None:
     """As damaged, soon, and without much memory."""
-    tracemalloc.start()
-    start = time.process_time()
-    try:
-        with pytest.raises(CorruptError) as caught:
-            opened(data)
-        assert "\n" not in str(caught.value)
-        assert time.process_time() - start < 1
-        assert tracemalloc.get_traced_memory()[1] < (1 << 21) + 20 * len(data)
-    finally:
-        tracemalloc.stop()
+    with no_hang(), little_memory((1 << 21) + 20 * len(data)), pytest.raises(CorruptError) as caught:
+        opened(data)
+    assert "\n" not in str(caught.value)
 
 
 def test_the_forger_can_write_an_archive():
@@ -530,27 +523,15 @@ def test_an_index_of_very_many_empty_groups_is_corrupt_and_takes_little_memory()
 def test_a_name_of_very_many_folders_is_corrupt_or_takes_little_memory():
     """This one of 8 kB takes 30 MB; one of 80 kB takes 3 GB, and of 64 MB is a file of 70 kB."""
     data = with_index(index_of(b"a/" * 4000 + b"a"), NINE)
-    tracemalloc.start()
-    try:
+    with little_memory(1 << 22), suppress(CorruptError):
         opened(data)
-    except CorruptError:
-        pass
-    finally:
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-    assert peak < 1 << 22
 
 
 def test_a_group_of_very_many_images_takes_little_memory():
     """Each stored image but the last has a length, so a group cannot have more than its bytes."""
     data = sealed(write_varint(1 << 15) + bomb(bytes(1 << 15)), b"")
-    tracemalloc.start()
-    try:
-        with pytest.raises(CorruptError):
-            parse_group(data)
-        assert tracemalloc.get_traced_memory()[1] < 1 << 22
-    finally:
-        tracemalloc.stop()
+    with little_memory(1 << 22), pytest.raises(CorruptError):
+        parse_group(data)
 
 
 # --- what coding together gains

@@ -1,14 +1,13 @@
 """Pixels by an autoregressive program: any image round-trips, and what is damaged is told."""
 
 import functools
-import time
-import tracemalloc
 
 import numpy as np
 import pngs
 import programs
 import pytest
 from dqc import group, reshaped
+from effort import little_memory, no_hang
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import AUTOREGRESSIVE
@@ -288,14 +287,11 @@ def test_a_flipped_byte_gives_an_image_or_a_named_error():
         assert_pixels_or_named_error(bytes(broken), program=program)
 
 
-def test_a_damaged_payload_gives_an_image_or_a_named_error_in_bounded_time():
+def test_a_damaged_payload_gives_an_image_or_a_named_error_without_hanging():
     payload, _ = encode(PIXELS, program_of())
-    slowest = 0.0
     for broken in list(damaged_payloads(payload))[::2]:
-        start = time.process_time()
-        assert_pixels_or_named_error(broken)
-        slowest = max(slowest, time.process_time() - start)
-    assert slowest < 2
+        with no_hang():
+            assert_pixels_or_named_error(broken)
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -329,13 +325,8 @@ def test_a_payload_that_claims_what_it_does_not_hold_is_corrupt(claims):
 @pytest.mark.parametrize("shape, seed_bytes", [((200, 200, 3), 0), ((200, 200, 3), HUGE), ((1, 900, 3), HUGE)], ids=str)
 def test_a_small_payload_takes_no_more_memory_than_a_real_one(shape, seed_bytes):
     """Which takes about 130 bytes a pixel, more where much is border, for as many of them as a group has."""
-    tracemalloc.start()
-    try:
-        with pytest.raises(CorruptError):
-            decode(payload_of(seed_bytes), shape, program_of())
-        assert tracemalloc.get_traced_memory()[1] < 600 * shape[0] * shape[1] + (1 << 20)
-    finally:
-        tracemalloc.stop()
+    with little_memory(600 * shape[0] * shape[1] + (1 << 20)), pytest.raises(CorruptError):
+        decode(payload_of(seed_bytes), shape, program_of())
 
 
 def test_another_programs_payload_gives_an_image_or_a_named_error():
@@ -416,7 +407,5 @@ def test_damage_under_a_right_crc_is_a_named_error_or_the_right_image():
 @pytest.mark.parametrize("shape", [(4, 5), (3, 6), (6, 4), (24, 1), (1, 24), (1000, 1000)], ids=str)
 def test_a_file_of_another_shape_is_a_named_error(shape):
     payload, _ = encode(PIXELS, program_of())
-    start = time.process_time()
-    with pytest.raises(DqcodecError):
+    with no_hang(), pytest.raises(DqcodecError):
         codec.decompress(reshaped(group(PIXELS, Method.AUTOREGRESSIVE, payload, program_of().id), *shape).pack(), find)
-    assert time.process_time() - start < 5

@@ -1,10 +1,10 @@
-import time
 
 import numpy as np
 import pngs
 import programs
 import pytest
 from dqc import group, reshaped
+from effort import no_hang
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import KINDS
@@ -181,20 +181,17 @@ def damaged_payloads(payload: bytes):
 
 
 @every_kind
-def test_a_damaged_payload_gives_an_image_or_a_named_error_in_bounded_time(kind):
+def test_a_damaged_payload_gives_an_image_or_a_named_error_without_hanging(kind):
     program = program_of(kind)
     payload, _ = encode(PIXELS, program)
-    slowest = 0.0
     for broken in damaged_payloads(payload):
-        start = time.process_time()
-        try:
-            pixels = decode(broken, PIXELS.shape, program)
-        except DqcodecError as error:
-            assert "\n" not in str(error)
-        else:
-            assert pixels.shape == PIXELS.shape and pixels.dtype == np.uint8
-        slowest = max(slowest, time.process_time() - start)
-    assert slowest < 5
+        with no_hang():
+            try:
+                pixels = decode(broken, PIXELS.shape, program)
+            except DqcodecError as error:
+                assert "\n" not in str(error)
+            else:
+                assert pixels.shape == PIXELS.shape and pixels.dtype == np.uint8
 
 
 @every_kind
@@ -308,7 +305,5 @@ def test_a_flow_file_of_another_shape_is_a_named_error(shape):
     program = program_of("gaussian")
     payload, _ = encode(PIXELS, program)
     dqc = reshaped(group(PIXELS, Method.FLOW, payload, program.id), *shape).pack()
-    start = time.process_time()
-    with pytest.raises(DqcodecError):
+    with no_hang(), pytest.raises(DqcodecError):
         codec.decompress(dqc, find)
-    assert time.process_time() - start < 10
