@@ -75,7 +75,7 @@ def places_of(tiles: list[np.ndarray]) -> np.ndarray:
 def exact_context(canvas: Canvas, places: np.ndarray, bits: int, planes: np.ndarray) -> tuple[np.ndarray, ...]:
     """As float_context, of some pixels, all of whose neighbours are known; planes: their own (N, P)."""
     seen, moments = context(canvas.planes, canvas.features, places, bits, LOGARITHMS)
-    mean, spread = moments.transpose(2, 0, 1)
+    mean, spread = moments.transpose(1, 2, 0)
     own = inputs(planes.shape[1])
     assert seen.dtype == np.float32 and moments.dtype == np.int32
     return seen[:, :own], seen[:, own:], mean, spread, standards(*(a.astype(np.int64) for a in (planes, mean, spread)))
@@ -169,7 +169,7 @@ def test_the_spread_of_every_range_has_a_logarithm():
     for pattern in itertools.product((-255, 255), repeat=len(MOMENT_WEIGHTS)):
         canvas.planes[near, 0] = pattern
         seen, moments = context(canvas.planes, canvas.features, middle, 8, log_spreads())
-        mean, spread = moments[0, 0]
+        mean, spread = moments[0, :, 0]
         assert mean == np.dot(MOMENT_WEIGHTS, pattern)
         assert spread == np.dot(MOMENT_WEIGHTS, np.abs(8 * np.array(pattern) - mean)) + 32 < len(log_spreads())
         assert abs(seen[0, len(NEIGHBOURS)] / GRID - np.log2(spread / 64)) < 0.12

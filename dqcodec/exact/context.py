@@ -67,12 +67,12 @@ def context(planes, features, places, bits, log_spreads):
 
     Returns:
         what networks see (N, inputs + 6 F), float32: the neighbours' planes, then their features.
-        the local moments (N, P, 2), int32: 8 mean, and 64 spread.
+        the local moments (P, 2, N), int32: 8 mean, and 64 spread.
     """
     count, channels, length = len(places), planes.shape[1], len(_NEIGHBOURS)
     own = channels * (length + 2) + 2
     seen = np.empty((count, own + len(_FEATURE_PLACES) * features.shape[1]), np.float32)
-    moments = np.empty((count, channels, 2), np.int32)
+    moments = np.empty((channels, 2, count), np.int32)
     cells, values = np.empty(length, np.int64), np.empty(length, np.int64)
     for n in range(count):
         cell, y, x, width = places[n, 0], places[n, 1], places[n, 2], places[n, 3]
@@ -82,7 +82,7 @@ def context(planes, features, places, bits, log_spreads):
             for i in range(length):
                 values[i] = start if cells[i] == _START else planes[cells[i], p]
             mean, spread = _moments(values)
-            moments[n, p, 0], moments[n, p, 1] = mean, spread
+            moments[p, 0, n], moments[p, 1, n] = mean, spread
             for i in range(length):
                 seen[n, i * channels + p] = standard(values[i], mean, spread)
             seen[n, length * channels + p] = log_spreads[spread]

@@ -262,10 +262,10 @@ def _rate(done):
 
 
 @compiled
-def code_sample(mixer, pixels, y, x, c, bits, is_sought, law, sigmoid):
+def code_sample(mixer, pixels, y, x, c, bits, is_sought, laws, n, sigmoid):
     """Code a sample of so many bits, channel c at (y, x) of a canvas, and learn from it; write it there where it is sought.
 
-    law: what a model says of the sample, see exact.mixture, with its table; (3, 0) without one.
+    laws: what a model says of samples, this one by law n, see exact.mixture, with its table; (3, 0, 1) without one.
     """
     coder, code = mixer.coder, mixer.code
     _set_contexts(mixer, pixels, y, x, c, bits)
@@ -275,8 +275,8 @@ def code_sample(mixer, pixels, y, x, c, bits, is_sought, law, sigmoid):
         if position % 4 == 0:
             _find_slots(mixer, (c << 8) + node)
         half, half_start, foretold = low + (1 << bits - 1 - position), 0, 0
-        if law.shape[1]:
-            half_start = start(law, sigmoid, 1 << bits, half)
+        if laws.shape[1]:
+            half_start = start(laws, n, sigmoid, 1 << bits, half)
             foretold = _STRETCH[min((end - half_start) * 4096 // (end - first), 4095)]
         inner = 1 << position % 4 | node & (1 << position % 4) - 1
         probability = _predict(mixer, c * 8 + position, inner, foretold)
@@ -304,11 +304,11 @@ def code_sample(mixer, pixels, y, x, c, bits, is_sought, law, sigmoid):
 @compiled
 def code_image(mixer, pixels, bits, is_sought):
     """Code the samples, of so many bits, of an image that has a canvas of its own; row by row, channel by channel."""
-    law, sigmoid = np.empty((3, 0), np.int64), np.empty(0, np.int32)
+    laws, sigmoid = np.empty((3, 0, 1)), np.empty(0, np.int32)
     for y in range(MARGIN, pixels.shape[0]):
         for x in range(MARGIN, pixels.shape[1] - MARGIN):
             for c in range(pixels.shape[2]):
-                code_sample(mixer, pixels, y, x, c, bits, is_sought, law, sigmoid)
+                code_sample(mixer, pixels, y, x, c, bits, is_sought, laws, 0, sigmoid)
 
 
 @compiled

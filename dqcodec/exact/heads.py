@@ -5,7 +5,7 @@ import numpy as np
 from dqcodec.compiled import compiled, inlined
 from dqcodec.exact.context import GRID, standard
 from dqcodec.exact.linear import activated, rounded
-from dqcodec.exact.mixture import find, gradient, set_mixture, start
+from dqcodec.exact.mixture import edges, find, set_gradients, set_mixtures, set_slots
 
 _ONE_SPREAD = np.float32(GRID)
 
@@ -26,11 +26,21 @@ def code(net, sums, matrices, tables, log_spreads, moments, bits, wanted, values
     """
     count, planes = values.shape
     standards, known = np.empty((count, planes), np.float32), np.empty((count, 2 * planes), np.float32)
+    laws, symbols = np.empty((3, matrices.shape[2] // 3, count)), 1 << bits
+    offsets, coded = np.zeros(count, np.int64), np.empty(count, np.int32)
     for p in range(planes):
         head = activations(sums, net.known, known, p, matrices.shape[1], net.level)
-        out = np.dot(head, matrices[p])
-        _symbols(tables, out, net.bound, log_spreads, moments, bits, wanted, values, slots, p)
-        note(values, moments, p, standards, known)
+        out = raw_outputs(matrices, p, head, net.bound)
+        set_mixtures(laws, symbols, tables, out, moments[p], log_spreads, offsets)
+        if len(wanted):
+            find(laws, tables.sigmoid, symbols, wanted[:, p], coded)
+        else:
+            for n in range(count):
+                coded[n] = values[n, p] + offsets[n]
+        masses, places = edges(laws, tables.sigmoid, symbols, coded)
+        set_slots(laws, masses, symbols, coded, slots, p)
+        set_gradients(laws, masses, places, moments[p, 1], out)
+        note(coded, offsets, moments, p, values, standards, known)
         teach(head, out, taught, p)
     return standards
 
@@ -52,50 +62,35 @@ def activations(sums, weights, known, p, inputs, level):
     return head
 
 
-@inlined
-def _symbols(tables, out, bound, log_spreads, moments, bits, wanted, values, slots, p):
-    """Code a plane's symbols by the raw outputs (N, 3 K), which become the gradients."""
-    law, symbols = np.empty((3, out.shape[1] // 3), np.int64), 1 << bits
-    for n in range(out.shape[0]):
-        spread = np.int64(moments[n, p, 1])
-        offset = np.int64(values[n, 0]) if p else 0  # R and B come less G
-        set_law(law, symbols, tables, out, n, bound, moments, p, log_spreads, offset)
-        symbol = find(law, tables.sigmoid, symbols, wanted[n, p]) if len(wanted) else values[n, p] + offset
-        first = start(law, tables.sigmoid, symbols, symbol)
-        slots[n, p, 0] = first
-        slots[n, p, 1] = start(law, tables.sigmoid, symbols, symbol + 1) - first
-        values[n, p] = symbol - offset
-        gradient(law, tables.sigmoid, symbols, symbol, spread, out, n)
+@compiled
+def raw_outputs(matrices, p, head, bound):
+    """Of plane p's last layer (3 K, N), clamped."""
+    out = np.dot(matrices[p].T, head.T)
+    for o in range(out.shape[0]):
+        for n in range(out.shape[1]):
+            out[o, n] = rounded(out[o, n], bound[o])
+    return out
 
 
 @compiled
-def set_law(law, symbols, tables, out, n, bound, moments, p, log_spreads, offset):
-    """Set the mixture of plane p of pixel n from its raw outputs, which are clamped; offset: added to all means."""
-    for o in range(out.shape[1]):
-        out[n, o] = rounded(out[n, o], bound[o])
-    mean, spread = np.int64(moments[n, p, 0]), np.int64(moments[n, p, 1])
-    set_mixture(law, symbols, tables, out, n, mean, spread, log_spreads[spread], offset)
-
-
-@compiled
-def note(values, moments, p, standards, known):
-    """Standardise plane p: as what is told of pixels (N, P), and as known to the planes that follow (N, 2 P)."""
-    for n in range(len(values)):
-        value = standard(np.int64(values[n, p]), np.int64(moments[n, p, 0]), np.int64(moments[n, p, 1]))
+def note(coded, offsets, moments, p, values, standards, known):
+    """Note symbols of plane p, int32 (N,): as its values, as what is told of pixels, standardised (N, P), and as known to the
+    planes that follow (N, 2 P). After the first plane, G, it sets the offsets, int64 (N,): R and B come less G.
+    """
+    for n in range(len(coded)):
+        values[n, p] = coded[n] - offsets[n]
+        value = standard(np.int64(values[n, p]), np.int64(moments[p, 0, n]), np.int64(moments[p, 1, n]))
         standards[n, p] = known[n, 2 * p] = value
         known[n, 2 * p + 1] = min(max(value, -_ONE_SPREAD), _ONE_SPREAD)
+    if p == 0:
+        for n in range(len(coded)):
+            offsets[n] = coded[n]
 
 
 @compiled
 def teach(head, gradients, taught, p):
-    """Add the gradients by a plane's matrix: integers below 2^53, exact in any order."""
-    inputs, outputs = np.empty(head.shape), np.empty(gradients.shape)
-    for n in range(len(head)):
-        for i in range(head.shape[1]):
-            inputs[n, i] = head[n, i]
-        for o in range(gradients.shape[1]):
-            outputs[n, o] = gradients[n, o]
-    sums = np.dot(inputs.T, outputs)
+    """Add the gradients (3 K, N) by a plane's matrix: integers below 2^53, exact in any order."""
+    sums = np.dot(head.T.astype(np.float64), gradients.T.astype(np.float64))
     for i in range(sums.shape[0]):
         for o in range(sums.shape[1]):
             taught[p, i, o] += sums[i, o]

@@ -10,8 +10,8 @@ from dqcodec.compiled import compiled
 from dqcodec.exact.context import context, enter
 from dqcodec.exact.context_mixing import code_sample
 from dqcodec.exact.context_net import head_sums, tell
-from dqcodec.exact.heads import activations, note, set_law, teach
-from dqcodec.exact.mixture import gradient
+from dqcodec.exact.heads import activations, note, raw_outputs, teach
+from dqcodec.exact.mixture import edges, set_gradients, set_mixtures
 
 _BITS = 8
 
@@ -33,20 +33,20 @@ def code_front(net, matrices, tables, log_spreads, planes, features, places, mix
     sums, taught = head_sums(net, seen), np.zeros(matrices.shape)
     values = np.empty((count, channels), np.int16)
     standards, known = np.empty((count, channels), np.float32), np.empty((count, 2 * channels), np.float32)
-    law = np.empty((3, matrices.shape[2] // 3), np.int64)
+    laws, symbols = np.empty((3, matrices.shape[2] // 3, count)), 1 << _BITS
+    offsets, coded = np.zeros(count, np.int64), np.empty(count, np.int32)
     for p in range(channels):
         head = activations(sums, net.known, known, p, matrices.shape[1], net.level)
-        out = np.dot(head, matrices[p])
+        out = raw_outputs(matrices, p, head, net.bound)
+        set_mixtures(laws, symbols, tables, out, moments[p], log_spreads, offsets)
         for n in range(count):
             tile = places[n, 4]
             y, x = corners[tile, 0] + places[n, 1], corners[tile, 1] + places[n, 2]
-            offset = np.int64(values[n, 0]) if p else 0  # R and B come less G
-            set_law(law, 1 << _BITS, tables, out, n, net.bound, moments, p, log_spreads, offset)
-            code_sample(mixer, pixels, y, x, p, _BITS, is_sought, law, tables.sigmoid)
-            symbol = np.int64(pixels[y, x, p])
-            values[n, p] = symbol - offset
-            gradient(law, tables.sigmoid, 1 << _BITS, symbol, np.int64(moments[n, p, 1]), out, n)
-        note(values, moments, p, standards, known)
+            code_sample(mixer, pixels, y, x, p, _BITS, is_sought, laws, n, tables.sigmoid)
+            coded[n] = pixels[y, x, p]
+        masses, edge_places = edges(laws, tables.sigmoid, symbols, coded)
+        set_gradients(laws, masses, edge_places, moments[p, 1], out)
+        note(coded, offsets, moments, p, values, standards, known)
         teach(head, out, taught, p)
     enter(planes, features, places, values, tell(net, seen, standards))
     return taught
