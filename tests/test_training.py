@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,11 +15,13 @@ from flows import smooth_images
 
 from dqcodec import config as configs
 from dqcodec.cli import main
+from dqcodec.errors import DqcodecError
 from dqcodec.exact.program import load_program
 from dqcodec.training import data
 from dqcodec.training.evaluate import evaluate
 from dqcodec.training.progress import LineProgress
-from dqcodec.training.runs import RunError
+from dqcodec.training.runs import RunError, read_checkpoint
+from dqcodec.training.team import Team
 from dqcodec.training.trainer import Budget, Trainer, load_model
 
 TINY = (
@@ -69,6 +72,30 @@ def test_an_autoregressive_density_trains_and_its_export_codes_at_its_rate_or_le
     assert load_program(exported).card["valid_vi_bpd"] == last["valid_bpd"]
     result = evaluate(load_model(tmp_path)[0], data.load(images_file, 3, 7).valid.tiles(2), 10)
     assert result.kl_bpd == pytest.approx(0, abs=1e-6)
+
+
+def test_two_processes_train_together_what_one_trains_alone(images_file, tmp_path):
+    """A density without noise: their gradients' mean is that of the whole batch."""
+    settings = (
+        *TINY, "density.kind=autoregressive", "dequantizer.kind=posterior", "density.width=12", "density.head=8",
+    )
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "dqcodec"]
+    command = ["train", str(images_file), "-o", str(tmp_path / "two"), "--images", "16", "--device", "cpu", "--amp", "off"]
+    arguments = [part for setting in settings for part in ("--set", setting)]
+    together = subprocess.run(launch + command + arguments, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    assert together.returncode == 0, together.stderr
+    assert together.stderr.count("step 2,") == 1  # one of them tells
+    trainer = _trainer(images_file, tmp_path / "one", 16, *settings)
+    trainer.start()
+    assert trainer.run()
+    one, two = (read_checkpoint(tmp_path / name)["model"] for name in ("one", "two"))
+    assert all(torch.allclose(one[name], two[name], atol=1e-6) for name in one)
+
+
+def test_a_batch_that_cannot_be_shared_out_is_refused(images_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(Team, "join", lambda device: Team(0, 3))
+    with pytest.raises(DqcodecError, match="3 processes"):
+        _trainer(images_file, tmp_path, 16)
 
 
 @pytest.mark.parametrize("density", ["diagonal", "covariance"])

@@ -47,6 +47,7 @@ def train(data, output, config_file, overrides, minutes, images, resume, init, s
 
     \b
     dqcodec train photos -o run --minutes 60 --config models/photo/config.toml
+    torchrun --nproc-per-node 8 -m dqcodec train ...   # on 8 GPUs, which share each batch
     Ctrl-C saves; the same command with --resume goes on.
     """
     if (minutes is None) == (images is None):
@@ -69,6 +70,7 @@ def train(data, output, config_file, overrides, minutes, images, resume, init, s
             trainer.start_from(init)
         else:
             trainer.start()
+        quiet = quiet or not trainer.team.leads
         with progress.on_stderr(quiet) as display:
             finished = trainer.run(display)
         if not (finished or quiet):

@@ -27,6 +27,7 @@ from dqcodec.training.evaluate import coded_bpd
 from dqcodec.training.optimisers import averaging, optimisers
 from dqcodec.training.progress import Progress
 from dqcodec.training.runs import RunFolder, averaged_weights, read_checkpoint
+from dqcodec.training.team import Team
 
 MILESTONE_SECONDS = 180
 CALIBRATION_CROPS = 64
@@ -57,7 +58,10 @@ class Trainer:
     Step i draws its crops and noise from (seed, i) alone, and the learning rate follows from the spent budget: under a
     budget of images a run that is stopped and resumed gives the weights of one that was not, bit for bit, on the same
     machine with as many threads. A checkpoint holds model, ema (the averaged model), optimisers, step, seconds,
-    best_bpd.
+    best_bpd. Where torchrun started several processes, they share every batch, and the first writes the run's folder.
+
+    Raises:
+        DqcodecError: a batch cannot be shared out equally.
     """
 
     def __init__(
@@ -66,6 +70,9 @@ class Trainer:
         self.config, self.images, self.budget = config, images, budget
         self.folder = RunFolder(folder)
         self.device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+        self.team = Team.join(self.device)
+        if config.training.batch % self.team.size:
+            raise DqcodecError(f"{self.team.size} processes cannot share a batch of {config.training.batch}")
         torch.manual_seed(config.training.seed)
         self.model = build(config).to(self.device, memory_format=torch.channels_last)
         self.ema = AveragedModel(self.model, multi_avg_fn=averaging(config.training.ema), use_buffers=True)
@@ -79,7 +86,7 @@ class Trainer:
 
     def start(self) -> None:
         """Begin a new run, initialised on data."""
-        self.folder.create(self.config, self._calibration())
+        self._create_folder()
         x, seed = self._draw(self.model.density.first_batch)
         torch.manual_seed(seed)
         self.model.initialise(x)
@@ -100,7 +107,11 @@ class Trainer:
         except RuntimeError as error:
             raise DqcodecError(f"{checkpoint} is of another model: {error}") from None
         self.ema.module.load_state_dict(weights)
-        self.folder.create(self.config, self._calibration())
+        self._create_folder()
+
+    def _create_folder(self) -> None:
+        if self.team.leads:
+            self.folder.create(self.config, self._calibration())
 
     def resume(self) -> None:
         """Continue exactly where the folder's checkpoint was saved."""
@@ -121,16 +132,16 @@ class Trainer:
         with _interrupts() as interrupted:
             while (fraction := self._fraction()) < 1:
                 losses.append(self._train_step(fraction))
-                self.seconds = time.monotonic() - started
+                self.seconds, stopped = self.team.agree((time.monotonic() - started, interrupted.is_set()))
                 if self.step % _PROGRESS_STEPS == 0:
                     progress.step(fraction, self.step, float(np.mean(losses[-_PROGRESS_STEPS:])))
-                if interrupted.is_set():
+                if stopped:
                     self._save()
                     return False
                 if time.monotonic() - saved > MILESTONE_SECONDS:
-                    progress.milestone(fraction, self._milestone(losses))
+                    self._milestone(fraction, losses, progress)
                     losses, saved = [], time.monotonic()
-            progress.milestone(1.0, self._milestone(losses))
+            self._milestone(1.0, losses, progress)
         return True
 
     def _fraction(self) -> float:
@@ -140,11 +151,14 @@ class Trainer:
         """One step -> the batch's bound, bpd. One whose gradient is not finite is skipped."""
         settings, objective = self.config.training, self.config.objective
         x, seed = self._draw(settings.batch)
-        torch.manual_seed(seed)
-        bpd = bits_per_dim(self.model.bound(x, objective.samples, objective.alpha), x[0].numel()).mean()
+        torch.manual_seed(seed + self.team.rank)
+        bounds = self.model.bound(self.team.part(x), objective.samples, objective.alpha)
+        bpd = bits_per_dim(bounds, x[0].numel()).mean()
         for optimiser in self.optimisers:
             optimiser.zero_grad(set_to_none=True)
         bpd.backward()
+        bpd = bpd.detach()
+        self.team.average([bpd, *(p.grad for p in self.model.parameters() if p.grad is not None)])
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip_norm)
         if torch.isfinite(norm):
             self._update(self._rate(fraction))
@@ -196,8 +210,10 @@ class Trainer:
     def _bpd(self, crops: np.ndarray) -> Tensor:
         return bits_per_dim(self.ema.module.bound(self._to_device(crops)), crops[0].size)
 
-    def _milestone(self, losses: list[float]) -> dict:
-        """Validate, export the model if it is the best so far, log and save -> the metrics."""
+    def _milestone(self, fraction: float, losses: list[float], progress: Progress) -> None:
+        """Validate, export the model if it is the best so far, log, save and tell; the leader alone, while others wait."""
+        if not self.team.leads:
+            return
         valid_bpd = self.validate()
         metrics = {
             "step": self.step, "minutes": round(self.seconds / 60, 2), "images": self.step * self.config.training.batch,
@@ -208,7 +224,7 @@ class Trainer:
         self.best_bpd = min(self.best_bpd, valid_bpd)
         self.folder.log(metrics)
         self._save()
-        return metrics
+        progress.milestone(fraction, metrics)
 
     @torch.no_grad()
     def _export(self, valid_bpd: float) -> dict:
@@ -230,6 +246,8 @@ class Trainer:
         return coded
 
     def _save(self) -> None:
+        if not self.team.leads:
+            return
         self.folder.save_checkpoint({
             "model": self.model.state_dict(), "ema": self.ema.state_dict(),
             "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
