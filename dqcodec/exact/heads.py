@@ -26,27 +26,45 @@ def code(net, sums, matrices, tables, log_spreads, moments, bits, wanted, values
     """
     count, planes = values.shape
     standards, known = np.empty((count, planes), np.float32), np.empty((count, 2 * planes), np.float32)
-    laws, symbols = np.empty((3, matrices.shape[2] // 3, count)), 1 << bits
-    offsets, coded = np.zeros(count, np.int64), np.empty(count, np.int32)
+    laws, coded, offsets = np.empty((3, matrices.shape[2] // 3, count)), np.empty(count, np.int32), np.zeros(count, np.int64)
+    symbols = 1 << bits
     for p in range(planes):
-        head = activations(sums, net.known, known, p, matrices.shape[1], net.level)
-        out = raw_outputs(matrices, p, head, net.bound)
-        set_mixtures(laws, symbols, tables, out, moments[p], log_spreads, offsets)
+        head, out = foretell(net, sums, known, p, matrices, tables, log_spreads, moments[p], offsets, symbols, laws)
         if len(wanted):
             find(laws, tables.sigmoid, symbols, wanted[:, p], coded)
         else:
             for n in range(count):
                 coded[n] = values[n, p] + offsets[n]
-        masses, places = edges(laws, tables.sigmoid, symbols, coded)
+        masses = learn(head, out, laws, tables.sigmoid, symbols, coded, moments[p], p, taught)
         set_slots(laws, masses, symbols, coded, slots, p)
-        set_gradients(laws, masses, places, moments[p, 1], out)
-        note(coded, offsets, moments, p, values, standards, known)
-        teach(head, out, taught, p)
+        note(coded, offsets, moments[p], p, values, standards, known)
     return standards
 
 
 @compiled
-def activations(sums, weights, known, p, inputs, level):
+def foretell(net, sums, known, p, matrices, tables, log_spreads, moments, offsets, symbols, laws):
+    """Set the laws of plane p, whose moments are (2, N) -> its last activations and a one (N, H + 1), and what its last layer
+    makes of them (3 K, N), clamped."""
+    head = _activations(sums, net.known, known, p, matrices.shape[1], net.level)
+    out = np.dot(matrices[p].T, head.T)
+    for o in range(out.shape[0]):
+        for n in range(out.shape[1]):
+            out[o, n] = rounded(out[o, n], net.bound[o])
+    set_mixtures(laws, symbols, tables, out, moments, log_spreads, offsets)
+    return head, out
+
+
+@compiled
+def learn(head, out, laws, sigmoid, symbols, coded, moments, p, taught):
+    """Add what the symbols (N,) of plane p teach its last layer; `out` is overwritten -> the masses below their edges."""
+    masses, places = edges(laws, sigmoid, symbols, coded)
+    set_gradients(laws, masses, places, moments[1], out)
+    teach(head, out, taught, p)
+    return masses
+
+
+@compiled
+def _activations(sums, weights, known, p, inputs, level):
     """Plane p's last activations and a one (N, H + 1), from its part of the sums and the planes before."""
     size = inputs - 1
     head = np.empty((len(sums), inputs), np.float32)
@@ -63,23 +81,14 @@ def activations(sums, weights, known, p, inputs, level):
 
 
 @compiled
-def raw_outputs(matrices, p, head, bound):
-    """Of plane p's last layer (3 K, N), clamped."""
-    out = np.dot(matrices[p].T, head.T)
-    for o in range(out.shape[0]):
-        for n in range(out.shape[1]):
-            out[o, n] = rounded(out[o, n], bound[o])
-    return out
-
-
-@compiled
 def note(coded, offsets, moments, p, values, standards, known):
-    """Note symbols of plane p, int32 (N,): as its values, as what is told of pixels, standardised (N, P), and as known to the
-    planes that follow (N, 2 P). After the first plane, G, it sets the offsets, int64 (N,): R and B come less G.
+    """Note the symbols of plane p, int32 (N,), whose moments are (2, N): as its values, as what is told of pixels, standardised
+    (N, P), and as known to the planes that follow (N, 2 P). After the first plane, G, it sets the offsets, int64 (N,): R and B
+    come less G.
     """
     for n in range(len(coded)):
         values[n, p] = coded[n] - offsets[n]
-        value = standard(np.int64(values[n, p]), np.int64(moments[p, 0, n]), np.int64(moments[p, 1, n]))
+        value = standard(np.int64(values[n, p]), np.int64(moments[0, n]), np.int64(moments[1, n]))
         standards[n, p] = known[n, 2 * p] = value
         known[n, 2 * p + 1] = min(max(value, -_ONE_SPREAD), _ONE_SPREAD)
     if p == 0:

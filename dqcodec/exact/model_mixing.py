@@ -10,8 +10,7 @@ from dqcodec.compiled import compiled
 from dqcodec.exact.context import context, enter
 from dqcodec.exact.context_mixing import code_sample
 from dqcodec.exact.context_net import head_sums, tell
-from dqcodec.exact.heads import activations, note, raw_outputs, teach
-from dqcodec.exact.mixture import edges, set_gradients, set_mixtures
+from dqcodec.exact.heads import foretell, learn, note
 
 _BITS = 8
 
@@ -33,20 +32,16 @@ def code_front(net, matrices, tables, log_spreads, planes, features, places, mix
     sums, taught = head_sums(net, seen), np.zeros(matrices.shape)
     values = np.empty((count, channels), np.int16)
     standards, known = np.empty((count, channels), np.float32), np.empty((count, 2 * channels), np.float32)
-    laws, symbols = np.empty((3, matrices.shape[2] // 3, count)), 1 << _BITS
-    offsets, coded = np.zeros(count, np.int64), np.empty(count, np.int32)
+    laws, coded, offsets = np.empty((3, matrices.shape[2] // 3, count)), np.empty(count, np.int32), np.zeros(count, np.int64)
+    symbols = 1 << _BITS
     for p in range(channels):
-        head = activations(sums, net.known, known, p, matrices.shape[1], net.level)
-        out = raw_outputs(matrices, p, head, net.bound)
-        set_mixtures(laws, symbols, tables, out, moments[p], log_spreads, offsets)
+        head, out = foretell(net, sums, known, p, matrices, tables, log_spreads, moments[p], offsets, symbols, laws)
         for n in range(count):
             tile = places[n, 4]
             y, x = corners[tile, 0] + places[n, 1], corners[tile, 1] + places[n, 2]
             code_sample(mixer, pixels, y, x, p, _BITS, is_sought, laws, n, tables.sigmoid)
             coded[n] = pixels[y, x, p]
-        masses, edge_places = edges(laws, tables.sigmoid, symbols, coded)
-        set_gradients(laws, masses, edge_places, moments[p, 1], out)
-        note(coded, offsets, moments, p, values, standards, known)
-        teach(head, out, taught, p)
+        learn(head, out, laws, tables.sigmoid, symbols, coded, moments[p], p, taught)
+        note(coded, offsets, moments[p], p, values, standards, known)
     enter(planes, features, places, values, tell(net, seen, standards))
     return taught
