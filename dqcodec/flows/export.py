@@ -213,7 +213,7 @@ def _autoregressive_net(name: str, net: AutoregressiveNet, ranges: dict, grid_ou
     tensors |= _store(f"{name}.in", (weight[:, :split], bias, shift))
     tensors |= _store(f"{name}.context", (weight[:, split:, 1:2, 1:2], np.zeros_like(bias), shift))
     tensors |= _store(f"{name}.mid", _quantised(net.conv_mid.masked_weight(), net.conv_mid.bias, WEIGHT_BITS, grid, hidden))
-    order = net.order
+    order = net.conv_out.order
     out = _quantised(net.conv_out.masked_weight()[order], net.conv_out.bias[order], OUTPUT_WEIGHT_BITS, grid, grid_out)
     return tensors | _store(f"{name}.out", out)
 

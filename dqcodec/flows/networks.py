@@ -152,6 +152,19 @@ class MaskedConv2d(nn.Conv2d):
         return F.conv2d(x, self.masked_weight(), self.bias, padding=self.padding)
 
 
+class MaskedOutput(MaskedConv2d):
+    """The last layer of an ARM, masked, 1x1, zero at initialisation: two outputs a group, of which all m come first."""
+
+    def __init__(self, in_channels: int, groups: int):
+        super().__init__(in_channels, 2 * groups, 1, groups, strict=False)
+        self.register_buffer("order", torch.arange(2 * groups).view(-1, 2).T.flatten(), persistent=False)
+        nn.init.zeros_(self.weight)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, x: Float[Tensor, "B I H W"]) -> Float[Tensor, "B 2G H W"]:
+        return super().forward(x)[:, self.order]
+
+
 class AutoregressiveNet(Network):
     """The ARM of the paper's equation (iaf): [m, s] = ARM(eps, h), masked in C x H x W order.
 
@@ -165,11 +178,7 @@ class AutoregressiveNet(Network):
         self.conv_in = MaskedConv2d(in_channels, hidden, 3, groups, strict=True)
         self.conv_context = nn.Conv2d(context_channels, hidden, 1)
         self.conv_mid = MaskedConv2d(hidden, hidden, 3, groups, strict=False)
-        self.conv_out = MaskedConv2d(hidden, 2 * in_channels, 1, groups, strict=False)
-        # groups of two outputs (m_c, s_c) -> all m, then all s
-        self.register_buffer("order", torch.arange(2 * in_channels).view(-1, 2).T.flatten(), persistent=False)
-        nn.init.zeros_(self.conv_out.weight)
-        nn.init.zeros_(self.conv_out.bias)
+        self.conv_out = MaskedOutput(hidden, in_channels)
 
     def forward(
         self, x: Float[Tensor, "B C H W"], context: Float[Tensor, "B K H W"]
@@ -178,7 +187,7 @@ class AutoregressiveNet(Network):
         with self._trunk_precision(x):
             h = leaky(self.conv_in(x) + self.conv_context(context))
             h = leaky(h + self.conv_mid(h))
-        return self.conv_out(h.to(x))[:, self.order]
+        return self.conv_out(h.to(x))
 
 
 class MaskedDenseLayer(nn.Module):
@@ -209,11 +218,7 @@ class AutoregressiveDenseNet(Network):
         self.conv_in = MaskedConv2d(in_channels, first, 3, in_channels, strict=True)
         self.conv_context = nn.Conv2d(context_channels, first, 1)
         self.layers = nn.Sequential(*(MaskedDenseLayer(in_channels, a, b - a) for a, b in zip(widths, widths[1:])))
-        self.conv_out = MaskedConv2d(last, 2 * in_channels, 1, in_channels, strict=False)
-        # groups of two outputs (m_c, s_c) -> all m, then all s
-        self.register_buffer("order", torch.arange(2 * in_channels).view(-1, 2).T.flatten(), persistent=False)
-        nn.init.zeros_(self.conv_out.weight)
-        nn.init.zeros_(self.conv_out.bias)
+        self.conv_out = MaskedOutput(last, in_channels)
 
     def forward(
         self, x: Float[Tensor, "B C H W"], context: Float[Tensor, "B K H W"]
@@ -221,4 +226,4 @@ class AutoregressiveDenseNet(Network):
         x = x.clamp(-INPUT_BOUND, INPUT_BOUND)
         with self._trunk_precision(x):
             h = self.layers(F.relu(self.conv_in(x) + self.conv_context(context)))
-        return self.conv_out(h.to(x))[:, self.order]
+        return self.conv_out(h.to(x))
