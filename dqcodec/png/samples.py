@@ -7,6 +7,7 @@ empty.
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Sequence
 
@@ -39,9 +40,13 @@ def encode(samples: np.ndarray, header: Header) -> bytes:
     kinds = [np.zeros(len(rows), np.uint8)]
     if header.color_type != PALETTE and header.bit_depth >= 8:  # filters do no good to what is no byte, or no quantity
         kinds.append(filters.smallest(rows, distance))
-    filtered = [filters.apply(rows, each, distance) for each in kinds]
-    tries = [(each, strategy) for each in filtered for strategy in (zlib.Z_DEFAULT_STRATEGY, zlib.Z_FILTERED)]
-    return _deflate(*min(tries, key=lambda each: len(_deflate(*each, _TRIAL_LEVEL))), 9)
+
+    def stream(filters_of_rows: np.ndarray, strategy: int, level: int) -> bytes:
+        filtered = filters.apply(rows, filters_of_rows, distance)  # as large as the image, so there is one at a time
+        return _deflate(filtered, strategy, level)
+
+    tries = itertools.product(kinds, (zlib.Z_DEFAULT_STRATEGY, zlib.Z_FILTERED))
+    return stream(*min(tries, key=lambda each: len(stream(*each, _TRIAL_LEVEL))), 9)
 
 
 def inflate(
