@@ -334,6 +334,15 @@ def test_a_palettes_number_of_too_many_digits_is_refused_in_linear_time():
     assert_linear(file_of, refuse, 1 << 18)
 
 
+@pytest.mark.parametrize("length", [0, 2, 4, 769, 771])
+def test_a_palette_that_no_png_may_have_is_refused(length):
+    chunks = b"\x81" + write_varint(length) + bytes(length)
+    refuse(sealed(
+        bytes([PALETTE | DEFLATE << 4, 1, 1]) + deflated(chunks) + b"\x10"
+        + sample_checksum([np.zeros((1, 1, 1), np.uint8)]) + b"\0\0"
+    ))  # fmt: skip
+
+
 def test_a_recipe_does_not_repeat_a_stream():
     pixels = np.random.default_rng(0).integers(0, 256, (128, 128, 1), dtype=np.uint8)
     cuts = write_varint(3003) + b"\1" + b"\0\2" * 1500 + b"\1"

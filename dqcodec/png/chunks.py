@@ -166,7 +166,7 @@ def parse(data: bytes, max_pixels: int) -> Structure:
         raise CorruptError("truncated PNG: no IEND chunk")
     if default is None:
         raise CorruptError("PNG without image data")
-    _check_palette(header, parts[0])
+    check_palette(header, parts[0])
 
     skeleton = Skeleton(header, tuple(map(tuple, parts)))
     is_tidy = end == len(data) and len(body) == 0 and b"fdAT" not in kinds[: kinds.index(b"IDAT")]
@@ -239,8 +239,8 @@ def _parse_header(kind: bytes, body: memoryview) -> tuple[Header, int]:
     return Header(width, height, color_type, bit_depth), interlace
 
 
-def _check_palette(header: Header, chunks: list[Chunk]) -> None:
-    """What libpng, too, refuses."""
+def check_palette(header: Header, chunks: Sequence[Chunk]) -> None:
+    """Raise CorruptError unless these, before the default image, hold the palette that it needs, as libpng wants it."""
     palettes = [chunk.body for chunk in chunks if chunk.kind == b"PLTE"]
     if len(palettes) > 1:
         raise CorruptError("PNG with two palettes")
