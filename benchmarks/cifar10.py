@@ -1,10 +1,12 @@
 """CIFAR-10 in the forms that dqcodec trains and measures on, from its published binary files.
 
     python benchmarks/cifar10.py FOLDER -o OUT
+    python benchmarks/cifar10.py SHEET.png ... -o OUT
 
 FOLDER holds data_batch_1.bin .. data_batch_5.bin and test_batch.bin (Krizhevsky 2009). OUT gets cifar10.npz, with the
 paper's split (the first 40000 images train, the last 10000 of the training files valid), and test_00.png .. test_09.png:
-1000 test images each, as one sheet of 25 rows of 40.
+1000 test images each, as one sheet of 25 rows of 40. Given such sheets, it cuts them into PNGs of an image each: 0000.png,
+0001.png, ... of the first sheet, and so on.
 """
 
 import argparse
@@ -18,15 +20,29 @@ _RECORD_BYTES = 1 + 3 * 32 * 32
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("paths", type=Path, nargs="+", metavar="FOLDER|SHEET.png")
     parser.add_argument("-o", "--output", type=Path, required=True)
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
-    training = np.concatenate([read(arguments.folder / f"data_batch_{i}.bin") for i in range(1, 6)])
-    np.savez(arguments.output / "cifar10.npz", train=training[:40000], valid=training[40000:])
-    test = read(arguments.folder / "test_batch.bin")
-    for index, images in enumerate(test.reshape(10, 1000, 32, 32, 3)):
-        Image.fromarray(sheet(images)).save(arguments.output / f"test_{index:02d}.png", optimize=True)
+    if arguments.paths[0].is_dir():
+        prepare(*arguments.paths, arguments.output)
+    else:
+        cut(arguments.paths, arguments.output)
+
+
+def prepare(folder: Path, output: Path) -> None:
+    """Write the arrays for training and the sheets of test images."""
+    training = np.concatenate([read(folder / f"data_batch_{i}.bin") for i in range(1, 6)])
+    np.savez(output / "cifar10.npz", train=training[:40000], valid=training[40000:])
+    for index, images in enumerate(read(folder / "test_batch.bin").reshape(10, 1000, 32, 32, 3)):
+        Image.fromarray(sheet(images)).save(output / f"test_{index:02d}.png", optimize=True)
+
+
+def cut(sheets: list[Path], output: Path) -> None:
+    """Write a PNG for each image of sheets."""
+    images = np.concatenate([images_of(np.asarray(Image.open(path))) for path in sheets])
+    for index, pixels in enumerate(images):
+        Image.fromarray(pixels).save(output / f"{index:04d}.png", optimize=True)
 
 
 def read(path: Path) -> np.ndarray:
@@ -38,6 +54,11 @@ def read(path: Path) -> np.ndarray:
 def sheet(images: np.ndarray) -> np.ndarray:
     """1000 images -> (800, 1280, 3)."""
     return images.reshape(25, 40, 32, 32, 3).transpose(0, 2, 1, 3, 4).reshape(800, 1280, 3)
+
+
+def images_of(sheet: np.ndarray) -> np.ndarray:
+    """Undo `sheet`: (1000, 32, 32, 3)."""
+    return sheet.reshape(25, 32, 40, 32, 3).transpose(0, 2, 1, 3, 4).reshape(1000, 32, 32, 3)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 """Peak memory of `dqcodec compress` and `decompress` against the size of the image.
 
-    python benchmarks/memory.py PHOTO.png [--size WIDTHxHEIGHT ...] [--model NAME] [--json RESULT.json]
+    python benchmarks/memory.py PHOTO|FOLDER... [--size WIDTHxHEIGHT ...] [--json RESULT.json]
 
-The images are the photo, mirrored again and again to the size.
+The images are all photos in rows, cropped to their least height and width, mirrored again and again to the size. Settings
+are the default ones.
 """
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -24,22 +26,24 @@ _MEASURE = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("file", type=Path)
+    parser.add_argument("paths", type=Path, nargs="+")
     parser.add_argument("--size", dest="sizes", action="append")
-    parser.add_argument("--model", default="photo")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    photo = np.asarray(Image.open(arguments.file).convert("RGB"))
+    found = [sorted(path.iterdir()) if path.is_dir() else [path] for path in arguments.paths]
+    photos = mosaic([np.asarray(Image.open(file).convert("RGB")) for files in found for file in files])
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for size in arguments.sizes or _SIZES:
             width, height = map(int, size.split("x"))
-            pads = [(0, max(0, wanted - side)) for wanted, side in zip((height, width), photo.shape)]
-            Image.fromarray(np.pad(photo, (*pads, (0, 0)), "symmetric")[:height, :width]).save(folder / "a.png", compress_level=1)
+            pads = [(0, max(0, wanted - side)) for wanted, side in zip((height, width), photos.shape)]
+            Image.fromarray(np.pad(photos, (*pads, (0, 0)), "symmetric")[:height, :width]).save(
+                folder / "a.png", compress_level=1
+            )
             row = {
                 "size": size,
-                "compress_megabytes": peak("compress", "-q", "-f", "-m", arguments.model, folder / "a.png", "-o", folder / "a.dqc"),
+                "compress_megabytes": peak("compress", "-q", "-f", folder / "a.png", "-o", folder / "a.dqc"),
                 "decompress_megabytes": peak("decompress", "-q", "-f", folder / "a.dqc", "-o", folder / "b.png"),
             }
             rows.append(row)
@@ -48,10 +52,19 @@ def main() -> None:
     slopes = {
         key: round((rows[-1][key] - rows[0][key]) * 2**20 / (pixels[-1] - pixels[0]), 1) for key in list(rows[0])[1:]
     }
-    result = {"machine": machine(), "model": arguments.model, "rows": rows, "bytes_per_pixel": slopes}
+    result = {"machine": machine(), "rows": rows, "bytes_per_pixel": slopes}
     print(slopes)
     if arguments.json:
         arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def mosaic(photos: list[np.ndarray]) -> np.ndarray:
+    """Photos (H, W, 3), about as many in a row as there are rows."""
+    height, width = (min(photo.shape[axis] for photo in photos) for axis in (0, 1))
+    columns = math.isqrt(len(photos))
+    cells = np.stack([photo[:height, :width] for photo in photos[: len(photos) // columns * columns]])
+    rows = cells.reshape(-1, columns, height, width, 3)
+    return rows.transpose(0, 2, 1, 3, 4).reshape(len(rows) * height, columns * width, 3)
 
 
 def peak(*command) -> int:

@@ -105,36 +105,12 @@ def compress(
     start = time.perf_counter()
     source = read(data, strip=strip, exact=exact, max_pixels=max_pixels)
     coded = encode([source], programs, best=best)
-    dqc = coded.group.pack()
+    dqc, programs = coded.group.pack(), coded.programs
+    report = _report(source, coded, len(data), len(dqc))
+    del coded  # its payloads are as large as the file
     if verify:
-        check(lambda: Group.parse(dqc, max_pixels), [source], coded.programs, max_pixels)
-    (entry,), (choice,) = coded.group.entries, coded.choices
-    header = source.image.header
-    payload_bytes = sum(map(len, coded.group.payloads))
-    recipe_bytes, chunk_bytes = (
-        len(entry.head()) - len(dataclasses.replace(entry, **bare).head()) if entry.skeleton else 0
-        for bare in ({"recipe": b""}, {"skeleton": Skeleton(header)})
-    )
-    dims = header.samples * sum(height * width for height, width in _sizes(source.image))
-    return dqc, CompressReport(
-        method=entry.method,
-        width=header.width,
-        height=header.height,
-        samples=header.samples,
-        dims=dims,
-        png_bytes=len(data),
-        dqc_bytes=len(dqc),
-        payload_bytes=payload_bytes,
-        chunk_bytes=chunk_bytes,
-        recipe_bytes=recipe_bytes,
-        container_bytes=len(dqc) - payload_bytes - chunk_bytes - recipe_bytes,
-        candidates=choice.candidates,
-        layers=_describe(coded.group, 0, [each.program and each.program.name for each in choice.coded]),
-        model="+".join(dict.fromkeys(program.name for program in coded.programs)) or None,
-        learned=_learned(coded, dims),
-        verified=verify,
-        seconds=time.perf_counter() - start,
-    )
+        check(lambda: Group.parse(dqc, max_pixels), [source], programs, max_pixels)
+    return dqc, dataclasses.replace(report, verified=verify, seconds=time.perf_counter() - start)
 
 
 def decompress(
@@ -147,9 +123,10 @@ def decompress(
     """
     start = time.perf_counter()
     group = Group.parse(data, max_pixels)
-    (image,) = decode(group, find_program, max_pixels)
-    restored = restore(group.entries[0], image, repack=repack)
-    return restored, DecompressReport(group.entries[0].method, len(data), len(restored), time.perf_counter() - start)
+    (image,), (entry,) = decode(group, find_program, max_pixels), group.entries
+    del group  # its payloads are as large as the file
+    restored = restore(entry, image, repack=repack)
+    return restored, DecompressReport(entry.method, len(data), len(restored), time.perf_counter() - start)
 
 
 def info(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Info:
@@ -274,6 +251,37 @@ def check(parse: Callable[[], Group], sources: Sequence[Source], programs: Seque
         raise VerifyError(f"the compressed file does not decode ({error}); nothing is written") from error
     if not same:
         raise VerifyError("the compressed file decodes to another image; nothing is written")
+
+
+def _report(source: Source, coded: CodedGroup, png_bytes: int, dqc_bytes: int) -> CompressReport:
+    """Of one image, before it is verified."""
+    (entry,), (choice,) = coded.group.entries, coded.choices
+    header = source.image.header
+    payload_bytes = sum(map(len, coded.group.payloads))
+    recipe_bytes, chunk_bytes = (
+        len(entry.head()) - len(dataclasses.replace(entry, **bare).head()) if entry.skeleton else 0
+        for bare in ({"recipe": b""}, {"skeleton": Skeleton(header)})
+    )
+    dims = header.samples * sum(height * width for height, width in _sizes(source.image))
+    return CompressReport(
+        method=entry.method,
+        width=header.width,
+        height=header.height,
+        samples=header.samples,
+        dims=dims,
+        png_bytes=png_bytes,
+        dqc_bytes=dqc_bytes,
+        payload_bytes=payload_bytes,
+        chunk_bytes=chunk_bytes,
+        recipe_bytes=recipe_bytes,
+        container_bytes=dqc_bytes - payload_bytes - chunk_bytes - recipe_bytes,
+        candidates=choice.candidates,
+        layers=_describe(coded.group, 0, [each.program and each.program.name for each in choice.coded]),
+        model="+".join(dict.fromkeys(program.name for program in coded.programs)) or None,
+        learned=_learned(coded, dims),
+        verified=False,
+        seconds=0.0,
+    )
 
 
 def _by_model(sources: Sequence[Source], programs: Sequence[Program], best: bool) -> dict[Place, list[Coded]]:

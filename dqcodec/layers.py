@@ -24,7 +24,7 @@ import numpy as np
 from . import palette
 from .errors import CorruptError
 from .png import Png, Skeleton
-from .png.chunks import PALETTE
+from .png.chunks import PALETTE, check_palette
 
 _NAMES = {0: "gray", 2: "RGB", 3: "palette indices", 4: "gray and alpha", 6: "RGBA"}  # of a colour type
 
@@ -105,6 +105,7 @@ class Split:
             entries = palette.table(skeleton)
             rasters = [palette.indices(each, entries) for each in colors]
         else:
+            check_palette(skeleton.header, skeleton.parts[0])
             rasters = [self._join(arrays) for arrays in layers]
         limit = 1 << skeleton.header.bit_depth
         if limit < 256 and any(raster.max() >= limit for raster in rasters):

@@ -110,6 +110,44 @@ def test_recursion_mirrors_the_tree(folder):
     assert run("compress", "-r", "back/deep", "-o", "x", "--json", "-f").exit_code == 0
 
 
+def every_kind():
+    """PNGs of every kind, by name, in nested folders: interlaced, animated, with metadata, or bytes after the end."""
+    rng, note = np.random.default_rng(0), pngs.chunk(b"tEXt", b"Comment\0hello") + pngs.chunk(b"prVt", b"own")
+    found = {}
+    for number, (color_type, bit_depth) in enumerate(pngs.KINDS):
+        folder = ["", "a/", "a/b/", "b/a/"][number % 4]
+        samples = rng.integers(0, 1 << bit_depth, (5, 4, pngs.SAMPLES[color_type]))
+        kind, deep = color_type, {"bit_depth": bit_depth}
+        found[f"{folder}{number}.png"] = pngs.write(samples, color_type=kind, before=note, **deep)
+        found[f"{folder}{number}-interlaced.png"] = pngs.write(samples, color_type=kind, interlace=True, idats=2, **deep)
+        found[f"{folder}{number}-tail.png"] = pngs.write(samples, color_type=kind, after=note, tail=b"tail", **deep)
+        frames = [((1, 0), samples[1:]), ((0, 0), samples[::-1])]
+        found[f"{folder}{number}-animated.png"] = pngs.animated(samples, frames, color_type=kind, **deep)
+    return found
+
+
+@pytest.mark.parametrize("options", [[], ["--exact"]])
+def test_a_tree_of_every_kind_comes_back_and_just_what_is_broken_is_told(folder, quick, options):
+    images = every_kind()
+    broken = {"a/x.png": b"no png", "y.png": SOURCE[:-9], "b/a/z.png": SOURCE.replace(b"IDAT", b"IDAt")}
+    for number, (name, data) in enumerate((images | broken).items()):
+        path = folder / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        path.chmod([0o644, 0o600, 0o755][number % 3])
+        os.utime(path, ns=(0, 10**18 + number))
+    before = stamps(folder / "in")
+    there = run("compress", "-q", "-r", "in", "-o", "packed/", *options)
+    told = [line.removeprefix("dqcodec: in/").split(": ")[0] for line in there.stderr.splitlines()]
+    assert there.exit_code == 1 and told == sorted(broken)
+    assert tree(folder / "packed") == sorted(f"{name}.dqc" for name in images)
+    assert run("decompress", "-q", "-r", "packed", "-o", "out/").exit_code == 0
+    assert stamps(folder / "out") == {name: before[name] for name in images}
+    for name, data in images.items():
+        restored = (folder / "out" / name).read_bytes()
+        assert restored == data if options else png.read(restored).same(png.read(data))
+
+
 def test_json_gives_one_object_a_file(folder, monkeypatch):
     fake_learned.install(monkeypatch)
     monkeypatch.setattr(zoo, "names", lambda: ["fake"])

@@ -5,6 +5,7 @@ from io import BytesIO
 import numpy as np
 import pngs
 import pytest
+from effort import little_memory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -221,3 +222,13 @@ def test_cut_image_data_with_valid_crcs_is_an_error():
     second = whole.rindex(b"IDAT") - 4
     with pytest.raises(CorruptError):
         png.read(whole[:second] + pngs.chunk(b"IEND"))
+
+
+def test_reading_takes_two_copies_of_the_samples_at_once_and_writing_one_besides():
+    ramp = np.indices((900, 800, 3)).sum(0) % 256
+    data = pngs.write(ramp)
+    png.write(png.read(data))  # compiled
+    with little_memory(int(2.3 * ramp.size)):
+        image = png.read(data)
+    with little_memory(int(1.3 * ramp.size)):
+        png.write(image)

@@ -15,13 +15,13 @@ from dqcodec.ans.protocol import BitStack
 from dqcodec.compiled import compiled
 from dqcodec.errors import ModelError
 from dqcodec.exact.context import Canvas, context, enter, log_spreads
-from dqcodec.exact.context_mixing import ORDERS, Mixer, canvas
+from dqcodec.exact.context_mixing import Mixer
 from dqcodec.exact.context_net import ContextNet, head_sums, tell
 from dqcodec.exact.fronts import Fronts
 from dqcodec.exact.heads import code
 from dqcodec.exact.learning import LearningLinears
 from dqcodec.exact.mixture import LOG2_SCALE_GRID, LOGIT_GRID, MEAN_GRID, TOTAL, TOTAL_BITS, MixtureTables
-from dqcodec.exact.model_mixing import code_front
+from dqcodec.exact.model_mixing import Canvases, code_front
 from dqcodec.exact.threads import in_threads
 
 _LEAST_PART = 96  # pixels of a front that are worth a thread
@@ -136,18 +136,15 @@ class AutoregressiveProgram:
     def mix(self, tiles: Sequence[np.ndarray], mixer: Mixer) -> None:
         """Code tiles, uint8, of 8 bits, by context mixing with this model; go on writing the mixer's code."""
         shapes = [tile.shape[:2] for tile in tiles]
-        pixels, corners = canvas(shapes, self.channels)
-        for tile, (top, left) in zip(tiles, corners):
-            pixels[top : top + tile.shape[0], left : left + tile.shape[1]] = tile[..., ORDERS[self.channels]]
-        walk = _Walk(self, shapes)
+        canvases, walk = Canvases(shapes, self.channels), _Walk(self, shapes)
+        canvases.enter(tiles)
         walk.canvas.planes[:] = np.concatenate([_planes(tile) for tile in tiles])
-        walk.mix(mixer, pixels, corners, is_sought=False)
+        walk.mix(mixer, canvases, is_sought=False)
 
     def unmix(self, shapes: Sequence[tuple[int, int]], mixer: Mixer) -> list[np.ndarray]:
         """Undo mix: the uint8 tiles; any code gives some."""
-        pixels, corners = canvas(shapes, self.channels)
         walk = _Walk(self, shapes)
-        walk.mix(mixer, pixels, corners, is_sought=True)
+        walk.mix(mixer, Canvases(shapes, self.channels), is_sought=True)
         return walk.tiles()
 
 
@@ -175,12 +172,12 @@ class _Walk:
         ends = np.cumsum([height * width for height, width in self._shapes])[:-1]
         return [_pixels(planes, shape) for planes, shape in zip(np.split(self.canvas.planes, ends), self._shapes)]
 
-    def mix(self, mixer: Mixer, pixels: np.ndarray, corners: np.ndarray, *, is_sought: bool) -> None:
+    def mix(self, mixer: Mixer, canvases: Canvases, *, is_sought: bool) -> None:
         """Code all fronts by context mixing; see model_mixing."""
         for front in self.fronts_learnt():
             self._taught += code_front(
                 self.net.weights, self._out.matrices, self.tables, log_spreads(), self.canvas.planes, self.canvas.features,
-                self.fronts.places(front), mixer, pixels, corners, is_sought,
+                self.fronts.places(front), mixer, canvases.samples, canvases.bounds, is_sought,
             )
 
     def code(self, places: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:

@@ -5,8 +5,8 @@ context was the same. These opinions, and that of a trained model where there is
 on the way, and an arithmetic coder takes what comes out. The decoder learns just the same: all is done in integers, so that
 no machine decodes otherwise.
 
-Samples lie in canvases (rows, columns, channels), uint8, channels in the order of coding: images on shelves below one another,
-and MARGIN rows above and columns at both sides of each that are 0.
+Samples lie in canvases (rows, columns, channels), uint8, channels in the order of coding: an image, and MARGIN rows above and
+columns at both sides of it that are 0.
 """
 
 import math
@@ -104,19 +104,14 @@ class Mixer(NamedTuple):
         return self.code[: self.position].tobytes() + last.to_bytes(4, "big").rstrip(b"\0")
 
 
-def canvas(shapes: Sequence[tuple[int, int]], channels: int) -> tuple[np.ndarray, np.ndarray]:
-    """(an empty canvas for images (height, width), the row and column where each begins, (N, 2))
+def canvas_shape(height: int, width: int, channels: int) -> tuple[int, int, int]:
+    """Of an image's canvas."""
+    return height + MARGIN, width + 2 * MARGIN, channels
 
-    Images are put side by side as long as they fit below the widest; then a new shelf begins.
-    """
-    room = max(width for _, width in shapes) + 2 * MARGIN
-    corners, top, left, tallest = [], 0, 0, 0
-    for height, width in shapes:
-        if left + width + 2 * MARGIN > room:
-            top, left, tallest = top + tallest, 0, 0
-        corners.append((top + MARGIN, left + MARGIN))
-        left, tallest = left + width + 2 * MARGIN, max(tallest, height + MARGIN)
-    return np.zeros((top + tallest, room, channels), np.uint8), np.array(corners)
+
+def fill(canvas: np.ndarray, pixels: np.ndarray) -> None:
+    """Put an image (H, W, C) into its canvas."""
+    canvas[MARGIN:, MARGIN:-MARGIN] = pixels[..., ORDERS[pixels.shape[2]]]
 
 
 @compiled

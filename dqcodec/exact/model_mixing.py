@@ -4,25 +4,45 @@ The model walks through tiles front by front, as when it codes alone; plane by p
 context_mixing.
 """
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
 from dqcodec.compiled import compiled
 from dqcodec.exact.context import context, enter
-from dqcodec.exact.context_mixing import code_sample
+from dqcodec.exact.context_mixing import MARGIN, canvas_shape, code_sample, fill
 from dqcodec.exact.context_net import head_sums, tell
 from dqcodec.exact.heads import foretell, learn, note
 
 _BITS = 8
 
 
+class Canvases:
+    """The canvases of tiles, see context_mixing, each as large as its tile needs it, one after the other.
+
+    samples: all of them, flat, uint8. bounds: tile t's canvas are the samples bounds[t] to bounds[t + 1], (T + 1,).
+    """
+
+    def __init__(self, shapes: Sequence[tuple[int, int]], channels: int):
+        self._shapes = [canvas_shape(*shape, channels) for shape in shapes]
+        self.bounds = np.append(0, np.cumsum([math.prod(shape) for shape in self._shapes]))
+        self.samples = np.zeros(self.bounds[-1], np.uint8)
+
+    def enter(self, tiles: Sequence[np.ndarray]) -> None:
+        """Put tiles (H, W, C) into their canvases."""
+        for tile, canvas, shape in zip(tiles, np.split(self.samples, self.bounds[1:-1]), self._shapes):
+            fill(canvas.reshape(shape), tile)
+
+
 @compiled
-def code_front(net, matrices, tables, log_spreads, planes, features, places, mixer, pixels, corners, is_sought):
+def code_front(net, matrices, tables, log_spreads, planes, features, places, mixer, samples, bounds, is_sought):
     """Code the pixels of a front.
 
     Args:
         net: ContextNet.weights. matrices: last layers, see LearningLinears. planes, features: a Canvas's. places: see Fronts.
-        mixer, pixels: see context_mixing; corners: of the tiles among `pixels`, (T, 2).
-        is_sought: whether the samples are read and entered into planes and pixels; else they are there.
+        mixer: see context_mixing. samples, bounds: of Canvases.
+        is_sought: whether samples are read and entered into planes and canvases; else they are there.
 
     Returns:
         what that teaches the last layers.
@@ -38,7 +58,8 @@ def code_front(net, matrices, tables, log_spreads, planes, features, places, mix
         head, out = foretell(net, sums, known, p, matrices, tables, log_spreads, moments[p], offsets, symbols, laws)
         for n in range(count):
             tile = places[n, 4]
-            y, x = corners[tile, 0] + places[n, 1], corners[tile, 1] + places[n, 2]
+            pixels = samples[bounds[tile] : bounds[tile + 1]].reshape(-1, places[n, 3] + 2 * MARGIN, channels)
+            y, x = places[n, 1] + MARGIN, places[n, 2] + MARGIN
             code_sample(mixer, pixels, y, x, p, _BITS, is_sought, laws, n, tables.sigmoid)
             coded[n] = pixels[y, x, p]
         learn(head, out, laws, tables.sigmoid, symbols, coded, moments[p], p, taught)

@@ -178,7 +178,10 @@ class ResidualNet:
 
 
 class AutoregressiveNet:
-    """Twin of flows.networks.AutoregressiveNet; the context's part is computed once and given again."""
+    """Twin of flows.networks.AutoregressiveNet; the context's part is computed once and given again.
+
+    It sees the places before each alone, as its masks are checked when it loads: else its inverse might have no solution.
+    """
 
     def __init__(self, tensors: Tensors, name: str, in_channels: int, low, high):
         level = load_level(tensors, name)
@@ -192,8 +195,14 @@ class AutoregressiveNet:
         self.conv_mid = load_conv(tensors, f"{name}.mid", level, -2 * level, 2 * level)
         self.conv_out = load_conv(tensors, f"{name}.out", level, low, high)
         check_chain(name, joint, self.conv_mid, self.conv_out)
-        if joint.inputs != in_channels or not joint.outputs == context_part.outputs == self.conv_mid.outputs:
+        hidden = joint.outputs
+        if joint.inputs != in_channels or hidden % in_channels or not hidden == context_part.outputs == self.conv_mid.outputs:
             raise ModelError(f"{name}: a network's tensors do not fit together")
+        groups = np.arange(in_channels)
+        middle, last = groups.repeat(hidden // in_channels), np.arange(self.conv_out.outputs) % in_channels
+        check_causal(name, joint, groups, middle, strict=True)
+        check_causal(name, self.conv_mid, middle, middle, strict=False)
+        check_causal(name, self.conv_out, middle, last, strict=False)
 
     def context_sums(self, context: np.ndarray) -> np.ndarray:
         return self.conv_context.sums(context).astype(np.float64)
@@ -210,6 +219,20 @@ def check_chain(name: str, *convs: Conv) -> None:
     last = convs[-1]
     if any(a.outputs != b.inputs for a, b in zip(convs, convs[1:])) or np.shape(last.high) not in {(), (last.outputs,)}:
         raise ModelError(f"{name}: a network's tensors do not fit together")
+
+
+def check_causal(name: str, conv: Conv, inputs: np.ndarray, outputs: np.ndarray, *, strict: bool) -> None:
+    """Raises ModelError unless weights are zero where flows.networks.MaskedConv2d has masked them.
+
+    inputs (I,), outputs (O,): the group of each channel. An output sees the groups before its own, and of its own the
+    places before it in raster order; its own place too unless `strict`.
+    """
+    weight = conv.weight.reshape(conv.outputs, conv.inputs, -1)
+    places = np.arange(weight.shape[2])
+    before = places < len(places) // 2 + (not strict)
+    groups = outputs[:, None, None] - inputs[:, None]
+    if weight[(groups < 0) | (groups == 0) & ~before].any():
+        raise ModelError(f"{name}: a network sees what comes after")
 
 
 def load_level(tensors: Tensors, name: str) -> int:

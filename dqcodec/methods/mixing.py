@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..errors import CorruptError
-from ..exact.context_mixing import MARGIN, ORDERS, Mixer, canvas, code_image
+from ..exact.context_mixing import MARGIN, ORDERS, Mixer, canvas_shape, code_image, fill
 
 
 def encode(layers: Sequence[np.ndarray]) -> tuple[bytes, list[int]]:
@@ -19,9 +19,8 @@ def encode(layers: Sequence[np.ndarray]) -> tuple[bytes, list[int]]:
     bits = [max(1, int(pixels.max()).bit_length()) for pixels in layers]
     mixer, ends = Mixer.new([pixels.shape for pixels in layers], bits), [0]
     for pixels, bits_here in zip(layers, bits):
-        height, width, channels = pixels.shape
-        own, _ = canvas([(height, width)], channels)
-        own[MARGIN:, MARGIN:-MARGIN] = pixels[..., ORDERS[channels]]
+        own = np.zeros(canvas_shape(*pixels.shape), np.uint8)
+        fill(own, pixels)
         code_image(mixer, own, bits_here, False)
         ends.append(mixer.position)
     code = mixer.finish()
@@ -35,9 +34,9 @@ def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarr
     if len(bits) < len(shapes) or not all(1 <= each <= 8 for each in bits):
         raise CorruptError("malformed payload")
     mixer, layers = Mixer.new(shapes, bits, data[len(shapes) :]), []
-    for (height, width, channels), bits_here in zip(shapes, bits):
-        own, _ = canvas([(height, width)], channels)
+    for shape, bits_here in zip(shapes, bits):
+        own = np.zeros(canvas_shape(*shape), np.uint8)
         code_image(mixer, own, bits_here, True)
-        layers.append(np.empty((height, width, channels), np.uint8))
-        layers[-1][..., ORDERS[channels]] = own[MARGIN:, MARGIN:-MARGIN]
+        layers.append(np.empty(shape, np.uint8))
+        layers[-1][..., ORDERS[shape[2]]] = own[MARGIN:, MARGIN:-MARGIN]
     return layers

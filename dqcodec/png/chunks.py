@@ -9,11 +9,11 @@ A valid PNG that this cannot express (bytes after IEND, unknown critical chunks,
 from __future__ import annotations
 
 import dataclasses
+import functools
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 from ..errors import CorruptError, UnsupportedImageError
@@ -65,7 +65,7 @@ class Skeleton:
     header: Header
     parts: tuple[tuple[Chunk, ...], ...] = ((), ())
 
-    @cached_property
+    @functools.cached_property
     def sizes(self) -> tuple[tuple[int, int], ...]:
         """(height, width) of each raster."""
         controls = [next(chunk for chunk in part if chunk.kind == b"fcTL") for part in self.parts[1:-1]]
@@ -166,7 +166,7 @@ def parse(data: bytes, max_pixels: int) -> Structure:
         raise CorruptError("truncated PNG: no IEND chunk")
     if default is None:
         raise CorruptError("PNG without image data")
-    _check_palette(header, parts[0])
+    check_palette(header, parts[0])
 
     skeleton = Skeleton(header, tuple(map(tuple, parts)))
     is_tidy = end == len(data) and len(body) == 0 and b"fdAT" not in kinds[: kinds.index(b"IDAT")]
@@ -183,26 +183,31 @@ def parse(data: bytes, max_pixels: int) -> Structure:
     return Structure(header, interlace, skeleton, tuple(map(tuple, streams)))
 
 
-def assemble(skeleton: Skeleton, streams: Sequence[Sequence[bytes]], interlace: int = 0) -> bytes:
+def assemble(skeleton: Skeleton, streams: Sequence[Sequence[bytes | memoryview]], interlace: int = 0) -> bytes:
     """The PNG file of a skeleton and, for each raster, its compressed data, in the pieces that go into a chunk each."""
-    out = [SIGNATURE, _chunk(b"IHDR", skeleton.header.pack(interlace))]
+    out = [SIGNATURE, *_chunk(b"IHDR", skeleton.header.pack(interlace))]
     number = 0
 
-    def numbered(kind: bytes, body: bytes) -> bytes:
+    def add(kind: bytes, body: bytes | memoryview) -> None:
         nonlocal number
-        number += 1
-        return _chunk(kind, struct.pack(">I", number - 1) + body)
+        if kind in (b"fcTL", b"fdAT"):
+            out.extend(_chunk(kind, struct.pack(">I", number), body))
+            number += 1
+        else:
+            out.extend(_chunk(kind, body))
 
     for index, part in enumerate(skeleton.parts):
-        out += [numbered(*chunk) if chunk.kind == b"fcTL" else _chunk(*chunk) for chunk in part]
-        if index < len(streams):
-            out += [_chunk(b"IDAT", piece) if index == 0 else numbered(b"fdAT", piece) for piece in streams[index]]
-    return b"".join([*out, _chunk(b"IEND", b"")])
+        for chunk in part:
+            add(*chunk)
+        for piece in streams[index] if index < len(streams) else ():
+            add(b"fdAT" if index else b"IDAT", piece)
+    return b"".join([*out, *_chunk(b"IEND", b"")])
 
 
-def cut(stream: bytes) -> list[bytes]:
+def cut(stream: bytes) -> list[memoryview]:
     """The pieces of a compressed stream, one for each chunk."""
-    return [stream[start : start + _IDAT_BYTES] for start in range(0, len(stream), _IDAT_BYTES)]
+    view = memoryview(stream)
+    return [view[start : start + _IDAT_BYTES] for start in range(0, len(stream), _IDAT_BYTES)]
 
 
 def is_unknown_critical(kind: bytes) -> bool:
@@ -239,8 +244,8 @@ def _parse_header(kind: bytes, body: memoryview) -> tuple[Header, int]:
     return Header(width, height, color_type, bit_depth), interlace
 
 
-def _check_palette(header: Header, chunks: list[Chunk]) -> None:
-    """What libpng, too, refuses."""
+def check_palette(header: Header, chunks: Sequence[Chunk]) -> None:
+    """Raise CorruptError unless these, before the default image, hold the palette that it needs, as libpng wants it."""
     palettes = [chunk.body for chunk in chunks if chunk.kind == b"PLTE"]
     if len(palettes) > 1:
         raise CorruptError("PNG with two palettes")
@@ -261,8 +266,10 @@ def _frame(header: Header, control: Chunk) -> tuple[int, int]:
     return width, height
 
 
-def _chunk(kind: bytes, body: bytes) -> bytes:
-    return b"".join((struct.pack(">I", len(body)), kind, body, zlib.crc32(body, zlib.crc32(kind)).to_bytes(4, "big")))
+def _chunk(kind: bytes, *body: bytes | memoryview) -> list[bytes | memoryview]:
+    """The parts of a chunk, its body in parts, too: so that image data are copied once, when a file is put together."""
+    crc = functools.reduce(lambda crc, part: zlib.crc32(part, crc), body, zlib.crc32(kind))
+    return [struct.pack(">I", sum(map(len, body))), kind, *body, crc.to_bytes(4, "big")]
 
 
 def _show(kind: bytes) -> str:

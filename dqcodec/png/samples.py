@@ -7,6 +7,7 @@ empty.
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Sequence
 
@@ -39,9 +40,14 @@ def encode(samples: np.ndarray, header: Header) -> bytes:
     kinds = [np.zeros(len(rows), np.uint8)]
     if header.color_type != PALETTE and header.bit_depth >= 8:  # filters do no good to what is no byte, or no quantity
         kinds.append(filters.smallest(rows, distance))
-    filtered = [filters.apply(rows, each, distance) for each in kinds]
-    tries = [(each, strategy) for each in filtered for strategy in (zlib.Z_DEFAULT_STRATEGY, zlib.Z_FILTERED)]
-    return _deflate(*min(tries, key=lambda each: len(_deflate(*each, _TRIAL_LEVEL))), 9)
+
+    def parts(filters_of_rows: np.ndarray, strategy: int, level: int) -> list[bytes]:
+        filtered = filters.apply(rows, filters_of_rows, distance)  # as large as the image, so there is one at a time
+        stream = zlib.compressobj(level, strategy=strategy)
+        return [stream.compress(filtered), stream.flush()]
+
+    tries = itertools.product(kinds, (zlib.Z_DEFAULT_STRATEGY, zlib.Z_FILTERED))
+    return b"".join(parts(*min(tries, key=lambda each: sum(map(len, parts(*each, _TRIAL_LEVEL)))), 9))
 
 
 def inflate(
@@ -83,15 +89,12 @@ def filtered(rows: Sequence[np.ndarray], kinds: Sequence[np.ndarray], header: He
     return b"".join(filters.apply(part, each, _distance(header)).tobytes() for part, each in zip(rows, kinds))
 
 
-def _deflate(filtered: np.ndarray, strategy: int, level: int) -> bytes:
-    stream = zlib.compressobj(level, strategy=strategy)
-    return stream.compress(filtered) + stream.flush()
-
-
 def _from_rows(rows: list[np.ndarray], size: tuple[int, int], header: Header, interlace: int) -> np.ndarray:
+    if not interlace:
+        return _unpack(rows[0], (*size, header.samples), header.bit_depth)
     samples = np.empty((*size, header.samples), np.uint16 if header.bit_depth == 16 else np.uint8)
     rows = iter(rows)
-    for top, left, down, right in _ADAM7 if interlace else ((0, 0, 1, 1),):
+    for top, left, down, right in _ADAM7:
         part = samples[top::down, left::right]
         if part.size:
             part[:] = _unpack(next(rows), part.shape, header.bit_depth)
@@ -100,7 +103,7 @@ def _from_rows(rows: list[np.ndarray], size: tuple[int, int], header: Header, in
 
 def _unpack(rows: np.ndarray, shape: tuple[int, int, int], bit_depth: int) -> np.ndarray:
     if bit_depth == 16:
-        return rows.view(">u2").reshape(shape)
+        return rows.view(">u2").astype(np.uint16).reshape(shape)
     if bit_depth < 8:
         rows = rows[..., None] >> np.arange(8 - bit_depth, -1, -bit_depth, dtype=np.uint8) & (1 << bit_depth) - 1
         rows = rows.reshape(shape[0], -1)[:, : shape[1]]

@@ -1,0 +1,124 @@
+"""A folder of small images as one archive: total bytes, and what an image costs beside its code.
+
+    python benchmarks/archives.py FOLDER [--first N] [--json RESULT.json]
+
+The command itself packs the folder, with its default settings, and unpacks it; each image is compared: pixels, mode and
+metadata, time and permissions. PNG, lossless WebP and JPEG XL have a file for each image. --first takes so many files, by name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from dqcodec import png
+from dqcodec.archive import Archive
+from dqcodec.bench import images
+from dqcodec.bench.codecs import Codec
+from dqcodec.bench.images import Source
+from dqcodec.bench.machine import machine
+from dqcodec.bench.peers import JpegXl, PngAsGiven, WebP
+from dqcodec.container import Group, pack_section
+from dqcodec.files import Stamp
+from dqcodec.png import Skeleton
+
+_PEERS = (PngAsGiven(), WebP(), JpegXl(9))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--first", type=int)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        result = measure(arguments.folder, arguments.first, Path(name))
+    print(json.dumps(result, indent=1))
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"machine": machine()} | result, indent=1) + "\n")
+
+
+def measure(folder: Path, first: int | None, work: Path) -> dict:
+    names = [str(path.relative_to(folder)) for path in sorted(folder.rglob("*.png"))][:first]
+    source, packed, unpacked = work / "in", work / "set.dqc", work / "out"
+    for name in names:
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(folder / name, source / name)
+    seconds = {
+        "compress": run("compress", source, "-o", packed),
+        "decompress": run("decompress", packed, "-o", unpacked),
+    }
+    for name in names:
+        assert_same(source / name, unpacked / name)
+    sizes = parts(packed)
+    result = {
+        "set": folder.name,
+        "images": len(names),
+        "bytes": packed.stat().st_size,
+        "parts": sizes,
+        "overhead_bytes_per_image": round((packed.stat().st_size - sizes["code"]) / len(names), 2),
+        "processor_seconds": seconds,
+    }
+    sources = [images.read(source / name) for name in names]
+    return result | {"peers": {peer.title: peer_bytes(peer, sources) for peer in _PEERS}}
+
+
+def run(*command) -> float:
+    """Processor seconds of a dqcodec command."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", "dqcodec", *map(str, command), "-q"], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1)
+
+
+def assert_same(original: Path, restored: Path) -> None:
+    """Pixels, mode and metadata; time and permissions."""
+    same = png.read(original.read_bytes()).same(png.read(restored.read_bytes()))
+    if not same or Stamp.of(original.stat()) != Stamp.of(restored.stat()):
+        raise SystemExit(f"{restored} is not {original}")
+
+
+def parts(packed: Path) -> dict[str, int]:
+    """Where an archive's bytes are."""
+    with Archive(packed) as archive:
+        groups = [archive.group(number) for number in range(len(archive.group_sizes))]
+        group_bytes = sum(size for size, _ in archive.group_sizes)
+    heads, bare = (sum(len(pack_section(heads)[1]) for heads in all_) for all_ in zip(*map(heads_of, groups)))
+    code = sum(len(payload) for group in groups for payload in group.payloads)
+    return {
+        "code": code,
+        "palettes_and_metadata": heads - bare,
+        "heads": bare,
+        "names_times_permissions": packed.stat().st_size - group_bytes,
+        "checksums_and_lengths": group_bytes - heads - code,
+    }
+
+
+def heads_of(group: Group) -> tuple[bytes, bytes]:
+    """The heads of a group's images, and the same without chunks."""
+    bare = [replace(each, skeleton=each.skeleton and Skeleton(each.skeleton.header)) for each in group.entries]
+    return group.heads(), replace(group, entries=tuple(bare)).heads()
+
+
+def peer_bytes(peer: Codec, sources: Sequence[Source]) -> int:
+    """Of a file for each image; each is decoded and compared."""
+    peer.prepare(1)
+    total = 0
+    for source in sources:
+        data = peer.encode(source).data
+        if not images.same(peer.decode(data), source.pixels):
+            raise SystemExit(f"{peer.title} is not lossless")
+        total += len(data)
+    return total
+
+
+if __name__ == "__main__":
+    main()
