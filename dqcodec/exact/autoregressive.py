@@ -157,7 +157,7 @@ class _Walk:
     def __init__(self, program: AutoregressiveProgram, shapes: Sequence[tuple[int, int]]):
         d, self.net, self.tables = program.description, program.net, program.tables
         self._bits = d.bits
-        self._shapes, self.fronts = shapes, Fronts(shapes)
+        self._shapes, self.fronts = shapes, Fronts(shapes, d.bits)
         self.canvas = Canvas(self.fronts.pixels, d.channels, d.features)
         biases = np.ldexp(np.repeat([LOGIT_GRID, MEAN_GRID, LOG2_SCALE_GRID], d.mixtures).astype(np.float64), -d.rate_bits)
         self._out = LearningLinears(self.net.out, np.stack([np.ldexp(biases, -d.head_grid), biases]))

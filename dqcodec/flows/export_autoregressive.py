@@ -86,7 +86,9 @@ def _grid(largest: float) -> int:
 
 def _sum_grid(bound: np.ndarray, grid_out: np.ndarray | int) -> np.ndarray:
     """Per output the finest grid, in bits, on which sums up to `bound` are exact in float32, and finer than the output."""
-    return np.maximum(np.floor(_SUM_BITS - np.log2(np.maximum(bound, 2.0**-8))).astype(int), np.add(grid_out, 1))
+    # an output that hardly varies, as the one logit of one component, is no reason for a grid on which its rounding is large
+    largest = np.maximum(bound, np.maximum(2.0**-8, np.exp2(np.negative(np.float64(grid_out)))))
+    return np.maximum(np.floor(_SUM_BITS - np.log2(largest)).astype(int), np.add(grid_out, 1))
 
 
 def _linear(name: str, weight: Tensor, bias: Tensor, grid_in: int, bound_in: float, grid_out: np.ndarray | int) -> Tensors:
