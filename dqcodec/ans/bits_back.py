@@ -11,8 +11,8 @@ from typing import Protocol
 
 import numpy as np
 
-from dqcodec.ans.protocol import BitStack
 from dqcodec.ans.logarithms import ONE, exp2
+from dqcodec.ans.protocol import BitStack
 
 MAX_PARTICLES = 64
 _CHOICE_BITS = 22  # of the law of particles

@@ -134,7 +134,7 @@ class AutoregressiveProgram:
 
 
     def mix(self, tiles: Sequence[np.ndarray], mixer: Mixer) -> None:
-        """Code tiles, uint8, of 8 bits, by context mixing with this model; go on writing the mixer's code."""
+        """Code tiles, uint8, by context mixing with this model; go on writing the mixer's code."""
         shapes = [tile.shape[:2] for tile in tiles]
         pixels, corners = canvas(shapes, self.channels)
         for tile, (top, left) in zip(tiles, corners):
@@ -179,7 +179,7 @@ class _Walk:
         """Code all fronts by context mixing; see model_mixing."""
         for front in self.fronts_learnt():
             self._taught += code_front(
-                self.net.weights, self._out.matrices, self.tables, log_spreads(), self.canvas.planes, self.canvas.features,
+                self.net.weights, self._out.matrices, self.tables, log_spreads(), self._bits, self.canvas.planes, self.canvas.features,
                 self.fronts.places(front), mixer, pixels, corners, is_sought,
             )
 

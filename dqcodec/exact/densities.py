@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from dqcodec.ans.protocol import BitStack
 from dqcodec.ans.logarithms import LOG2_BITS
+from dqcodec.ans.protocol import BitStack
 from dqcodec.exact.tables import TableLaw
 from dqcodec.exact.transforms import ExactTransform, Squeeze, check_range
 

@@ -13,11 +13,9 @@ from dqcodec.exact.context_net import head_sums, tell
 from dqcodec.exact.heads import activations, note, set_law, teach
 from dqcodec.exact.mixture import gradient
 
-_BITS = 8
-
 
 @compiled
-def code_front(net, matrices, tables, log_spreads, planes, features, places, mixer, pixels, corners, is_sought):
+def code_front(net, matrices, tables, log_spreads, bits, planes, features, places, mixer, pixels, corners, is_sought):
     """Code the pixels of a front.
 
     Args:
@@ -29,7 +27,7 @@ def code_front(net, matrices, tables, log_spreads, planes, features, places, mix
         what that teaches the last layers.
     """
     count, channels = len(places), planes.shape[1]
-    seen, moments = context(planes, features, places, _BITS, log_spreads)
+    seen, moments = context(planes, features, places, bits, log_spreads)
     sums, taught = head_sums(net, seen), np.zeros(matrices.shape)
     values = np.empty((count, channels), np.int16)
     standards, known = np.empty((count, channels), np.float32), np.empty((count, 2 * channels), np.float32)
@@ -41,11 +39,11 @@ def code_front(net, matrices, tables, log_spreads, planes, features, places, mix
             tile = places[n, 4]
             y, x = corners[tile, 0] + places[n, 1], corners[tile, 1] + places[n, 2]
             offset = np.int64(values[n, 0]) if p else 0  # R and B come less G
-            set_law(law, 1 << _BITS, tables, out, n, net.bound, moments, p, log_spreads, offset)
-            code_sample(mixer, pixels, y, x, p, _BITS, is_sought, law, tables.sigmoid)
+            set_law(law, 1 << bits, tables, out, n, net.bound, moments, p, log_spreads, offset)
+            code_sample(mixer, pixels, y, x, p, bits, is_sought, law, tables.sigmoid)
             symbol = np.int64(pixels[y, x, p])
             values[n, p] = symbol - offset
-            gradient(law, tables.sigmoid, 1 << _BITS, symbol, np.int64(moments[n, p, 1]), out, n)
+            gradient(law, tables.sigmoid, 1 << bits, symbol, np.int64(moments[n, p, 1]), out, n)
         note(values, moments, p, standards, known)
         teach(head, out, taught, p)
     enter(planes, features, places, values, tell(net, seen, standards))

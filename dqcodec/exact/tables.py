@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dqcodec.ans.logarithms import LOG2_BITS, log2
 from dqcodec.ans.protocol import BitStack
 from dqcodec.errors import LatentOverflow, ModelError
-from dqcodec.ans.logarithms import LOG2_BITS, log2
 
 PRECISION = 20  # P: frequencies sum to 2^P
 _MIN_CHUNK, _CHUNKS = 1 << 10, 4

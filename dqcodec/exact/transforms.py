@@ -10,9 +10,9 @@ from typing import Protocol
 
 import numpy as np
 
+from dqcodec.ans.logarithms import LOG2_BITS, log2
 from dqcodec.ans.protocol import BitStack
 from dqcodec.errors import LatentOverflow, ModelError
-from dqcodec.ans.logarithms import LOG2_BITS, log2
 from dqcodec.exact.networks import LOG_SCALE_BOUND, map_batch, to_input
 from dqcodec.exact.tables import loan_chunks
 
