@@ -107,7 +107,7 @@ class CoupledBitsBack:
         return x
 
     def _offsets(self, shape: tuple[int, ...]) -> np.ndarray:
-        return _offsets(self.particles, shape, self.dequantizer.fraction_bits)
+        return coupling(self.particles, shape, self.dequantizer.fraction_bits)
 
     def _weights(self, v: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """log2 p of every particle of each image, (B, K) int64 in fixed point."""
@@ -141,7 +141,7 @@ def _shares(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @lru_cache(8)
-def _offsets(particles: int, shape: tuple[int, ...], fraction_bits: int) -> np.ndarray:
+def coupling(particles: int, shape: tuple[int, ...], fraction_bits: int) -> np.ndarray:
     """c_k of every dimension, (K, *shape) int64 below 2^fraction_bits; c_0 = 0.
 
     In every dimension the particles lie evenly spread, in an order of its own: so their mean tells more than that of
