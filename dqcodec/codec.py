@@ -311,10 +311,13 @@ def _by_model(
 
 
 def _photographs(sources: Sequence[Source], by_model: Mapping[Place, Sequence[Coded]], best: bool) -> set[int]:
-    """The images whose colours, or grays, mixing would take, but a model codes so well that it need not be tried."""
+    """The images whose colours, or grays, mixing would take, but a model codes so well that it need not be tried.
+
+    Those of fewer than 8 bits, which are mixed fast, are none.
+    """
     images: dict[Program, dict[int, np.ndarray]] = {}
     for (number, split, layer), (coded, *_) in by_model.items():
-        if layer == 0:
+        if layer == 0 and sources[number].image.header.bit_depth >= 8:
             pixels = _layers(sources[number].image, split)[0]
             if best or select.takes_mixing(pixels, is_modelled=True):
                 images.setdefault(coded.program, {})[number] = pixels

@@ -16,6 +16,7 @@ from dqcodec.exact.context import SLOPE
 _FRONT = 512  # pixels: long vectors are fast, but the last layers learn once a front
 _LEAST_CHUNK = 2  # pixels
 _BITS_FOR_ONE = 128  # of samples of coded pixels whose code suffices for a loan of one more, at half a bit a bit and more
+_SHALLOW_CHUNK = 32  # at most, below 8 bits: long after the first pixels there may be next to no code
 
 
 class Fronts:
@@ -30,7 +31,7 @@ class Fronts:
         areas = tiles.prod(1)
         corners = np.cumsum(areas) - areas
         self.pixels = int(areas.sum())
-        self._pixels_for_one = _BITS_FOR_ONE // bits
+        self._pixels_for_one, self._largest_chunk = _BITS_FOR_ONE // bits, _SHALLOW_CHUNK if bits < 8 else self.pixels
         self._fronts: list[tuple[np.ndarray, np.ndarray, int, int]] = []  # tiles, corners, the first's number, x + SLOPE y
         sizes = []
         for batch in _batches(tiles):
@@ -59,7 +60,7 @@ class Fronts:
         end = int(self.bounds[front + 1] - self.bounds[front])
         coded, cuts = self.pixels - int(self.bounds[front + 1]), [end]
         while cuts[-1]:
-            size = max(_LEAST_CHUNK, coded // self._pixels_for_one)
+            size = max(_LEAST_CHUNK, min(self._largest_chunk, coded // self._pixels_for_one))
             cuts.append(max(0, cuts[-1] - size))
             coded += cuts[-2] - cuts[-1]
         return (slice(*pair) for pair in zip(cuts[:0:-1], cuts[-2::-1]))
