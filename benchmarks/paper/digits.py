@@ -52,7 +52,8 @@ def theirs(paths: Sequence[Path], name: str) -> int:
     total = 0
     for source in map(images.read, paths):
         data = other.encode(source).data
-        if not np.array_equal(other.decode(data).reshape(source.pixels.shape), source.pixels):
+        decoded = other.decode(data).reshape(*source.pixels.shape[:2], -1)  # WebP gives gray as RGB
+        if not (decoded == source.pixels).all():
             raise SystemExit(f"{name}: an image does not come back")
         total += len(data)
     return total
