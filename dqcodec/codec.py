@@ -388,11 +388,11 @@ def _smallest(tried: Sequence[Coded], pixels: np.ndarray, *, quick: bool) -> Cod
     """The smallest way to code a layer: of those that were tried, and, unless one is there and no time, classically;
     thoroughly, unless that has no hope."""
     if tried and quick:
-        return min(tried, key=lambda coded: coded.bytes)
+        return min(tried, key=lambda coded: coded.cost)
     found = [*tried, select.classically(pixels, quick=True)]
-    best = min(found, key=lambda coded: coded.bytes)
-    if not quick and _THOROUGH_GAIN * found[-1].bytes < best.bytes:
-        return min(best, select.classically(pixels, quick=False), key=lambda coded: coded.bytes)
+    best = min(found, key=lambda coded: coded.cost)
+    if not quick and _THOROUGH_GAIN * found[-1].bytes < best.cost:
+        return min(best, select.classically(pixels, quick=False), key=lambda coded: coded.cost)
     return best
 
 
@@ -422,12 +422,12 @@ def _usual(sources: Sequence[Source], tried: Mapping[Place, Sequence[Coded]]) ->
         kinds[place] = image.header[2:], split, layer % len(split.names(image.skeleton))
         for coded in found if len(found) > 1 else ():
             total = totals.setdefault(kinds[place], {})
-            total[coded.layer] = total.get(coded.layer, 0) + coded.bytes
+            total[coded.layer] = total.get(coded.layer, 0) + coded.cost
     kept = {}
     for place, found in tried.items():
         total = totals.get(kinds[place], {})
         usual = min(found, key=lambda coded: total.get(coded.layer, 0))
-        kept[place] = [coded for coded in found if coded is usual or coded.bytes < _LONER_GAIN * usual.bytes]
+        kept[place] = [coded for coded in found if coded is usual or coded.cost < _LONER_GAIN * usual.cost]
     return kept
 
 

@@ -37,6 +37,11 @@ class Coded:
     together: int = 1
     particles: int = 1
 
+    @property
+    def cost(self) -> float:
+        """bytes, and the layer's part of the model id in the heads."""
+        return self.bytes + len(self.layer.model_id) / self.together
+
 
 def takes_model(pixels: np.ndarray) -> bool:
     """Whether a model may do well on a layer (H, W, C)."""
