@@ -24,7 +24,9 @@ def main() -> None:
     arguments = parser.parse_args()
     folder = arguments.output / "digits"
     folder.mkdir(parents=True, exist_ok=True)
-    bits = {name: np.unpackbits(rows, axis=1).reshape(-1, _SIDE, _SIDE) for name, rows in np.load(arguments.file).items()}
+    bits = {
+        name: np.unpackbits(rows, axis=1).reshape(-1, _SIDE, _SIDE) for name, rows in np.load(arguments.file).items()
+    }
     np.savez(arguments.output / "digits.npz", train=bits["train"] * np.uint8(255), valid=bits["valid"] * np.uint8(255))
     sheet = bits["test"][::10].reshape(_DOWN, _ACROSS, _SIDE, _SIDE).swapaxes(1, 2)
     save(sheet.reshape(_DOWN * _SIDE, _ACROSS * _SIDE), arguments.output / "sheet.png")

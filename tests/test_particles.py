@@ -75,7 +75,10 @@ def test_the_offsets_are_those_of_the_format():
 
 
 GOLDEN_OFFSETS = [
-    [0, 0, 0, 0, 0, 0], [64, 128, 64, 192, 64, 128], [192, 64, 128, 64, 128, 192], [128, 192, 192, 128, 192, 64],
+    [0, 0, 0, 0, 0, 0],
+    [64, 128, 64, 192, 64, 128],
+    [192, 64, 128, 64, 128, 192],
+    [128, 192, 192, 128, 192, 64],
 ]
 
 
@@ -119,7 +122,9 @@ def test_one_particle_gives_the_bytes_of_plain_bits_back():
     program, x = uniform(), digits(6)
     plain, coupled = noise_stack(), noise_stack()
     bits = program.codec.push(plain, x)
-    assert np.abs(CoupledBitsBack(program.codec.dequantizer, program.codec.density, 1).push(coupled, x) - bits).max() < 3
+    assert (
+        np.abs(CoupledBitsBack(program.codec.dequantizer, program.codec.density, 1).push(coupled, x) - bits).max() < 3
+    )
     assert plain.to_bytes() == coupled.to_bytes() and program.coupled(1) is program.codec
 
 
@@ -186,7 +191,12 @@ def test_only_a_uniform_dequantizer_has_several_particles_and_no_one_has_too_man
 
 
 @few
-@given(numbers, st.integers(1, 8), st.integers(0, 999), st.lists(st.tuples(st.integers(4, 21), st.integers(4, 21)), min_size=1, max_size=5))
+@given(
+    numbers,
+    st.integers(1, 8),
+    st.integers(0, 999),
+    st.lists(st.tuples(st.integers(4, 21), st.integers(4, 21)), min_size=1, max_size=5),
+)
 def test_several_layers_round_trip_or_cannot_pay(particles, bits, seed, sizes):
     rng, program = np.random.default_rng(seed), uniform(bits)
     layers = [(programs.smooth(rng, 1, *size, 1)[0] >> 8 - bits).astype(np.uint8) for size in sizes]
@@ -241,7 +251,10 @@ def test_damage_gives_pixels_or_a_named_error():
     payload, _ = learned.encode(LAYERS, uniform(), 4)
     rng = np.random.default_rng(0)
     for index in [*range(9), *rng.integers(0, len(payload), 20)]:
-        for broken in (payload[:index], payload[:index] + bytes([payload[index] ^ 1 << int(rng.integers(8))]) + payload[index + 1 :]):
+        for broken in (
+            payload[:index],
+            payload[:index] + bytes([payload[index] ^ 1 << int(rng.integers(8))]) + payload[index + 1 :],
+        ):
             try:
                 decoded = learned.decode(broken, SHAPES, uniform())
             except DqcodecError as error:
@@ -296,7 +309,9 @@ def test_an_image_that_cannot_be_coded_does_not_keep_a_flow_from_others(by_model
 
     bits_of = flow.sample_bits
     monkeypatch.setattr(flow, "encode", careful)
-    monkeypatch.setattr(flow, "sample_bits", lambda parts, program: math.inf if parts[0].shape[0] == 9 else bits_of(parts, program))
+    monkeypatch.setattr(
+        flow, "sample_bits", lambda parts, program: math.inf if parts[0].shape[0] == 9 else bits_of(parts, program)
+    )
     layers = [*LAYERS[:60], np.eye(9, 12, dtype=np.uint8)[..., None], *LAYERS[60:]]
     coded = select.by_model(layers, [uniform()], best=False)
     assert [len(each) for each in coded] == [1] * 60 + [0] + [1] * 30

@@ -26,7 +26,9 @@ def text() -> np.ndarray:
     """Lines of print, (300, 420), 1 where paper is."""
     page = Image.new("1", (420, 300), 1)
     for line in range(24):
-        ImageDraw.Draw(page).text((8, 12 * line + 4), f"{line} The quick brown fox jumps over the lazy dog, {line * 7919 % 1000} times." * 2)
+        ImageDraw.Draw(page).text(
+            (8, 12 * line + 4), f"{line} The quick brown fox jumps over the lazy dog, {line * 7919 % 1000} times." * 2
+        )
     return np.asarray(page)
 
 
@@ -37,7 +39,11 @@ def digits() -> np.ndarray:
 
 
 @few
-@given(st.integers(1, 8), st.integers(0, 999), st.lists(st.tuples(st.integers(1, 19), st.integers(1, 19)), min_size=1, max_size=4))
+@given(
+    st.integers(1, 8),
+    st.integers(0, 999),
+    st.lists(st.tuples(st.integers(1, 19), st.integers(1, 19)), min_size=1, max_size=4),
+)
 def test_an_autoregressive_model_of_any_bits_codes_layers_of_them(bits, seed, sizes):
     program, rng = programs.program(AUTOREGRESSIVE, 1, 1, bits), np.random.default_rng(seed)
     layers = [rng.integers(0, 1 << bits, (*size, 1)).astype(np.uint8) for size in sizes]

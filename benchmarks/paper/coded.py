@@ -52,8 +52,11 @@ class Objective:
         overrides = ["dequantizer.kind=uniform", f"training.batch={self.batch}"]
         if self.samples > 1:
             overrides += [
-                "objective.alpha=0.0", f"objective.samples={self.samples}", "training.learning_rate=2e-3",
-                "training.muon_learning_rate=0.008", "training.warmup_steps=20",
+                "objective.alpha=0.0",
+                f"objective.samples={self.samples}",
+                "training.learning_rate=2e-3",
+                "training.muon_learning_rate=0.008",
+                "training.warmup_steps=20",
             ]
         return configs.load(CONFIGS / "mnist_flow.toml", tuple(overrides))
 
@@ -110,12 +113,18 @@ def measure(run: Path, x: np.ndarray, particles: int) -> dict:
     some, vi_bpd = x[::_IW_STRIDE], bound(model, x, 1, independent)
     rest = vi_bpd - bound(model, some, 1, independent)
     return {
-        "vi_bpd": round(vi_bpd, 5), "iw_bpd": round(rest + bound(model, some, particles, independent), 5),
+        "vi_bpd": round(vi_bpd, 5),
+        "iw_bpd": round(rest + bound(model, some, particles, independent), 5),
         "coupled_bpd": round(rest + bound(model, some, particles, coupled), 5),
-        "exact_bpd": round(report.vi_bits / x.size, 5), "coded_bpd": round(8 * len(payload) / x.size, 5),
-        "initial_bpd": round(report.initial_bits / x.size, 5), "grid_bpd": round(report.grid_bits / x.size, 5),
-        "bytes": len(payload), "seed_bytes": report.seed_bits // 8, "test_images": len(x),
-        "minutes": round(state["seconds"] / 60, 1), "steps": state["step"],
+        "exact_bpd": round(report.vi_bits / x.size, 5),
+        "coded_bpd": round(8 * len(payload) / x.size, 5),
+        "initial_bpd": round(report.initial_bits / x.size, 5),
+        "grid_bpd": round(report.grid_bits / x.size, 5),
+        "bytes": len(payload),
+        "seed_bytes": report.seed_bits // 8,
+        "test_images": len(x),
+        "minutes": round(state["seconds"] / 60, 1),
+        "steps": state["step"],
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
     }
 

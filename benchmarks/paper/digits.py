@@ -12,7 +12,6 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 from results import RESULTS, Results
 
 from dqcodec import archive, codec, zoo

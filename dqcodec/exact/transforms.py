@@ -89,7 +89,9 @@ class Affine:
         self.sizes = sizes.astype(np.int64)
         self.costs = scale_cost(self.sizes)
 
-    def parameters(self, net: Callable[..., np.ndarray], *inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def parameters(
+        self, net: Callable[..., np.ndarray], *inputs: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(m on the latent grid, S, what forward costs each image) from net(*inputs), (B, H, W, 2C) integers."""
 
         def piece(*inputs):

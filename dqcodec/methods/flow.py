@@ -118,7 +118,11 @@ def _layout(sizes: Sequence[tuple[int, int]], program: FlowProgram) -> tuple[lis
         if core_height < height:
             strips.append((number, slice(core_height, height), slice(0, core_width)))
         tiles += [
-            (number, slice(top, min(top + program.tile, core_height)), slice(left, min(left + program.tile, core_width)))
+            (
+                number,
+                slice(top, min(top + program.tile, core_height)),
+                slice(left, min(left + program.tile, core_width)),
+            )
             for top in range(0, core_height, program.tile)
             for left in range(0, core_width, program.tile)
         ]
