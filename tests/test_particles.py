@@ -344,6 +344,11 @@ def test_the_command_takes_particles_and_tells_of_them(by_models_alone, tmp_path
     assert "particles 4" in told.stdout
 
 
+@pytest.mark.parametrize("number", [0, MAX_PARTICLES + 1])
+def test_a_number_of_particles_that_there_is_not_is_wrong_usage(number):
+    assert CliRunner().invoke(cli.main, ["compress", "a.png", "--particles", str(number)]).exit_code == 2
+
+
 def test_particles_of_a_model_that_has_none_are_a_named_error(by_models_alone, tmp_path):
     (tmp_path / "a.png").write_bytes(gray(1))
     model = str(programs.path("gaussian", 1, 2, 1))

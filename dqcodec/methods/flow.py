@@ -46,7 +46,7 @@ def encode(layers: Sequence[np.ndarray], program: FlowProgram, particles: int = 
         stack = Stack(seed)
         seeded_bits, bits = stack.bits, np.zeros(len(tiles))
         try:
-            for batch in _batches(tiles, loan_tiles):
+            for batch in _batches(tiles, loan_tiles, program.channels):
                 bits[batch] = coder.push(stack, _stacked(layers, tiles[batch]))
         except StackUnderflow:
             loan_tiles += 1 + loan_tiles // 4
@@ -89,7 +89,7 @@ def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Flow
     stack = Stack.from_bytes(payload[position:])
     layers = [np.zeros(shape, np.uint8) for shape in shapes]
     try:
-        for batch in reversed(list(_batches(tiles, loan_tiles))):
+        for batch in reversed(list(_batches(tiles, loan_tiles, program.channels))):
             boxes = tiles[batch]
             values = coder.pop(stack, len(boxes), *_sides(boxes[0]))
             if values.min() < 0 or values.max() >= 1 << program.bits:
@@ -144,12 +144,12 @@ def _stacked(layers: Sequence[np.ndarray], boxes: Sequence[Box]) -> np.ndarray:
     return np.stack([_part(layers, box) for box in boxes]).astype(np.int64)
 
 
-def _batches(tiles: Sequence[Box], loan_tiles: int) -> Iterator[slice]:
+def _batches(tiles: Sequence[Box], loan_tiles: int, channels: int) -> Iterator[slice]:
     """The tiles after the loan, in batches."""
     done = loan_tiles
     while done < len(tiles):
         height, width = shape = _sides(tiles[done])
-        size = min(max(1, _MAX_BATCH_DIMS // (height * width)), done // loan_tiles)
+        size = min(max(1, _MAX_BATCH_DIMS // (height * width * channels)), done // loan_tiles)
         alike = sum(_sides(box) == shape for box in tiles[done : done + size])
         yield slice(done, done + alike)
         done += alike
