@@ -126,11 +126,12 @@ def pack_batch(
     target: Path,
     models: Sequence[str],
     best: bool,
+    particles: int = 1,
     verify: bool,
     max_pixels: int = MAX_PIXELS,
     **options: Any,
 ) -> Packed:
-    """A group of those of the items that can be packed. best: see codec.compress; options: those of codec.read."""
+    """A group of those of the items that can be packed. best, particles: see codec.compress; options: those of codec.read."""
     fates: dict[str, FileResult] = {}
     kept: list[tuple[Item, codec.Source]] = []
     for item in batch:
@@ -146,7 +147,7 @@ def pack_batch(
     if kept:
         sources = [source for _, source in kept]
         try:
-            coded = codec.encode(sources, [zoo.load(name) for name in models], best=best)
+            coded = codec.encode(sources, [zoo.load(name) for name in models], best=best, particles=particles)
             group = archive.pack_group(coded.group)
             if verify:
                 codec.check(lambda: archive.parse_group(group, max_pixels), sources, coded.programs, max_pixels)

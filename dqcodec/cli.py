@@ -103,11 +103,14 @@ def main() -> None:
 @click.option("--strip", is_flag=True, help="Leave out texts, times, Exif: what does not change the picture.")
 @click.option("--exact", is_flag=True, help="Keep the PNG file itself, byte for byte, not only picture and metadata.")
 @click.option("--best", is_flag=True, help="Try on large images, too, what takes long both ways.")
+@click.option(
+    "--particles", type=click.IntRange(1, 64), default=1, metavar="K", help="Of a flow with uniform q: smaller and slower."
+)
 @click.option("--no-verify", is_flag=True, help="Do not decode the result to check it.")
 @click.option("--group", type=click.IntRange(min=1), metavar="N", help="In an archive, code at most N images together.")
 @_conversion_options
 def compress(
-    paths, models, strip, exact, best, no_verify, group, output, recursive, max_pixels, processes, cluster, force, rm,
+    paths, models, strip, exact, best, particles, no_verify, group, output, recursive, max_pixels, processes, cluster, force, rm,
     **told
 ):
     """Compress PNG files: a.png -> a.png.dqc; of BMP, PPM, TIFF, WebP, JPEG, GIF and .npy files the pixels.
@@ -122,7 +125,8 @@ def compress(
     if strip and exact:
         raise click.UsageError("--strip changes the file that --exact keeps.")
     teller, workers = _Teller(**told), functools.partial(_workers, processes, cluster)
-    kept = {"strip": strip, "exact": exact, "best": best, "verify": not no_verify} | _limit(max_pixels)
+    kept = {"strip": strip, "exact": exact, "best": best, "particles": particles, "verify": not no_verify}
+    kept |= _limit(max_pixels)
     if files.is_for_archive(paths, output):
         inputs = _usage(lambda: files.plan_archive(paths, files.PNG_SUFFIX, teller.skip))
         work = functools.partial(_pack, inputs, Path(output), group_images=group, workers=workers)

@@ -11,12 +11,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from . import layers, png
-from .container import CHECKSUM_BYTES, FRAME_BYTES, Entry, Group, owners, sample_checksum
-from .errors import CorruptError, DqcodecError, VerifyError
+from .container import CHECKSUM_BYTES, FRAME_BYTES, Entry, Group, Method, owners, sample_checksum
+from .errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow, VerifyError
 from .layers import Split
 from .methods import select
 from .png import MAX_PIXELS, Png, Skeleton
 from .report import CompressReport, DecompressReport, LayerReport
+from .varint import read_varint
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,6 +41,7 @@ class Info:
     """What a .dqc file says about itself. width, height: of the canvas, pixels; samples: per pixel, as the PNG stores them;
     rasters: 1, or more for an animated PNG. `layers` say how each part of the image is coded; a stored file has none.
     `chunk_bytes` are those of the PNG's ancillary chunks, their framing left out. exact: gives the PNG file byte for byte.
+    particles: of the flow that codes a layer, if one does.
     """
 
     method: str
@@ -53,6 +55,7 @@ class Info:
     payload_bytes: int
     chunk_bytes: int
     exact: bool
+    particles: int | None
 
     @property
     def model_id(self) -> str | None:
@@ -94,17 +97,19 @@ def compress(
     strip: bool = False,
     exact: bool = False,
     best: bool = False,
+    particles: int = 1,
     verify: bool = True,
     max_pixels: int = MAX_PIXELS,
 ) -> tuple[bytes, CompressReport]:
     """The smallest .dqc file for the PNG file `data`, by any method and the best-suited of `programs`.
 
-    strip, exact: see `read`. With `best`, methods that are slow both ways are tried on large images too. With `verify` the
-    result is decoded again and compared. Raises UnsupportedImageError, CorruptError (a damaged PNG) and VerifyError.
+    strip, exact: see `read`. With `best`, methods that are slow both ways are tried on large images too. particles: of a flow with
+    a uniform dequantizer, more take less and longer, both ways. With `verify` the result is decoded again and compared. Raises
+    UnsupportedImageError, CorruptError (a damaged PNG), ParticlesError and VerifyError.
     """
     start = time.perf_counter()
     source = read(data, strip=strip, exact=exact, max_pixels=max_pixels)
-    coded = encode([source], programs, best=best)
+    coded = encode([source], programs, best=best, particles=particles)
     dqc, programs = coded.group.pack(), coded.programs
     report = _report(source, coded, len(data), len(dqc))
     del coded  # its payloads are as large as the file
@@ -147,6 +152,7 @@ def info(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Info:
         payload_bytes=sum(map(len, group.payloads)),
         chunk_bytes=sum(len(chunk.body) for part in skeleton.parts for chunk in part) if skeleton else 0,
         exact=skeleton is None or bool(entry.recipe),
+        particles=next((read_varint(payload, 0)[0] for payload in _flow_payloads(group)), None),
     )
 
 
@@ -182,16 +188,21 @@ class CodedGroup:
         return list({program.id: program for program in used}.values())
 
 
-def encode(sources: Sequence[Source], programs: Sequence[Program], *, best: bool = False) -> CodedGroup:
-    """The smallest group of the images, by any method and the best-suited of `programs`; `best`: see `compress`."""
-    by_model = _by_model(sources, programs, best)
+def encode(
+    sources: Sequence[Source], programs: Sequence[Program], *, best: bool = False, particles: int = 1
+) -> CodedGroup:
+    """The smallest group of the images, by any method and the best-suited of `programs`; best, particles: see `compress`."""
+    by_model = _by_model(sources, programs, best, particles)
     modelled = {number for number, _, _ in by_model}
     by_mixing = _by_mixing(sources, modelled, _photographs(sources, by_model, best), best)
     tried = {place: by_model.get(place, []) + by_mixing.get(place, []) for place in by_model | by_mixing}
     tried, is_lone = _usual(sources, tried), len(sources) == 1
-    found = [_choices(number, source, tried, thorough=is_lone) for number, source in enumerate(sources)]
-    choices = _choose(sources, found)
-    payloads, reports = zip(*(_payload(owned, sources, choices) for owned in owners([each.entry for each in choices])))
+    try:
+        found = [_choices(number, source, tried, thorough=is_lone) for number, source in enumerate(sources)]
+        choices = _choose(sources, found)
+        payloads, reports = zip(*(_payload(owned, sources, choices) for owned in owners([each.entry for each in choices])))
+    except (LatentOverflow, StackUnderflow):  # those layers that stayed with a flow cannot pay without those that left it
+        return encode(sources, [program for program in programs if program.kind != "flow"], best=best)
     rasters = [raster for source, each in zip(sources, choices) if each.entry.skeleton for raster in source.image.rasters]
     checksum = sample_checksum(rasters) if rasters else b""
     return CodedGroup(Group(tuple(each.entry for each in choices), payloads, checksum), tuple(choices), reports)
@@ -284,28 +295,37 @@ def _report(source: Source, coded: CodedGroup, png_bytes: int, dqc_bytes: int) -
     )
 
 
-def _by_model(sources: Sequence[Source], programs: Sequence[Program], best: bool) -> dict[Place, list[Coded]]:
-    """The layers for models that one takes, together."""
+def _by_model(
+    sources: Sequence[Source], programs: Sequence[Program], best: bool, particles: int
+) -> dict[Place, list[Coded]]:
+    """The layers for models that one takes, together those whose samples have as many bits."""
     if not programs:
         return {}
-    places: dict[Place, np.ndarray] = {}
+    of_bits: dict[int, dict[Place, np.ndarray]] = {}
     for number, source in enumerate(sources):
         split = layers.for_models(source.image) if _is_expressible(source) else None
         if split:
             hopes = itertools.cycle(split.modelled(source.image.skeleton))
-            places |= {
-                (number, split, layer): pixels
+            of_bits.setdefault(min(8, source.image.header.bit_depth), {}).update(
+                ((number, split, layer), pixels)
                 for layer, (pixels, is_hopeful) in enumerate(zip(_layers(source.image, split), hopes))
                 if is_hopeful and select.takes_model(pixels)
-            }
-    return _of_channels(places, lambda arrays: select.by_model(arrays, programs, best=best))
+            )
+    coded = {}
+    for bits, places in of_bits.items():
+        fitting = [program for program in programs if program.bits == bits]
+        coded |= _of_channels(places, lambda arrays: select.by_model(arrays, fitting, best=best, particles=particles))
+    return coded
 
 
 def _photographs(sources: Sequence[Source], by_model: Mapping[Place, Sequence[Coded]], best: bool) -> set[int]:
-    """The images whose colours, or grays, mixing would take, but a model codes so well that it need not be tried."""
+    """The images whose colours, or grays, mixing would take, but a model codes so well that it need not be tried.
+
+    Those of fewer than 8 bits, which are mixed fast, are none.
+    """
     images: dict[Program, dict[int, np.ndarray]] = {}
     for (number, split, layer), (coded, *_) in by_model.items():
-        if layer == 0:
+        if layer == 0 and sources[number].image.header.bit_depth >= 8:
             pixels = _layers(sources[number].image, split)[0]
             if best or select.takes_mixing(pixels, is_modelled=True):
                 images.setdefault(coded.program, {})[number] = pixels
@@ -328,7 +348,8 @@ def _by_mixing(
             names = itertools.cycle(split.names(source.image.skeleton))
             for layer, (pixels, name) in enumerate(zip(_layers(source.image, split), names)):
                 is_alpha = name.startswith("alpha")
-                takes = best or select.takes_mixing(pixels, is_modelled=number in modelled and not is_alpha)
+                is_modelled = number in modelled and not is_alpha and source.image.header.bit_depth >= 8
+                takes = best or select.takes_mixing(pixels, is_modelled=is_modelled)  # few bits are mixed fast
                 if takes and (number not in photographs or is_alpha):
                     splits.setdefault(split, {})[number, split, layer] = pixels
     return {
@@ -375,11 +396,11 @@ def _smallest(tried: Sequence[Coded], pixels: np.ndarray, *, quick: bool) -> Cod
     """The smallest way to code a layer: of those that were tried, and, unless one is there and no time, classically;
     thoroughly, unless that has no hope."""
     if tried and quick:
-        return min(tried, key=lambda coded: coded.bytes)
+        return min(tried, key=lambda coded: coded.cost)
     found = [*tried, select.classically(pixels, quick=True)]
-    best = min(found, key=lambda coded: coded.bytes)
-    if not quick and _THOROUGH_GAIN * found[-1].bytes < best.bytes:
-        return min(best, select.classically(pixels, quick=False), key=lambda coded: coded.bytes)
+    best = min(found, key=lambda coded: coded.cost)
+    if not quick and _THOROUGH_GAIN * found[-1].bytes < best.cost:
+        return min(best, select.classically(pixels, quick=False), key=lambda coded: coded.cost)
     return best
 
 
@@ -409,12 +430,12 @@ def _usual(sources: Sequence[Source], tried: Mapping[Place, Sequence[Coded]]) ->
         kinds[place] = image.header[2:], split, layer % len(split.names(image.skeleton))
         for coded in found if len(found) > 1 else ():
             total = totals.setdefault(kinds[place], {})
-            total[coded.layer] = total.get(coded.layer, 0) + coded.bytes
+            total[coded.layer] = total.get(coded.layer, 0) + coded.cost
     kept = {}
     for place, found in tried.items():
         total = totals.get(kinds[place], {})
         usual = min(found, key=lambda coded: total.get(coded.layer, 0))
-        kept[place] = [coded for coded in found if coded is usual or coded.bytes < _LONER_GAIN * usual.bytes]
+        kept[place] = [coded for coded in found if coded is usual or coded.cost < _LONER_GAIN * usual.cost]
     return kept
 
 
@@ -495,6 +516,13 @@ def _sizes(image: Png) -> Sequence[tuple[int, int]]:
     return image.skeleton.sizes if image.skeleton else [(image.header.height, image.header.width)]
 
 
+def _flow_payloads(group: Group) -> Iterator[bytes]:
+    for payload, ((image, layer), *_) in zip(group.payloads, owners(group.entries)):
+        entry = group.entries[image]
+        if entry.skeleton and entry.layers[layer].method == Method.FLOW:
+            yield payload
+
+
 def _describe(group: Group, image: int, models: Sequence[str | None]) -> tuple[LayerReport, ...]:
     """The layers of an image; models: how to call the model of each."""
     entry = group.entries[image]
@@ -523,4 +551,5 @@ def _learned(coded: CodedGroup, dims: int) -> dict[str, Any] | None:
         "seed_bits": sum(report.seed_bits for report in reports),
         "initial_bits": sum(report.initial_bits for report in reports),
         "grid_bits": sum(report.grid_bits for report in reports),
+        "particles": max(report.particles for report in reports),
     }

@@ -35,7 +35,7 @@ The layers are those of the default image first, then those of each frame with d
 their shapes follow from chunks and split.
 
 **payloads**: of a stored image, the PNG file, verbatim. Else, one for every layer by a method that codes layers alone, in order;
-then those of layers that are coded together, in the order of their first ones: one for each method of 3 and 5 and model,
+then those of layers that are coded together, in the order of their first ones: one for each method of 2, 3 and 5 and model,
 and one for all mixing layers of as many channels. Before each payload but the last stands a varint, its length. What they
 hold: see `methods/classical.py`, `flow.py`, `autoregressive.py`, `mixing.py`, `model_mixing.py`.
 
@@ -90,7 +90,7 @@ class Method(IntEnum):
 
 
 LEARNED = {Method.FLOW, Method.AUTOREGRESSIVE, Method.MODEL_MIXING}
-TOGETHER = {Method.AUTOREGRESSIVE, Method.MIXING, Method.MODEL_MIXING}  # methods that code layers together
+TOGETHER = {Method.FLOW, Method.AUTOREGRESSIVE, Method.MIXING, Method.MODEL_MIXING}  # methods that code layers together
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,10 @@ class ModelError(DqcodecError):
     """A model file is malformed or of an unknown version."""
 
 
+class ParticlesError(DqcodecError):
+    """A model cannot code with that many particles."""
+
+
 class UnknownModelError(DqcodecError):
     """No model at hand has the wanted name or id; the message says which one, and what is at hand."""
 

@@ -149,7 +149,7 @@ def candidates(image: Png) -> list[Split]:
 def for_models(image: Png) -> Split | None:
     """The split some of whose layers a model may code; None where there is none."""
     header = image.header
-    if header.color_type == PALETTE or header.bit_depth < 8:
+    if header.color_type == PALETTE:
         return None
     return next((split for split in candidates(image) if split.alpha == (header.samples in (2, 4))))
 

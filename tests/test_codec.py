@@ -366,14 +366,14 @@ def by_model(monkeypatch):
     learned = sys.modules["dqcodec.methods.learned"]
     encode = learned.encode
 
-    def counted(layers, program):
+    def counted(layers, program, particles):
         calls.append(len(layers))
-        return encode(layers, program)
+        return encode(layers, program, particles)
 
     monkeypatch.setattr(learned, "encode", counted)
 
-    def by_model(arrays, programs, *, best):
-        payload, report = encode(arrays, model)
+    def by_model(arrays, programs, *, best, particles):
+        payload, report = encode(arrays, model, particles)
         coded = select.Coded(Layer(Method.AUTOREGRESSIVE, model.id), payload, 1000, model, report, len(arrays))
         return [[coded] for _ in arrays]
 

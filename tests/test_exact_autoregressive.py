@@ -355,9 +355,9 @@ def coded(program: AutoregressiveProgram, tiles: list[np.ndarray]) -> bytes:
 def test_how_fronts_are_cut_into_chunks_changes_no_slot(channels, monkeypatch):
     program, tiles = program_of(channels), cut(image(7, 13, channels), (3, 5))
     plain = program.slots(tiles)
-    for least, pixels_for_one in [(1, 1 << 30), (3, 50), (1 << 30, 1)]:
+    for least, bits_for_one in [(1, 1 << 33), (3, 400), (1 << 30, 8)]:
         monkeypatch.setattr("dqcodec.exact.fronts._LEAST_CHUNK", least)
-        monkeypatch.setattr("dqcodec.exact.fronts._PIXELS_FOR_ONE", pixels_for_one)
+        monkeypatch.setattr("dqcodec.exact.fronts._BITS_FOR_ONE", bits_for_one)
         assert np.array_equal(program.slots(tiles).slots, plain.slots)
         assert_round_trip(program, tiles, noise_stack())
 

@@ -6,6 +6,7 @@ from flows import randomised, symbols
 
 from dqcodec import config as configs
 from dqcodec.errors import ModelError
+from dqcodec.exact.program import load_program
 from dqcodec.flows.build import build
 from dqcodec.flows.export import export_bytes, has_exact_twin
 
@@ -33,13 +34,28 @@ def test_the_same_model_gives_the_same_file_in_any_memory_format(kind):
 
 
 @pytest.mark.parametrize(
-    "overrides", [("density.kind=diagonal",), ("data.bits=1",), ("data.bits=1", "dequantizer.bins=half_infinite")]
+    "overrides", [("density.kind=diagonal",), ("density.net=dense",), ("data.bits=1", "dequantizer.bins=half_infinite")]
 )
 def test_a_model_without_an_exact_twin_is_refused(overrides):
     model = _model(*overrides)
     assert not has_exact_twin(model)
     with pytest.raises(ModelError):
         _export(model)
+
+
+@pytest.mark.parametrize("kind", ["uniform", "gaussian", "bipartite", "ard"])
+@pytest.mark.parametrize("bits", range(1, 9))
+def test_a_flow_has_an_exact_twin_for_any_bits(kind, bits, tmp_path):
+    model = _model(f"dequantizer.kind={kind}", f"data.bits={bits}")
+    path = tmp_path / "toy.safetensors"
+    path.write_bytes(export_bytes(model, "toy", 8, symbols(4, 1, 8, 8, bits=bits).float(), {}))
+    assert load_program(path).bits == bits
+
+
+def test_one_component_whose_weight_cannot_vary_is_exact_too(tmp_path):
+    path = tmp_path / "toy.safetensors"
+    path.write_bytes(_export(_model(*AUTOREGRESSIVE, "density.mixtures=1"), None))
+    assert load_program(path).kind == "autoregressive"
 
 
 @pytest.mark.parametrize("bits", [1, 8])

@@ -51,13 +51,13 @@ def test_smooth_samples_have_small_residuals():
     assert high[1:, 1:].max() == 0 and low[1:, 1:].max() <= 62
 
 
-def test_models_are_kept_from_indices_shallow_samples_and_low_bytes():
+def test_models_are_kept_from_indices_and_low_bytes():
     for color_type, bit_depth in pngs.KINDS:
         samples = np.zeros((2, 2, pngs.SAMPLES[color_type]), np.uint16 if bit_depth == 16 else np.uint8)
         samples[0, 0] = bit_depth == 16
         source = image(color_type, bit_depth, samples, (png.Chunk(b"PLTE", bytes(768)),))
         split = layers.for_models(source)
-        assert (split is None) == (color_type == 3 or bit_depth < 8)
+        assert (split is None) == (color_type == 3)
         if bit_depth == 16:
             assert split.step == Step.BYTES and split.modelled(source.skeleton)[-1] is False
 

@@ -24,6 +24,7 @@ from dqcodec.flows.build import build as build_images  # noqa: E402
 from dqcodec.flows.export import has_exact_twin  # noqa: E402
 
 CHECKERBOARD = tables.cells("checkerboard")
+CODED, DIGITS = tables.cells("coded"), tables.cells("digits")
 MEASURED_IMAGES = {
     f"{table}-{name}": cell for table in images.CELLS for name, cell in tables.cells(table).items()
 }
@@ -73,6 +74,25 @@ def test_a_complete_row_of_images_is_in_the_papers_order(table, row):
     if all(measured):
         rates = [cell["vi_bpd"] for cell in measured]
         assert rates == sorted(rates, reverse=True)
+
+
+@pytest.mark.parametrize("name", CODED)
+def test_digits_are_coded_at_the_bound_of_their_particles(name):
+    cell, particles = CODED[name], int(name.rpartition("-")[2])
+    coded = cell["coded_bpd"] - cell["initial_bpd"]
+    assert cell["test_images"] == 10_000
+    assert coded <= cell["iw_bpd"] + 0.002 and coded >= cell["coupled_bpd"] - 0.004
+    assert particles == 1 or max(coded, cell["coded_bpd"]) < cell["vi_bpd"]
+
+
+def test_the_first_loan_of_all_digits_is_the_same_whatever_the_particles():
+    assert len({cell["seed_bytes"] for cell in CODED.values()}) == 1
+
+
+@pytest.mark.parametrize("name", DIGITS)
+def test_files_of_digits_are_the_smallest_by_dqcodec_with_its_model(name):
+    sizes = DIGITS[name]["bytes"]
+    assert min(sizes, key=sizes.get) == "dqcodec" and "mnist-binary" in DIGITS[name]["method"]
 
 
 @pytest.mark.parametrize("p", DENSITIES)

@@ -134,7 +134,7 @@ class AutoregressiveProgram:
 
 
     def mix(self, tiles: Sequence[np.ndarray], mixer: Mixer) -> None:
-        """Code tiles, uint8, of 8 bits, by context mixing with this model; go on writing the mixer's code."""
+        """Code tiles, uint8, by context mixing with this model; go on writing the mixer's code."""
         shapes = [tile.shape[:2] for tile in tiles]
         canvases, walk = Canvases(shapes, self.channels), _Walk(self, shapes)
         canvases.enter(tiles)
@@ -154,7 +154,7 @@ class _Walk:
     def __init__(self, program: AutoregressiveProgram, shapes: Sequence[tuple[int, int]]):
         d, self.net, self.tables = program.description, program.net, program.tables
         self._bits = d.bits
-        self._shapes, self.fronts = shapes, Fronts(shapes)
+        self._shapes, self.fronts = shapes, Fronts(shapes, d.bits)
         self.canvas = Canvas(self.fronts.pixels, d.channels, d.features)
         biases = np.ldexp(np.repeat([LOGIT_GRID, MEAN_GRID, LOG2_SCALE_GRID], d.mixtures).astype(np.float64), -d.rate_bits)
         self._out = LearningLinears(self.net.out, np.stack([np.ldexp(biases, -d.head_grid), biases]))
@@ -176,8 +176,8 @@ class _Walk:
         """Code all fronts by context mixing; see model_mixing."""
         for front in self.fronts_learnt():
             self._taught += code_front(
-                self.net.weights, self._out.matrices, self.tables, log_spreads(), self.canvas.planes, self.canvas.features,
-                self.fronts.places(front), mixer, canvases.samples, canvases.bounds, is_sought,
+                self.net.weights, self._out.matrices, self.tables, log_spreads(), self._bits, self.canvas.planes,
+                self.canvas.features, self.fronts.places(front), mixer, canvases.samples, canvases.bounds, is_sought,
             )
 
     def code(self, places: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:

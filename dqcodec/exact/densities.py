@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from dqcodec.ans.logarithms import LOG2_BITS
 from dqcodec.ans.protocol import BitStack
-from dqcodec.exact.tables import TableLaw, logistic_bits
+from dqcodec.exact.tables import TableLaw
 from dqcodec.exact.transforms import ExactTransform, Squeeze, check_range
 
 
@@ -24,18 +25,21 @@ class FlowDensity:
         self._offset = offset << fraction_bits
         self._refinement = grid_bits - unit_bits - fraction_bits
 
-    def push(self, stack: BitStack, v: np.ndarray) -> float:
-        """Code v (B, H, W, C) -> -log2 p(v), v in pixel units."""
-        bits = float(v.size * self.unit_bits)
+    def push(self, stack: BitStack, v: np.ndarray) -> np.ndarray:
+        """Code v (B, H, W, C) -> -log2 p(v) of each image, v in pixel units, (B,) int64 in fixed point (ans.logarithms).
+
+        That is exact: the same on any machine, if the stack pops the same remainders.
+        """
+        cost = np.full(len(v), v[0].size * self.unit_bits << LOG2_BITS)
         g = (v - self._offset) << self._refinement
         for transforms in self.levels:
             g, _ = Squeeze().forward(g)
             for transform in transforms:
-                g, jacobian_bits = transform.forward(g, stack)
-                bits += jacobian_bits
+                g, jacobian_cost = transform.forward(g, stack)
+                cost += jacobian_cost
             g, out = np.split(g, 2, -1)
-            bits += self._push_base(stack, out)
-        return bits + self._push_base(stack, g)
+            cost += self._push_base(stack, out)
+        return cost + self._push_base(stack, g)
 
     def pop(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:
         """Undo push: v (count, height, width, C)."""
@@ -53,4 +57,4 @@ class FlowDensity:
     def _push_base(self, stack, g):
         check_range(g)  # as pop will
         self.logistic.push(stack, g)
-        return logistic_bits(g, self.grid_bits)
+        return self.logistic.cost(g) - (g[0].size * self.grid_bits << LOG2_BITS)

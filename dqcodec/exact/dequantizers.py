@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dqcodec.ans.logarithms import ONE
 from dqcodec.ans.protocol import BitStack
 from dqcodec.ans.stack import MAX_SIZE
 from dqcodec.errors import CorruptError, ModelError
@@ -32,14 +33,19 @@ class UniformDequantizer:
     def __init__(self, fraction_bits: int):
         self.fraction_bits = fraction_bits
 
-    def pop(self, stack: BitStack, x: np.ndarray) -> tuple[np.ndarray, float]:
-        return (x << self.fraction_bits) + stack.pop(1 << self.fraction_bits, x.shape), 0.0
+    def pop(self, stack: BitStack, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return (x << self.fraction_bits) + stack.pop(1 << self.fraction_bits, x.shape), np.zeros(len(x))
 
     def push(self, stack: BitStack, v: np.ndarray, x: np.ndarray) -> None:
         stack.push(v - (x << self.fraction_bits), 1 << self.fraction_bits)
 
     def quantize(self, v: np.ndarray) -> np.ndarray:
         return v >> self.fraction_bits
+
+    def shift(self, v: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """v moved within its bin, u + offset modulo the bin's width: again a sample, and -offset moves it back."""
+        u = v & ((1 << self.fraction_bits) - 1)
+        return v - u + (u + offsets & ((1 << self.fraction_bits) - 1))
 
 
 class SigmoidCells:
@@ -121,18 +127,18 @@ class FlowDequantizer:
         return map_batch(lambda piece: (self.context_net(piece).astype(np.float32),), features)[0]
 
     def pop(self, stack, x):
-        """Sample v in the bin of x by decoding it -> (v, log2 q(u|x), u in pixel units)."""
+        """Sample v in the bin of x by decoding it -> (v, log2 q(u|x) of each image, u in pixel units)."""
         context = self._context(x)
         batch, height, width, channels = x.shape
         eps = self.normal.pop(stack, (batch, height // 2, width // 2, 4 * channels))
-        y, jacobian_bits = eps, 0.0
+        y, jacobian_cost = eps, np.zeros(batch, np.int64)
         for transform in self.transforms:
-            y, bits = transform.sample(y, stack, context)
-            jacobian_bits += bits
+            y, cost = transform.sample(y, stack, context)
+            jacobian_cost += cost
         y = Squeeze().inverse(y)
         u = self.cells.u(y)
         self.cells.push_position(stack, y, u)
-        return (x << self.fraction_bits) + u, self._log2_q(eps, y) - jacobian_bits
+        return (x << self.fraction_bits) + u, self._log2_q(eps, y) - jacobian_cost / ONE
 
     def push(self, stack, v, x):
         u = v - (x << self.fraction_bits)
@@ -147,8 +153,9 @@ class FlowDequantizer:
 
     def _log2_q(self, eps, y):
         """log2 of (normal density of eps x dy/du), for the report alone."""
-        normal_bits = (0.5 * np.square(eps * 2.0**-self.grid_bits).sum() + 0.5 * np.log(2 * np.pi) * eps.size) / np.log(2)
-        return logistic_bits(y, self.grid_bits) - float(normal_bits)
+        squares = np.square(eps * 2.0**-self.grid_bits).sum((1, 2, 3))
+        normal_bits = (squares + np.log(2 * np.pi) * eps[0].size) / (2 * np.log(2))
+        return logistic_bits(y, self.grid_bits) - normal_bits
 
 
 class SampledAffine:
@@ -158,8 +165,8 @@ class SampledAffine:
         self.net, self.affine = net, affine
 
     def sample(self, eps, stack, context):
-        m, size, bits = self.affine.parameters(self.net, context)
-        return unscale(eps, size, stack) + m, bits
+        m, size, cost = self.affine.parameters(self.net, context)
+        return unscale(eps, size, stack) + m, cost
 
     def unsample(self, y, stack, context):
         m, size, _ = self.affine.parameters(self.net, context)
@@ -173,8 +180,8 @@ class SampledCoupling:
         self.coupling = coupling
 
     def sample(self, eps, stack, context):
-        y, bits = self.coupling.inverse_and_bits(eps, stack, context)
-        return y[..., ::-1], bits
+        y, cost = self.coupling.inverse_and_cost(eps, stack, context)
+        return y[..., ::-1], cost
 
     def unsample(self, y, stack, context):
         return self.coupling.forward(y[..., ::-1], stack, context)[0]
@@ -203,10 +210,10 @@ class SampledAutoregressive:
 
     def sample(self, eps, stack, context):
         check_range(eps)
-        m, size, bits = self._parameters(eps, self._context_sums(context))
+        m, size, cost = self._parameters(eps, self._context_sums(context))
         t = eps * size + stack.pop(size)
         stack.push(t & (R - 1), R)  # all at once, so that unsample has them all from the start
-        return (t >> SCALE_BITS) + m, bits
+        return (t >> SCALE_BITS) + m, cost
 
     def unsample(self, y, stack, context):
         check_range(y)

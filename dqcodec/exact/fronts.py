@@ -15,21 +15,23 @@ from dqcodec.exact.context import SLOPE
 
 _FRONT = 512  # pixels: long vectors are fast, but the last layers learn once a front
 _LEAST_CHUNK = 2  # pixels
-_PIXELS_FOR_ONE = 16  # coded pixels whose bits suffice for a loan of one more, at 4 bits a pixel and more
+_BITS_FOR_ONE = 128  # of samples of coded pixels whose code suffices for a loan of one more, at half a bit a bit and more
+_SHALLOW_CHUNK = 32  # at most, below 8 bits: long after the first pixels there may be next to no code
 
 
 class Fronts:
-    """Of tiles (height, width), whose pixels lie one tile after the other, row by row.
+    """Of tiles (height, width), whose pixels lie one tile after the other, row by row; their samples have so many bits.
 
     Attributes:
         pixels: how many they are. bounds: front f has the pixels bounds[f] to bounds[f + 1] of the order, (F + 1,).
     """
 
-    def __init__(self, shapes: Sequence[tuple[int, int]]):
+    def __init__(self, shapes: Sequence[tuple[int, int]], bits: int = 8):
         tiles = np.array(shapes, np.int64).reshape(-1, 2)
         areas = tiles.prod(1)
         corners = np.cumsum(areas) - areas
         self.pixels = int(areas.sum())
+        self._pixels_for_one, self._largest_chunk = _BITS_FOR_ONE // bits, _SHALLOW_CHUNK if bits < 8 else self.pixels
         self._fronts: list[tuple[np.ndarray, np.ndarray, int, int]] = []  # tiles, corners, the first's number, x + SLOPE y
         sizes = []
         for batch in _batches(tiles):
@@ -58,7 +60,7 @@ class Fronts:
         end = int(self.bounds[front + 1] - self.bounds[front])
         coded, cuts = self.pixels - int(self.bounds[front + 1]), [end]
         while cuts[-1]:
-            size = max(_LEAST_CHUNK, coded // _PIXELS_FOR_ONE)
+            size = max(_LEAST_CHUNK, min(self._largest_chunk, coded // self._pixels_for_one))
             cuts.append(max(0, cuts[-1] - size))
             coded += cuts[-2] - cuts[-1]
         return (slice(*pair) for pair in zip(cuts[:0:-1], cuts[-2::-1]))

@@ -15,8 +15,6 @@ from dqcodec.exact.context_mixing import MARGIN, canvas_shape, code_sample, fill
 from dqcodec.exact.context_net import head_sums, tell
 from dqcodec.exact.heads import foretell, learn, note
 
-_BITS = 8
-
 
 class Canvases:
     """The canvases of tiles, see context_mixing, each as large as its tile needs it, one after the other.
@@ -36,7 +34,7 @@ class Canvases:
 
 
 @compiled
-def code_front(net, matrices, tables, log_spreads, planes, features, places, mixer, samples, bounds, is_sought):
+def code_front(net, matrices, tables, log_spreads, bits, planes, features, places, mixer, samples, bounds, is_sought):
     """Code the pixels of a front.
 
     Args:
@@ -48,19 +46,19 @@ def code_front(net, matrices, tables, log_spreads, planes, features, places, mix
         what that teaches the last layers.
     """
     count, channels = len(places), planes.shape[1]
-    seen, moments = context(planes, features, places, _BITS, log_spreads)
+    seen, moments = context(planes, features, places, bits, log_spreads)
     sums, taught = head_sums(net, seen), np.zeros(matrices.shape)
     values = np.empty((count, channels), np.int16)
     standards, known = np.empty((count, channels), np.float32), np.empty((count, 2 * channels), np.float32)
     laws, coded, offsets = np.empty((3, matrices.shape[2] // 3, count)), np.empty(count, np.int32), np.zeros(count, np.int64)
-    symbols = 1 << _BITS
+    symbols = 1 << bits
     for p in range(channels):
         head, out = foretell(net, sums, known, p, matrices, tables, log_spreads, moments[p], offsets, symbols, laws)
         for n in range(count):
             tile = places[n, 4]
             pixels = samples[bounds[tile] : bounds[tile + 1]].reshape(-1, places[n, 3] + 2 * MARGIN, channels)
             y, x = places[n, 1] + MARGIN, places[n, 2] + MARGIN
-            code_sample(mixer, pixels, y, x, p, _BITS, is_sought, laws, n, tables.sigmoid)
+            code_sample(mixer, pixels, y, x, p, bits, is_sought, laws, n, tables.sigmoid)
             coded[n] = pixels[y, x, p]
         learn(head, out, laws, tables.sigmoid, symbols, coded, moments[p], p, taught)
         note(coded, offsets, moments[p], p, values, standards, known)

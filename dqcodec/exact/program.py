@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dqcodec.ans.bits_back import BitsBack
-from dqcodec.errors import ModelError
+from dqcodec.ans.bits_back import MAX_PARTICLES, BitsBack, CoupledBitsBack
+from dqcodec.errors import ModelError, ParticlesError
 from dqcodec.exact import autoregressive, model_file
 from dqcodec.exact.autoregressive import AutoregressiveProgram
 from dqcodec.exact.densities import FlowDensity
@@ -48,10 +48,12 @@ class Description:
     def __post_init__(self):
         numbers = (
             self.dequantizer_transforms,
-            self.bits, self.tile, self.grid_bits, self.noise_grid_bits, self.unit_bits, self.fraction_bits,
+            self.bits, self.tile, self.grid_bits, self.noise_grid_bits, self.fraction_bits,
             self.context_channels,
         )
         if self.channels not in (1, 3) or any(type(n) is not int or n < 0 for n in numbers):
+            raise ModelError("the program's description holds a wrong value")
+        if type(self.unit_bits) is not int or self.unit_bits < -1:
             raise ModelError("the program's description holds a wrong value")
         if not (type(self.name) is str and type(self.card) is dict and 1 <= self.bits <= 8):
             raise ModelError("the program's description holds a wrong value")
@@ -59,7 +61,7 @@ class Description:
             raise ModelError("the program's description holds a wrong value")
         if any(type(n) is not int or n < 1 for n in self.subflows) or self.dequantizer_transforms < (self.dequantizer != "uniform"):
             raise ModelError("the program's description holds a wrong value")
-        if not (1 <= len(self.subflows) <= 8 and 8 <= self.noise_grid_bits <= self.grid_bits <= 20 and 1 <= self.fraction_bits <= 14):
+        if not (1 <= len(self.subflows) <= 8 and 8 <= self.noise_grid_bits <= self.grid_bits <= 20 and 1 <= self.fraction_bits <= 15):
             raise ModelError("the program's description holds a value out of range")
         if self.grid_bits < self.unit_bits + self.fraction_bits or self.tile % self.multiple or self.tile < 1:
             raise ModelError("the program's grids do not fit together")
@@ -74,7 +76,7 @@ class FlowProgram:
     """A trained flow with its dequantizer as an exact codec for pixel tiles.
 
     Attributes:
-        id: see exact.identity. codec: pushes and pops int64 tiles (B, H, W, C).
+        id: see exact.identity. codec: pushes and pops int64 tiles (B, H, W, C), at the vi bound.
         tile: side of a full tile. multiple: tile sides are multiples of it. card: what is told of the model.
     """
 
@@ -85,6 +87,21 @@ class FlowProgram:
         self.name, self.channels, self.bits = description.name, description.channels, description.bits
         self.tile, self.multiple, self.card = description.tile, description.multiple, description.card
         self.codec = BitsBack(_dequantizer(description, tensors), _density(description, tensors))
+
+    def coupled(self, particles: int) -> BitsBack | CoupledBitsBack:
+        """The codec at the importance-weighted bound of that many coupled particles, 1 to MAX_PARTICLES; of one it is `codec`.
+
+        Raises:
+            ParticlesError: the number is out of range, or the dequantizer is not the uniform one: samples of another are no
+            bijections of a uniform word, which particles are coupled by.
+        """
+        if not 1 <= particles <= MAX_PARTICLES:
+            raise ParticlesError(f"{particles} particles: there are 1 to {MAX_PARTICLES}")
+        if particles == 1:
+            return self.codec
+        if self.description.dequantizer != "uniform":
+            raise ParticlesError(f"the model {self.name} has no uniform dequantizer, so that it codes with one particle only")
+        return CoupledBitsBack(self.codec.dequantizer, self.codec.density, particles)
 
 
 Program = FlowProgram | AutoregressiveProgram

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dqcodec.ans.logarithms import LOG2_BITS, log2
 from dqcodec.ans.protocol import BitStack
 from dqcodec.errors import LatentOverflow, ModelError
 
@@ -45,6 +46,7 @@ class TableLaw:
         object.__setattr__(self, "starts", np.concatenate([[0], np.cumsum(f)[:-1]]).astype(np.int64))
         slots = np.repeat(np.arange(len(f), dtype=np.int32), f)
         object.__setattr__(self, "symbol_of_slot", slots)
+        object.__setattr__(self, "costs", (PRECISION + self.low_bits << LOG2_BITS) - log2(f))
 
     def push(self, stack: BitStack, g: np.ndarray) -> None:
         """Code grid integers (any shape).
@@ -62,6 +64,15 @@ class TableLaw:
         for part in reversed(loan_chunks(flat.size)):
             flat[part] = self._pop_chunk(stack, flat[part].size)
         return flat.reshape(shape)
+
+    def cost(self, g: np.ndarray) -> np.ndarray:
+        """What push takes for each image of grid integers (B, ...), (B,) int64 in fixed point (ans.logarithms)."""
+        cell = (g >> self.low_bits) - self.first
+        symbol = cell.clip(0, len(self.frequencies) - 1)
+        costs, escaped = self.costs[symbol], self._escaped(symbol)
+        if escaped.any():
+            costs[escaped] += _escape_costs(np.abs(cell[escaped] - symbol[escaped]))
+        return costs.reshape(len(g), -1).sum(1)
 
     def _push_chunk(self, stack: BitStack, g: np.ndarray) -> None:
         cell = (g >> self.low_bits) - self.first
@@ -116,12 +127,17 @@ def _bit_length(numbers: np.ndarray) -> np.ndarray:
     return np.frexp(numbers.astype(np.float64))[1].astype(np.int64)
 
 
+def _escape_costs(distance: np.ndarray) -> np.ndarray:
+    """What _push_escapes takes for each."""
+    return log2(np.array(_MAX_ESCAPE_BITS + 1)) + (np.maximum(_bit_length(distance) - 1, 0) << LOG2_BITS)
+
+
 def _word_sizes(bit_count: np.ndarray, word: int) -> np.ndarray:
     """How many values the word-th 16 bits can take of a number of that many bits, its leading one left out."""
     return 1 << np.clip(bit_count - 1 - word * _WORD_BITS, 0, _WORD_BITS)
 
 
-def logistic_bits(g: np.ndarray, grid_bits: int) -> float:
-    """-log2 of the standard logistic density, summed, for the report alone; for u = sigmoid(y), log2 of dy/du."""
-    z = np.abs(g).astype(np.float32) * np.float32(2.0**-grid_bits)
-    return float((z + 2 * np.log1p(np.exp(-z))).sum(dtype=np.float64) / np.log(2))
+def logistic_bits(g: np.ndarray, grid_bits: int) -> np.ndarray:
+    """log2 of dy/du for u = sigmoid(y), y = g 2^-grid_bits, summed over each image, (B,) float64; for the report alone."""
+    z = np.abs(g.reshape(len(g), -1)).astype(np.float32) * np.float32(2.0**-grid_bits)
+    return (z + 2 * np.log1p(np.exp(-z))).sum(1, dtype=np.float64) / np.log(2)

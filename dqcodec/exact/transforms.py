@@ -1,7 +1,8 @@
 """Exact bijections on (grid integers, stack), twins of dqcodec.flows.transforms and couplings.
 
 Latents are int64 arrays (B, H, W, C) on a grid of 2^-K. forward is data -> latent. Both directions change the stack;
-each undoes the other, stack included. forward returns the bits that its Jacobian is worth, -log2|det|.
+each undoes the other, stack included. forward returns what its Jacobian costs each image, -log2|det|, (B,) int64 in fixed
+point (ans.logarithms).
 """
 
 from collections.abc import Callable, Iterable
@@ -9,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from dqcodec.ans.logarithms import LOG2_BITS, log2
 from dqcodec.ans.protocol import BitStack
 from dqcodec.errors import LatentOverflow, ModelError
 from dqcodec.exact.networks import LOG_SCALE_BOUND, map_batch, to_input
@@ -22,8 +24,8 @@ MAX_SIZE = 1 << 18  # of S
 
 
 class ExactTransform(Protocol):
-    def forward(self, g: np.ndarray, stack: BitStack) -> tuple[np.ndarray, float]:
-        """Data -> (latent, bits of the Jacobian)."""
+    def forward(self, g: np.ndarray, stack: BitStack) -> tuple[np.ndarray, np.ndarray | int]:
+        """Data -> (latent, cost of the Jacobian)."""
 
     def inverse(self, g: np.ndarray, stack: BitStack) -> np.ndarray:
         """Latent -> data, undoing forward."""
@@ -59,6 +61,11 @@ def unscale(g: np.ndarray, size: np.ndarray, stack: BitStack) -> np.ndarray:
     return out.reshape(g.shape)
 
 
+def scale_cost(size: np.ndarray) -> np.ndarray:
+    """log2 S/R, what `scale` costs an element, in fixed point."""
+    return log2(size) - (SCALE_BITS << LOG2_BITS)
+
+
 def divmod_exact(t: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Floor division of int64 by positive sizes: a float64 quotient, off by at most one, set right by its remainder."""
     quotient = np.floor(t / size).astype(np.int64)
@@ -80,18 +87,19 @@ class Affine:
         if len(sizes) != 2 * LOG_SCALE_BOUND + 1 or sizes.min() < 1 or sizes.max() >= MAX_SIZE:
             raise ModelError("the scale table is not one")
         self.sizes = sizes.astype(np.int64)
-        self.bits = np.log2(self.sizes / R)  # what forward costs an element, for the report alone
+        self.costs = scale_cost(self.sizes)
 
-    def parameters(self, net: Callable[..., np.ndarray], *inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-        """(m on the latent grid, S, the sum of log2 S/R in bits) from net(*inputs), (B, H, W, 2C) integers."""
+    def parameters(
+        self, net: Callable[..., np.ndarray], *inputs: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(m on the latent grid, S, what forward costs each image) from net(*inputs), (B, H, W, 2C) integers."""
 
         def piece(*inputs):
             m, raw = np.split(net(*inputs), 2, -1)
             index = raw.astype(np.int64) + LOG_SCALE_BOUND
-            return m.astype(np.int64), self.sizes[index], self.bits[index].sum((1, 2, 3))
+            return m.astype(np.int64), self.sizes[index], self.costs[index].sum((1, 2, 3))
 
-        m, size, bits = map_batch(piece, *inputs)
-        return m, size, float(bits.sum())
+        return map_batch(piece, *inputs)
 
 
 class AffineCoupling:
@@ -108,17 +116,17 @@ class AffineCoupling:
 
     def forward(self, g, stack, context=None):
         g1, g2 = g[..., : self.kept], g[..., self.kept :]
-        m, size, bits = self._parameters(g1, context)
-        return np.concatenate([g1, scale(g2 - m, size, stack)], -1), bits
+        m, size, cost = self._parameters(g1, context)
+        return np.concatenate([g1, scale(g2 - m, size, stack)], -1), cost
 
     def inverse(self, g, stack, context=None):
-        return self.inverse_and_bits(g, stack, context)[0]
+        return self.inverse_and_cost(g, stack, context)[0]
 
-    def inverse_and_bits(self, g, stack, context=None):
-        """inverse, and the bits that forward would report."""
+    def inverse_and_cost(self, g, stack, context=None):
+        """inverse, and the cost that forward would report."""
         g1, g2 = g[..., : self.kept], g[..., self.kept :]
-        m, size, bits = self._parameters(g1, context)
-        return np.concatenate([g1, unscale(g2, size, stack) + m], -1), bits
+        m, size, cost = self._parameters(g1, context)
+        return np.concatenate([g1, unscale(g2, size, stack) + m], -1), cost
 
 
 class Squeeze:
@@ -127,7 +135,7 @@ class Squeeze:
     def forward(self, g, stack=None):
         batch, height, width, channels = g.shape
         blocks = g.reshape(batch, height // 2, 2, width // 2, 2, channels)
-        return blocks.transpose(0, 1, 3, 5, 2, 4).reshape(batch, height // 2, width // 2, 4 * channels), 0.0
+        return blocks.transpose(0, 1, 3, 5, 2, 4).reshape(batch, height // 2, width // 2, 4 * channels), 0
 
     def inverse(self, g, stack=None):
         batch, height, width, channels = g.shape
@@ -158,7 +166,7 @@ class Conv1x1:
         self.lower, self.upper = lower.astype(np.int64), upper.astype(np.int64)
         self.sizes = None if sizes is None else sizes.astype(np.int64)
         self.sign = np.where(negative, -1, 1)
-        self.bits = 0.0 if sizes is None else float(np.log2(self.sizes / R).sum())
+        self._position_cost = 0 if sizes is None else int(scale_cost(self.sizes).sum())
 
     def forward(self, g, stack):
         check_range(g)
@@ -167,7 +175,8 @@ class Conv1x1:
             g = scale(g * self.sign, np.broadcast_to(self.sizes, g.shape), stack)
         check_range(g)
         g = g + _rounded_product(g, self.lower)
-        return g[..., self.permutation], self.bits * (g.size // g.shape[-1])
+        positions = g.shape[1] * g.shape[2]
+        return g[..., self.permutation], np.full(len(g), self._position_cost * positions)
 
     def inverse(self, g, stack):
         check_range(g)

@@ -30,7 +30,7 @@ from dqcodec.flows.networks import (
 from dqcodec.flows.transforms import Conv1x1
 
 GRID_BITS = 14  # K: the density's latents lie on a grid of 2^-14
-NOISE_GRID_BITS = 11  # the dequantizer's lie on a coarser one: a finer grid only borrows more bits
+NOISE_GRID_BITS = 11  # the dequantizer's lie on a coarser one, if u's is no finer: a finer grid only borrows more bits
 WEIGHT_BITS = 8  # of the trunks
 OUTPUT_WEIGHT_BITS = 14  # of each net's last convolution
 MAX_LEVEL = 4095  # activations take at most 12 bits
@@ -41,10 +41,9 @@ Tensors = dict[str, np.ndarray]
 
 
 def has_exact_twin(model: DequantizedModel) -> bool:
-    """Whether the model can be exported: autoregressive densities can, and flows without dense nets over hypercube bins
-    of at least 2 bits."""
+    """Whether the model can be exported: autoregressive densities can, and flows without dense nets over hypercube bins."""
     return isinstance(model, AutoregressiveModel) or (
-        isinstance(model.density, FlowDensity) and isinstance(model.dequantizer.bins, Hypercube) and model.bits >= 2
+        isinstance(model.density, FlowDensity) and isinstance(model.dequantizer.bins, Hypercube)
         and not any(isinstance(module, DenseNet | AutoregressiveDenseNet) for module in model.modules())
     )
 
@@ -74,7 +73,7 @@ def export_bytes(model: DequantizedModel, name: str, tile: int | None, calibrati
         model = copy.deepcopy(model).cpu().eval()
         return export_autoregressive.export_bytes(model, name, tile, calibration.cpu(), card)
     if not has_exact_twin(model):
-        raise ModelError("only flow and autoregressive densities over hypercube bins have an exact twin, flows from 2 bits on")
+        raise ModelError("only flow and autoregressive densities over hypercube bins have an exact twin, without dense nets")
     if not tile or tile % 2 ** len(model.density.levels):
         raise ModelError(f"the tile's side must be a multiple of {2 ** len(model.density.levels)}, not {tile}")
     model, calibration = copy.deepcopy(model).cpu().eval(), calibration.cpu()
@@ -82,6 +81,7 @@ def export_bytes(model: DequantizedModel, name: str, tile: int | None, calibrati
     ranges = _activation_ranges(model, calibration)
     tensors = _shared_tables(unit_bits := model.bits - 2)
     fraction_bits = GRID_BITS - unit_bits
+    noise_grid_bits = max(NOISE_GRID_BITS, fraction_bits - 1)  # the steepest cells of the sigmoid are 2 units wide at least
     for level, chain in enumerate(density.levels):
         nets = 0
         for transform in list(chain.transforms)[1:]:
@@ -93,7 +93,7 @@ def export_bytes(model: DequantizedModel, name: str, tile: int | None, calibrati
                 nets += 1
     transforms = []
     if isinstance(dequantizer, FlowDequantizer):
-        tensors |= _dequantizer_tables(fraction_bits)
+        tensors |= _dequantizer_tables(fraction_bits, noise_grid_bits)
         tensors["features.matrix"] = dequantizer.features.matrix.numpy().astype(np.int8)
         tensors["features.log2_gain"] = dequantizer.features.log2_gain.numpy().astype(np.int8)
         if dequantizer.context_net is not None:
@@ -105,10 +105,10 @@ def export_bytes(model: DequantizedModel, name: str, tile: int | None, calibrati
         for index, transform in enumerate(transforms):
             net = transform.net
             write = _autoregressive_net if isinstance(net, AutoregressiveNet) else _residual_net
-            tensors |= write(f"dequantizer.{index}", net, ranges, _location_scale_grids(net, NOISE_GRID_BITS))
+            tensors |= write(f"dequantizer.{index}", net, ranges, _location_scale_grids(net, noise_grid_bits))
     description = {
         "name": name, "channels": density.channels, "bits": model.bits, "tile": tile,
-        "grid_bits": GRID_BITS, "noise_grid_bits": NOISE_GRID_BITS, "unit_bits": unit_bits, "fraction_bits": fraction_bits,
+        "grid_bits": GRID_BITS, "noise_grid_bits": noise_grid_bits, "unit_bits": unit_bits, "fraction_bits": fraction_bits,
         "dequantizer": _kind(dequantizer, transforms), "dequantizer_transforms": len(transforms),
         "context_channels": _context_channels(dequantizer),
         "subflows": [sum(isinstance(t, Conv1x1) for t in chain.transforms) for chain in density.levels],
@@ -269,10 +269,10 @@ def _shared_tables(unit_bits: int) -> Tensors:
     return {"scales": scales} | _law("logistic", lambda z: 1 / (1 + np.exp(-z)), -14.0, 14.0, GRID_BITS)
 
 
-def _dequantizer_tables(fraction_bits: int) -> Tensors:
+def _dequantizer_tables(fraction_bits: int, grid_bits: int) -> Tensors:
     u = np.arange(1, 2**fraction_bits) / 2**fraction_bits
-    edges = np.round(np.log(u / (1 - u)) * 2**NOISE_GRID_BITS).astype(np.int32)
-    normal = _law("normal", lambda z: torch.special.ndtr(torch.from_numpy(z)).numpy(), -6.0, 6.0, NOISE_GRID_BITS)
+    edges = np.round(np.log(u / (1 - u)) * 2**grid_bits).astype(np.int32)
+    normal = _law("normal", lambda z: torch.special.ndtr(torch.from_numpy(z)).numpy(), -6.0, 6.0, grid_bits)
     # the dummy cell below zero is never used: a distance is not negative
-    tail = _law("tail", lambda d: 1 - np.exp(-d), 0.0, 14.0, NOISE_GRID_BITS)
+    tail = _law("tail", lambda d: 1 - np.exp(-d), 0.0, 14.0, grid_bits)
     return {"sigmoid.edges": edges} | normal | tail

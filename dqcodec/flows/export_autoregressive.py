@@ -11,7 +11,7 @@ from dqcodec.flows.autoregressive_density import ContextNet, ResidualLayer
 from dqcodec.flows.model import AutoregressiveModel
 
 _TILE = [128, 1024]  # more rows would gain a few thousandths of a rate, and make shorter vectors
-_RATE_BITS = 9  # of the last layers' steps while coding
+_RATE_BITS = 9  # of the last layers' steps while coding; of few bits samples teach less, and steps are smaller
 _LEVEL = 2047  # activations take at most 11 bits
 _HEADROOM = 1.5  # activations may grow by this over the calibration batch before they are clamped
 _SUM_BITS = 23.9  # sums stay below 2^24 with what rounding of weights adds
@@ -49,7 +49,7 @@ def export_bytes(model: AutoregressiveModel, name: str, tile: int | None, calibr
     description = {
         "name": name, "channels": planes, "bits": density.bits, "tile": [tile, tile] if tile else _TILE,
         "features": told.out_features, "blocks": len(net.blocks), "mixtures": net.mixtures,
-        "head_grid": head_grid, "rate_bits": _RATE_BITS, "card": card,
+        "head_grid": head_grid, "rate_bits": _RATE_BITS + (8 - density.bits) // 2, "card": card,
     }
     return model_file.dump("autoregressive", description, tensors)
 
@@ -86,7 +86,9 @@ def _grid(largest: float) -> int:
 
 def _sum_grid(bound: np.ndarray, grid_out: np.ndarray | int) -> np.ndarray:
     """Per output the finest grid, in bits, on which sums up to `bound` are exact in float32, and finer than the output."""
-    return np.maximum(np.floor(_SUM_BITS - np.log2(np.maximum(bound, 2.0**-8))).astype(int), np.add(grid_out, 1))
+    # an output that hardly varies, as the one logit of one component, is no reason for a grid on which its rounding is large
+    largest = np.maximum(bound, np.maximum(2.0**-8, np.exp2(np.negative(np.float64(grid_out)))))
+    return np.maximum(np.floor(_SUM_BITS - np.log2(largest)).astype(int), np.add(grid_out, 1))
 
 
 def _linear(name: str, weight: Tensor, bias: Tensor, grid_in: int, bound_in: float, grid_out: np.ndarray | int) -> Tensors:

@@ -23,11 +23,11 @@ Box = tuple[int, slice, slice]  # of a layer, by its number
 
 
 def fits(shape: tuple[int, int, int], program: AutoregressiveProgram) -> bool:
-    return shape[2] == program.channels and program.bits == 8
+    return shape[2] == program.channels
 
 
 def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram) -> tuple[bytes, ModelReport]:
-    """The payload for layers (H, W, C), uint8."""
+    """The payload for layers (H, W, C), uint8, of samples of the program's bits."""
     coded, layer_bits = [], np.zeros(len(layers))
     with single_thread():
         for boxes in stacks([layer.shape[:2] for layer in layers], program):

@@ -33,9 +33,14 @@ def sample_bits(parts: Sequence[np.ndarray], program: Program) -> float:
     return _MODULES[program.kind].sample_bits(parts, program)
 
 
-def encode(layers: Sequence[np.ndarray], program: Program) -> tuple[bytes, ModelReport]:
-    """One payload for layers (H, W, C), uint8; a flow codes one layer. See the encode of the program's module."""
-    return _MODULES[program.kind].encode(layers, program)
+def encode(layers: Sequence[np.ndarray], program: Program, particles: int = 1) -> tuple[bytes, ModelReport]:
+    """One payload for layers (H, W, C), uint8, of samples of the program's bits. See the encode of the program's module.
+
+    particles: of a flow; an autoregressive density leaves no gap that more of them could close.
+    """
+    if program.kind == "flow":
+        return flow.encode(layers, program, particles)
+    return autoregressive.encode(layers, program)
 
 
 def decode(

@@ -13,12 +13,10 @@ from dqcodec.exact.context_mixing import Mixer
 from dqcodec.exact.threads import single_thread
 from dqcodec.methods.autoregressive import stacks
 
-_BITS = 8
-
 
 def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram) -> bytes:
     """The payload for layers (H, W, C), uint8."""
-    mixer = Mixer.new([layer.shape for layer in layers], [_BITS] * len(layers))
+    mixer = Mixer.new([layer.shape for layer in layers], [program.bits] * len(layers))
     with single_thread():
         for boxes in stacks([layer.shape[:2] for layer in layers], program):
             program.mix([layers[number][tuple(box)] for number, *box in boxes], mixer)
@@ -27,7 +25,7 @@ def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram) -> byte
 
 def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: AutoregressiveProgram) -> list[np.ndarray]:
     """The layers (H, W, C), uint8, of a payload; any bytes give some."""
-    mixer = Mixer.new(shapes, [_BITS] * len(shapes), payload)
+    mixer = Mixer.new(shapes, [program.bits] * len(shapes), payload)
     layers = [np.empty(shape, np.uint8) for shape in shapes]
     with single_thread():
         for boxes in stacks([shape[:2] for shape in shapes], program):

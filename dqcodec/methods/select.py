@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..container import TOGETHER, Layer, Method
+from ..container import Layer, Method
 from ..errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow
 from . import classical
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     FindProgram = Callable[[bytes], Program]  # model id -> program
 
 _MIN_MODEL_PIXELS = 64
-_MAX_MIXING_SAMPLES = 1 << 20  # about six seconds ...
+_MAX_MIXING_SAMPLES = 1 << 20  # of 8 bits, about six seconds ...
 _MAX_RIVAL_SAMPLES = 1 << 18  # ... and one or two, where a model codes the layer alone
 _HOPELESS = 1.25  # a sample teaches mixing less than the whole does
 
@@ -27,7 +27,7 @@ _HOPELESS = 1.25  # a sample teaches mixing less than the whole does
 @dataclass(frozen=True)
 class Coded:
     """A layer, coded. payload: holds so many layers `together`; bytes: this one's part of it. report: of the payload, by the
-    model that made it, if one did."""
+    model that made it, if one did; particles: see methods/flow.py."""
 
     layer: Layer
     payload: bytes
@@ -35,6 +35,12 @@ class Coded:
     program: Program | None = None
     report: ModelReport | None = None
     together: int = 1
+    particles: int = 1
+
+    @property
+    def cost(self) -> float:
+        """bytes, and the layer's part of the model id in the heads."""
+        return self.bytes + len(self.layer.model_id) / self.together
 
 
 def takes_model(pixels: np.ndarray) -> bool:
@@ -47,41 +53,53 @@ def takes_mixing(pixels: np.ndarray, *, is_modelled: bool) -> bool:
     return pixels.size <= (_MAX_RIVAL_SAMPLES if is_modelled else _MAX_MIXING_SAMPLES)
 
 
-def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], *, best: bool) -> list[list[Coded]]:
-    """Layers of as many channels, each by the program that suits all of them best, in the ways that there are; none where it
-    cannot. `best`: by mixing too, however long it takes."""
+def by_model(
+    layers: Sequence[np.ndarray], programs: Sequence[Program], *, best: bool, particles: int = 1
+) -> list[list[Coded]]:
+    """Layers of as many channels, their samples of the programs' bits, each by the program that suits all of them best, in
+    the ways that there are; none where it cannot. `best`: by mixing too, however long it takes."""
     from . import learned
 
     program = learned.choose(layers, programs)
     if program is None:
         return [[] for _ in layers]
+    is_small = 8 * _MAX_RIVAL_SAMPLES >= program.bits * sum(pixels.size for pixels in layers)
+    if program.bits < 8 and not (best or is_small) and _is_strange(layers, program):
+        return [[] for _ in layers]
     layer = Layer(Method[program.kind.upper()], program.id)
-    if layer.method not in TOGETHER:
-        return [_alone(pixels, layer, program) for pixels in layers]
-    payload, report = learned.encode(layers, program)
+    try:
+        payload, report = learned.encode(layers, program, particles)
+    except (LatentOverflow, StackUnderflow):  # a layer leaves the model's range, or all together cannot pay
+        takes = [learned.sample_bits([pixels], program) < np.inf for pixels in layers]
+        if all(takes) or not any(takes):
+            return [[] for _ in layers]
+        kept = [pixels for pixels, is_taken in zip(layers, takes) if is_taken]
+        coded = iter(by_model(kept, [program], best=best, particles=particles))
+        return [next(coded) if is_taken else [] for is_taken in takes]
     payloads = {layer.method: payload}
-    if best or sum(pixels.size for pixels in layers) <= _MAX_RIVAL_SAMPLES:
+    if layer.method == Method.AUTOREGRESSIVE and (best or is_small):
         from . import model_mixing
 
         payloads[Method.MODEL_MIXING] = model_mixing.encode(layers, program)
-    shares = [bits / report.vi_bits for bits in report.layer_bits]
+    reports = {layer.method: report}
     return [
         [
-            Coded(Layer(method, program.id), payload, share * len(payload), program, report if method == layer.method else None, len(layers))
+            Coded(
+                Layer(method, program.id), payload, bits / report.vi_bits * len(payload), program, reports.get(method),
+                len(layers), particles,
+            )
             for method, payload in payloads.items()
         ]
-        for share in shares
+        for bits in report.layer_bits
     ]
 
 
-def _alone(pixels: np.ndarray, layer: Layer, program: Program) -> list[Coded]:
-    from . import learned
+def _is_strange(layers: Sequence[np.ndarray], program: Program) -> bool:
+    """Whether mixing, though it knows nothing, takes less for a sample of the layers than the model does."""
+    from . import learned, mixing
 
-    try:
-        payload, report = learned.encode([pixels], program)
-    except (LatentOverflow, StackUnderflow):  # it leaves the model's range, or cannot pay
-        return []
-    return [Coded(layer, payload, len(payload), program, report)]
+    parts = list(learned.sample(layers))
+    return 8 * len(mixing.encode(parts)[0]) < learned.sample_bits(parts, program)
 
 
 def by_mixing(layers: Sequence[np.ndarray]) -> list[list[Coded]]:
@@ -107,7 +125,10 @@ def classically(pixels: np.ndarray, *, quick: bool) -> Coded:
 
 
 def together(layers: Sequence[np.ndarray], coded: Coded) -> tuple[bytes, ModelReport | None]:
-    """The payload of layers, all by the method (and model) of the one that is `coded`, one of TOGETHER."""
+    """The payload of layers, all by the method (and model) of the one that is `coded`, one of TOGETHER.
+
+    Raises LatentOverflow, StackUnderflow: a flow cannot code them.
+    """
     if coded.layer.method == Method.MIXING:
         from . import mixing
 
@@ -118,7 +139,7 @@ def together(layers: Sequence[np.ndarray], coded: Coded) -> tuple[bytes, ModelRe
         return model_mixing.encode(layers, coded.program), None
     from . import learned
 
-    return learned.encode(layers, coded.program)
+    return learned.encode(layers, coded.program, coded.particles)
 
 
 def decode(

@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 MODELS = {kind: lambda kind=kind: programs.data(kind) for kind in programs.KINDS} | {
     programs.AUTOREGRESSIVE: lambda: programs.described(programs.AUTOREGRESSIVE, tile=[16, 24]),
 }
-NAMES = ("image", "stored", "classical", "mixing", "model-mixing", *MODELS)
+NAMES = ("image", "stored", "classical", "mixing", "model-mixing", "particles", *MODELS)
 
 
 def main(names: list[str]) -> None:
@@ -46,6 +46,10 @@ def make(name: str) -> None:
         case "model-mixing":
             program = load_program(HERE / "autoregressive.safetensors")
             made = group(pixels, Method.MODEL_MIXING, model_mixing.encode([pixels], program), program.id, before=text)
+        case "particles":
+            program = load_program(HERE / "uniform.safetensors")
+            payload, _ = learned.encode([pixels], program, 5)
+            made = group(pixels, Method.FLOW, payload, program.id, before=text)
         case _:
             path = HERE / f"{name}.safetensors"
             if not path.exists():

@@ -1,0 +1,158 @@
+"""Binary MNIST really coded, by flows with a uniform dequantizer, at the vi and at the importance-weighted bound.
+
+    python benchmarks/paper/coded.py binarized_mnist_larochelle.npz -o runs --minutes 30
+
+trains a flow with vi and, going on from it, one each with iw of 4 and 16 samples, each for that long; runs that are there are taken
+as they are. Each is exported as an exact program, and all test images are coded on one stack by the flow method with K coupled
+particles, decoded and compared. Beside it stand the float model's bounds on the same images: vi, iw of K independent
+samples, and of K coupled ones; these two as vi less what they gain on every fifth image. Results go to results/coded.json, cell by cell; what is there is left alone.
+"""
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from images import CONFIGS, read_mnist
+from results import RESULTS, Results
+from torch import Tensor
+
+from dqcodec import config as configs
+from dqcodec.ans.bits_back import coupling
+from dqcodec.config import Config
+from dqcodec.exact.program import load_program
+from dqcodec.flows.model import DequantizedModel, bits_per_dim
+from dqcodec.methods import learned
+from dqcodec.training.data import Images
+from dqcodec.training.progress import LineProgress
+from dqcodec.training.release import export_run
+from dqcodec.training.runs import RunFolder
+from dqcodec.training.trainer import Budget, Trainer, load_model
+
+_BATCH = 50
+_SIDE = 28
+_IW_STRIDE = 5
+
+
+@dataclass(frozen=True)
+class Objective:
+    """samples: of its bound, which as many particles code at. The batch makes a step take about as long."""
+
+    samples: int
+    batch: int
+
+    @property
+    def name(self) -> str:
+        return f"iw{self.samples}" if self.samples > 1 else "vi"
+
+    def config(self) -> Config:
+        overrides = ["dequantizer.kind=uniform", f"training.batch={self.batch}"]
+        if self.samples > 1:
+            overrides += [
+                "objective.alpha=0.0",
+                f"objective.samples={self.samples}",
+                "training.learning_rate=2e-3",
+                "training.muon_learning_rate=0.008",
+                "training.warmup_steps=20",
+            ]
+        return configs.load(CONFIGS / "mnist_flow.toml", tuple(overrides))
+
+
+OBJECTIVES = (Objective(1, 32), Objective(4, 32), Objective(16, 12))
+CELLS = [("vi", 1), ("iw4", 4), ("iw16", 16)]  # trained with, particles
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the run folders")
+    parser.add_argument("--minutes", type=float, default=30, help="to train each model that is not there")
+    parser.add_argument("--cell", action="append", help="only this one, as iw4-4; may be repeated")
+    parser.add_argument("--test-images", type=int, help="default all")
+    parser.add_argument("--json", type=Path, default=RESULTS / "coded.json")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    splits = read_mnist(arguments.data, OBJECTIVES[0].config())
+    runs = {objective.name: arguments.output / objective.name for objective in OBJECTIVES}
+    for objective in OBJECTIVES:
+        if not (runs[objective.name] / "checkpoint.pt").exists():
+            train(objective, splits.images, arguments.minutes, runs)
+    x = np.concatenate(list(splits.test.tiles(_BATCH, arguments.test_images))).transpose(0, 2, 3, 1)
+    results = Results(arguments.json, {"iw_images": -(-len(x) // _IW_STRIDE)})
+    for name, particles in CELLS:
+        cell = f"{name}-{particles}"
+        if cell not in results and (not arguments.cell or cell in arguments.cell):
+            results.add(cell, measure(runs[name], x, particles))
+            print(cell, results.cells[cell], flush=True)
+
+
+def train(objective: Objective, images: Images, minutes: float, runs: dict[str, Path]) -> None:
+    trainer = Trainer(objective.config(), images, runs[objective.name], Budget(minutes), "cpu")
+    if objective.samples > 1:
+        trainer.start_from(runs["vi"])
+    else:
+        trainer.start()
+    if not trainer.run(LineProgress()):
+        raise SystemExit("stopped and saved; dqcodec train --resume goes on")
+
+
+def measure(run: Path, x: np.ndarray, particles: int) -> dict:
+    """x: test images (N, H, W, 1), symbols."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = load_program(export_run(run, Path(folder), tile=_SIDE))
+    layers = list(x.astype(np.uint8))
+    payload, report = learned.encode(layers, program, particles)
+    decoded = learned.decode(payload, [layer.shape for layer in layers], program)
+    if not all(map(np.array_equal, decoded, layers)):
+        raise SystemExit(f"{run.name}: the images do not come back")
+    model, _ = load_model(run)
+    state = RunFolder(run).checkpoint()
+    some, vi_bpd = x[::_IW_STRIDE], bound(model, x, 1, independent)
+    rest = vi_bpd - bound(model, some, 1, independent)
+    return {
+        "vi_bpd": round(vi_bpd, 5),
+        "iw_bpd": round(rest + bound(model, some, particles, independent), 5),
+        "coupled_bpd": round(rest + bound(model, some, particles, coupled), 5),
+        "exact_bpd": round(report.vi_bits / x.size, 5),
+        "coded_bpd": round(8 * len(payload) / x.size, 5),
+        "initial_bpd": round(report.initial_bits / x.size, 5),
+        "grid_bpd": round(report.grid_bits / x.size, 5),
+        "bytes": len(payload),
+        "seed_bytes": report.seed_bits // 8,
+        "test_images": len(x),
+        "minutes": round(state["seconds"] / 60, 1),
+        "steps": state["step"],
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+    }
+
+
+def independent(shape: tuple[int, ...], particles: int) -> Tensor:
+    """Noise (K, *shape) of particles that are told nothing of each other."""
+    return torch.rand(particles, *shape)
+
+
+def coupled(shape: tuple[int, ...], particles: int) -> Tensor:
+    """Noise (K, *shape), shape (B, C, H, W), as the codec couples it."""
+    batch, channels, height, width = shape
+    fraction_bits = 20
+    offsets = coupling(particles, (height, width, channels), fraction_bits) / (1 << fraction_bits)
+    return (torch.rand(shape) + torch.from_numpy(offsets).float().permute(0, 3, 1, 2)[:, None]) % 1
+
+
+@torch.no_grad()
+def bound(model: DequantizedModel, x: np.ndarray, particles: int, noise: Callable[[tuple, int], Tensor]) -> float:
+    """The iw bound of the float model from the given noise, bits per dimension."""
+    torch.manual_seed(0)
+    total = 0.0
+    for batch in torch.from_numpy(x.transpose(0, 3, 1, 2).copy()).float().split(_BATCH):
+        weights = [model.log_weight(batch, each).double() for each in noise(batch.shape, particles)]
+        log_mean = torch.logsumexp(torch.stack(weights), 0) - np.log(particles)
+        total += bits_per_dim(log_mean, batch[0].numel()).sum().item()
+    return total / len(x)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""1-bit PNGs of digits that no model saw: dqcodec with the models at hand, without, and other codecs.
+
+    python benchmarks/mnist.py binarized_mnist_larochelle.npz -o mnist
+    python benchmarks/paper/digits.py mnist
+
+A sheet of 1000 digits as one image, and 500 digits as a PNG each: dqcodec packs these into one archive, the other codecs make a
+file of each. All is decoded and compared. Results go to results/digits.json.
+"""
+
+import argparse
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+from results import RESULTS, Results
+
+from dqcodec import archive, codec, zoo
+from dqcodec.archive import Member
+from dqcodec.bench import images, peers
+from dqcodec.exact.program import Program
+
+CODECS = {"png": "PNG", "webp": "WebP -z 9", "jxl-e9": "JPEG XL -e 9"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--json", type=Path, default=RESULTS / "digits.json")
+    arguments = parser.parse_args()
+    sets = {"sheet": [arguments.folder / "sheet.png"], "archive": sorted((arguments.folder / "digits").glob("*.png"))}
+    programs = [zoo.load(name) for name in zoo.names()]
+    arguments.json.unlink(missing_ok=True)
+    results = Results(arguments.json, {})
+    for name, paths in sets.items():
+        ours = file if name == "sheet" else packed
+        cell = {key: theirs(paths, key) for key in CODECS}
+        cell["mixing"], _ = ours(paths, [])
+        cell["dqcodec"], method = ours(paths, programs)
+        results.add(name, {"images": len(paths), "dims": dims(paths), "method": method, "bytes": cell})
+        print(name, results.cells[name], flush=True)
+
+
+def dims(paths: Sequence[Path]) -> int:
+    return sum(images.read(path).pixels.size for path in paths)
+
+
+def theirs(paths: Sequence[Path], name: str) -> int:
+    """The bytes that another codec takes, a file for each image."""
+    (other,) = [each for each in peers.PEERS if each.name == name]
+    other.prepare(1)
+    total = 0
+    for source in map(images.read, paths):
+        data = other.encode(source).data
+        decoded = other.decode(data).reshape(*source.pixels.shape[:2], -1)  # WebP gives gray as RGB
+        if not (decoded == source.pixels).all():
+            raise SystemExit(f"{name}: an image does not come back")
+        total += len(data)
+    return total
+
+
+def file(paths: Sequence[Path], programs: Sequence[Program]) -> tuple[int, str]:
+    """(bytes of the .dqc file, its method); verified."""
+    dqc, report = codec.compress(paths[0].read_bytes(), programs)
+    return len(dqc), f"{report.method}, {report.model}"
+
+
+def packed(paths: Sequence[Path], programs: Sequence[Program]) -> tuple[int, str]:
+    """(bytes of an archive of one group, its methods); verified."""
+    sources = [codec.read(path.read_bytes()) for path in paths]
+    coded, out = codec.encode(sources, programs), io.BytesIO()
+    group = archive.pack_group(coded.group)
+    codec.check(lambda: archive.parse_group(group), sources, coded.programs, 1 << 27)
+    writer = archive.Writer(out)
+    writer.add([Member(path.name, path.stat().st_mtime_ns, path.stat().st_mode) for path in paths], group)
+    writer.finish()
+    methods = "+".join(sorted({entry.method for entry in coded.group.entries}))
+    return len(out.getvalue()), ", ".join([methods, *(program.name for program in coded.programs)])
+
+
+if __name__ == "__main__":
+    main()
