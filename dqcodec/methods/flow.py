@@ -49,7 +49,7 @@ def encode(layers: Sequence[np.ndarray], program: FlowProgram, particles: int = 
             for batch in _batches(tiles, loan_tiles, program.channels):
                 bits[batch] = coder.push(stack, _stacked(layers, tiles[batch]))
         except StackUnderflow:
-            loan_tiles += 1 + loan_tiles // 4
+            loan_tiles += 1 + loan_tiles // 8
             continue
         break
     else:
