@@ -20,13 +20,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from dqcodec import png
-from dqcodec.archive import Archive
+from dqcodec.archive import Archive, pack_heads
 from dqcodec.bench import images
 from dqcodec.bench.codecs import Codec
 from dqcodec.bench.images import Source
 from dqcodec.bench.machine import machine
 from dqcodec.bench.peers import JpegXl, PngAsGiven, WebP
-from dqcodec.container import Group, pack_section
+from dqcodec.container import Group
 from dqcodec.files import Stamp
 from dqcodec.png import Skeleton
 
@@ -91,7 +91,7 @@ def parts(packed: Path) -> dict[str, int]:
     with Archive(packed) as archive:
         groups = [archive.group(number) for number in range(len(archive.group_sizes))]
         group_bytes = sum(size for size, _ in archive.group_sizes)
-    heads, bare = (sum(len(pack_section(heads)[1]) for heads in all_) for all_ in zip(*map(heads_of, groups)))
+    heads, bare = (sum(len(pack_heads(group)[1]) for group in each) for each in (groups, map(without_chunks, groups)))
     code = sum(len(payload) for group in groups for payload in group.payloads)
     return {
         "code": code,
@@ -102,10 +102,9 @@ def parts(packed: Path) -> dict[str, int]:
     }
 
 
-def heads_of(group: Group) -> tuple[bytes, bytes]:
-    """The heads of a group's images, and the same without chunks."""
+def without_chunks(group: Group) -> Group:
     bare = [replace(each, skeleton=each.skeleton and Skeleton(each.skeleton.header)) for each in group.entries]
-    return group.heads(), replace(group, entries=tuple(bare)).heads()
+    return replace(group, entries=tuple(bare))
 
 
 def peer_bytes(peer: Codec, sources: Sequence[Source]) -> int:

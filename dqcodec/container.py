@@ -129,13 +129,16 @@ class Entry:
         methods = [layer.method for layer in self.layers] or [Method.STORED]
         return "+".join(method.name.lower().replace("_", "-") for method in dict.fromkeys(methods))
 
-    def head(self, last_id: bytes = b"") -> bytes:
-        """last_id: the model of the last layer before that has one."""
+    def head(self, last_id: bytes = b"", *, is_lone: bool = True) -> bytes:
+        """last_id: the model of the last layer before that has one. is_lone: its chunks are packed for themselves; else they
+        are raw."""
         if self.skeleton is None:
             return bytes([Method.STORED])
         header = self.skeleton.header
         chunks = metadata.pack(self.skeleton)
-        coding, section = pack_section(chunks) if chunks else (0, b"")
+        coding, section = 0, b""
+        if chunks:
+            coding, section = pack_section(chunks) if is_lone else (_RAW, write_varint(len(chunks)) + chunks)
         kind = 1 + KINDS.index((header.color_type, header.bit_depth)) | coding << 4 | bool(self.recipe) << 6
         out = [bytes([kind]), write_varint(header.width), write_varint(header.height), section]
         out += [write_varint(len(self.recipe)), self.recipe] if self.recipe else []
@@ -172,11 +175,11 @@ class Group:
         reader = checked_reader(data, MAGIC, VERSION, ".dqc file")
         return read_tail(read_heads(reader, 1, max_pixels), reader)
 
-    def heads(self) -> bytes:
-        """The heads of all images, one after the other."""
+    def heads(self, *, are_lone: bool = True) -> bytes:
+        """The heads of all images, one after the other; are_lone: see Entry.head."""
         out, last_id = [], b""
         for entry in self.entries:
-            out.append(entry.head(last_id))
+            out.append(entry.head(last_id, is_lone=are_lone))
             last_id = next((layer.model_id for layer in reversed(entry.layers) if layer.model_id), last_id)
         return b"".join(out)
 

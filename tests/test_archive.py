@@ -18,9 +18,9 @@ from test_codec import CHUNKS, no_programs, photo, same_image, smooth
 from test_container import groups
 from test_flow_method import image, keep_models
 
-from dqcodec import archive, codec
+from dqcodec import archive, codec, png
 from dqcodec.archive import Archive, Member, Writer, is_archive, pack_group, parse_group
-from dqcodec.container import Entry, Group, Method, pack_section
+from dqcodec.container import Entry, Group, Layer, Method, pack_section
 from dqcodec.errors import CorruptError, DqcodecError, FormatError, UnknownModelError, UnsupportedImageError
 from dqcodec.varint import write_varint
 
@@ -120,6 +120,17 @@ def test_images_of_every_kind_are_coded_together(exact):
     for entry, each, data in zip(group.entries, decoded, kinds().values(), strict=True):
         restored = codec.restore(entry, each)
         assert same_image(restored, data) and (not exact or restored == data)
+
+
+def test_palettes_that_are_alike_are_packed_together():
+    header = png.Header(8, 8, 3, 8)
+    colors = np.random.default_rng(0).integers(0, 4, (20, 768), dtype=np.uint8)
+    colors[:, 9:] = colors[0, 9:]
+    skeletons = [png.Skeleton(header, ((png.Chunk(b"PLTE", bytes(each)),), ())) for each in colors]
+    entries = tuple(Entry(skeleton, rasters=((Layer(Method.MIXING),),)) for skeleton in skeletons)
+    group = Group(entries, (b"code",), bytes(8))
+    assert parse_group(pack_group(group)) == group
+    assert len(pack_group(group)) < 2 * len(entries[0].head())
 
 
 def test_the_limit_of_pixels_is_for_all_images_of_a_group_together():
