@@ -346,7 +346,7 @@ class Model:
         program = _named_errors(lambda: load_program(self.path))
         if program is None:
             return False
-        pixels = self.pixels[..., : program.channels]
+        pixels = self.pixels[..., : program.channels] >> 8 - program.bits
         if select.takes_model(pixels) and learned.choose([pixels], [program]):
             coded = _named_errors(lambda: learned.encode([pixels], program))
             payloads = {Method[program.kind.upper()]: coded[0]} if coded else {}
