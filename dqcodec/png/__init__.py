@@ -48,9 +48,7 @@ class Png:
 
     def same(self, other: Png) -> bool:
         """Whether both hold the same samples and chunks."""
-        import numpy as np
-
-        return self.skeleton == other.skeleton and all(map(np.array_equal, self.rasters, other.rasters))
+        return self.skeleton == other.skeleton and all(map(_equal, self.rasters, other.rasters))
 
 
 def read(data: bytes, max_pixels: int = MAX_PIXELS, *, decode: bool = True) -> Png:
@@ -94,3 +92,11 @@ def plain(pixels: np.ndarray, before: tuple[Chunk, ...] = (), after: tuple[Chunk
     height, width, channels = pixels.shape
     header = Header(width, height, {1: 0, 2: 4, 3: 2, 4: 6}[channels], 8)
     return Png(header, Skeleton(header, (before, after)), (pixels,))
+
+
+def _equal(samples: np.ndarray, others: np.ndarray) -> bool:
+    import numpy as np
+
+    from .samples import bands
+
+    return samples.shape == others.shape and all(map(np.array_equal, bands(samples), bands(others)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from . import filters
 from .chunks import PALETTE, Header
 
 _ADAM7 = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
+_BAND_BYTES = 1 << 20
 _TRIAL_LEVEL = 6  # half the time of the best, and near enough to it
 _ZLIB_MAX_RATIO = 1032  # deflate cannot expand further
 
@@ -41,13 +42,14 @@ def encode(samples: np.ndarray, header: Header) -> bytes:
     if header.color_type != PALETTE and header.bit_depth >= 8:  # filters do no good to what is no byte, or no quantity
         kinds.append(filters.smallest(rows, distance))
 
-    def parts(filters_of_rows: np.ndarray, strategy: int, level: int) -> list[bytes]:
+    def deflated(filters_of_rows: np.ndarray, strategy: int, level: int) -> Iterator[bytes]:
         filtered = filters.apply(rows, filters_of_rows, distance)  # as large as the image, so there is one at a time
         stream = zlib.compressobj(level, strategy=strategy)
-        return [stream.compress(filtered), stream.flush()]
+        yield from map(stream.compress, bands(filtered))
+        yield stream.flush()
 
     tries = itertools.product(kinds, (zlib.Z_DEFAULT_STRATEGY, zlib.Z_FILTERED))
-    return b"".join(parts(*min(tries, key=lambda each: sum(map(len, parts(*each, _TRIAL_LEVEL)))), 9))
+    return b"".join(deflated(*min(tries, key=lambda each: sum(map(len, deflated(*each, _TRIAL_LEVEL)))), 9))
 
 
 def inflate(
@@ -76,6 +78,12 @@ def inflate(
         if parts[-1][:, 0].max() >= filters.FILTERS:
             raise CorruptError("PNG image data is damaged (no such filter)")
     return parts, is_tidy
+
+
+def bands(rows: np.ndarray) -> Iterator[np.ndarray]:
+    """Rows (H, ...), some at a time: for work whose result, or scratch memory, is as large as what it is given."""
+    step = max(1, _BAND_BYTES * len(rows) // max(1, rows.nbytes))
+    return (rows[start : start + step] for start in range(0, len(rows), step))
 
 
 def to_rows(samples: np.ndarray, header: Header, interlace: int) -> list[np.ndarray]:
