@@ -26,6 +26,7 @@ from .errors import DqcodecError, UnsupportedImageError, VerifyError
 from .files import Stamp
 from .png import MAX_PIXELS, Header
 from .report import ArchiveReport, DecodedReport, FileResult, PackedReport, RunReport, UnpackReport, one_line
+from .source import Source, read
 
 GROUP_PIXELS = 1 << 21  # a group has no more, or one image: more gain little, and lose more by damage
 FAILURES = (DqcodecError, OSError, MemoryError)
@@ -131,13 +132,13 @@ def pack_batch(
     max_pixels: int = MAX_PIXELS,
     **options: Any,
 ) -> Packed:
-    """A group of those of the items that can be packed. best, particles: see codec.compress; options: those of codec.read."""
+    """A group of those of the items that can be packed. best, particles: see codec.compress; options: those of source.read."""
     fates: dict[str, FileResult] = {}
-    kept: list[tuple[Item, codec.Source]] = []
+    kept: list[tuple[Item, Source]] = []
     for item in batch:
         try:
             if item.error is None:
-                kept.append((item, codec.read(item.data, max_pixels=max_pixels, **options)))
+                kept.append((item, read(item.data, max_pixels=max_pixels, **options)))
                 continue
             error = item.error
         except FAILURES as reason:
@@ -157,7 +158,7 @@ def pack_batch(
         else:
             for (item, source), choice in zip(kept, coded.choices):
                 header, entry = source.image.header, choice.entry
-                sizes = source.image.skeleton.sizes if source.image.skeleton else [(header.height, header.width)]
+                sizes = source.sizes
                 report = PackedReport(
                     name=item.name,
                     method=entry.method,

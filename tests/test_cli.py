@@ -558,7 +558,7 @@ def test_an_archive_by_a_model_comes_back(folder, model, quick, monkeypatch):
     (folder / "in").mkdir()
     for number in range(3):
         (folder / f"in/{number}.png").write_bytes(pngs.random(rng, 9, 8, before=pngs.chunk(b"tEXt", b"a\0b")))
-    monkeypatch.setattr("dqcodec.codec.Choice.size", property(lambda self: 1e9 if self.entry.skeleton is None else 1))
+    monkeypatch.setattr("dqcodec.choosing.Choice.size", property(lambda self: 1e9 if self.entry.skeleton is None else 1))
     assert run("compress", "in", "-o", "set.dqc", "-m", model).exit_code == 0
     assert json.loads(run("info", "--json", "set.dqc").stdout)["models"] == {zoo.file_id(model).hex(): 3}
     lost = run("decompress", "set.dqc")

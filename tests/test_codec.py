@@ -10,7 +10,7 @@ from dqc import stored as stored_group
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dqcodec import codec, png
+from dqcodec import choosing, codec, png
 from dqcodec.container import Entry, Group, Layer, Method, owners
 from dqcodec.errors import (
     CorruptError,
@@ -332,30 +332,30 @@ def test_what_suits_most_layers_of_a_kind_is_kept_and_what_suits_one_much_better
     model = fake_learned.Program(kind="autoregressive")
     sizes = [(100, 80), (100, 80), (79, 80), (60, 80), (10, 20)]  # of mixing, by the model; the last: another kind
     both = [(layer_coded(Method.MIXING, a), layer_coded(Method.AUTOREGRESSIVE, b, model)) for a, b in sizes]
-    kept = codec._usual(read, {(n, Split(Step.PLAIN), 0): list(pair) for n, pair in enumerate(both)})
+    kept = choosing._usual(read, {(n, Split(Step.PLAIN), 0): list(pair) for n, pair in enumerate(both)})
     mixed, modelled = zip(*both)
     expected = [[modelled[0]], [modelled[1]], [modelled[2]], [mixed[3], modelled[3]], [mixed[4]]]
     assert list(kept.values()) == expected
     only = {(0, Split(Step.PLAIN), 0): [mixed[0]]}
-    assert codec._usual(read, only) == only
+    assert choosing._usual(read, only) == only
 
 
 def test_most_images_of_a_kind_are_split_alike_and_one_that_is_much_smaller_otherwise_is_not():
     read = [codec.read(pngs.write(drawing(channels=4))) for _ in range(4)]
     whole, apart = Split(Step.PLAIN), Split(Step.PLAIN, alpha=True)
 
-    def choice(number: int, split: Split, size: int) -> codec.Choice:
+    def choice(number: int, split: Split, size: int) -> choosing.Choice:
         coded = [layer_coded(Method.MIXING, size / (1 + split.alpha))] * (1 + split.alpha)
         entry = Entry(read[number].image.skeleton, split, (tuple(each.layer for each in coded),))
-        return codec.Choice(entry, tuple(coded))
+        return choosing.Choice(entry, tuple(coded))
 
     sizes = [(1000, 800), (1000, 800), (750, 800), (500, 800)]
-    stored = codec.Choice(Entry(), stored=bytes(5000))
+    stored = choosing.Choice(Entry(), stored=bytes(5000))
     found = [[choice(n, whole, a), choice(n, apart, b), stored] for n, (a, b) in enumerate(sizes)]
-    chosen = codec._choose(read, found)
+    chosen = choosing._for_each(read, found)
     assert [each.entry.split for each in chosen] == [apart, apart, apart, whole]
-    small = codec.Choice(Entry(), stored=bytes(100))
-    assert codec._choose(read, [[*each[:2], small] for each in found])[2].entry == Entry()
+    small = choosing.Choice(Entry(), stored=bytes(100))
+    assert choosing._for_each(read, [[*each[:2], small] for each in found])[2].entry == Entry()
 
 
 @pytest.fixture

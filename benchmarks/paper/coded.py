@@ -9,13 +9,13 @@ samples, and of K coupled ones; these two as vi less what they gain on every fif
 """
 
 import argparse
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from coding import code
 from images import CONFIGS, read_mnist
 from results import RESULTS, Results
 from torch import Tensor
@@ -23,17 +23,13 @@ from torch import Tensor
 from dqcodec import config as configs
 from dqcodec.ans.bits_back import coupling
 from dqcodec.config import Config
-from dqcodec.exact.program import load_program
 from dqcodec.flows.model import DequantizedModel, bits_per_dim
-from dqcodec.methods import learned
 from dqcodec.training.data import Images
 from dqcodec.training.progress import LineProgress
-from dqcodec.training.release import export_run
 from dqcodec.training.runs import RunFolder
 from dqcodec.training.trainer import Budget, Trainer, load_model
 
 _BATCH = 50
-_SIDE = 28
 _IW_STRIDE = 5
 
 
@@ -101,13 +97,7 @@ def train(objective: Objective, images: Images, minutes: float, runs: dict[str, 
 
 def measure(run: Path, x: np.ndarray, particles: int) -> dict:
     """x: test images (N, H, W, 1), symbols."""
-    with tempfile.TemporaryDirectory() as folder:
-        program = load_program(export_run(run, Path(folder), tile=_SIDE))
-    layers = list(x.astype(np.uint8))
-    payload, report = learned.encode(layers, program, particles)
-    decoded = learned.decode(payload, [layer.shape for layer in layers], program)
-    if not all(map(np.array_equal, decoded, layers)):
-        raise SystemExit(f"{run.name}: the images do not come back")
+    payload, report = code(run, x, particles)
     model, _ = load_model(run)
     state = RunFolder(run).checkpoint()
     some, vi_bpd = x[::_IW_STRIDE], bound(model, x, 1, independent)
