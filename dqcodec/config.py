@@ -28,7 +28,8 @@ class Data(Section):
 
 
 class DequantizerConfig(Section):
-    """q(u|x). width and blocks: of its nets, blocks being the depth of dense ones; subflows: of the bipartite and ARD kinds.
+    """q(u|x). width and blocks: of its nets, blocks being the depth of dense ones; subflows: of the bipartite and ARD kinds,
+    every second of which runs in reversed order where an ARD is alternating.
 
     "posterior" is p(u|x) itself, which an autoregressive density has in closed form.
 
@@ -43,6 +44,7 @@ class DequantizerConfig(Section):
     subflows: int = Field(1, ge=1)
     context_channels: int = Field(24, ge=1)
     channels_per_group: int = Field(4, ge=1)
+    alternating: bool = False
 
 
 class Level(Section):

@@ -20,6 +20,7 @@ DEQUANTIZERS = {
     "gaussian": lambda bins: gaussian_dequantizer(1, 1, 4, 1, bins),
     "bipartite": lambda bins: bipartite_dequantizer(1, 1, 4, 1, 2, 3, bins),
     "ard": lambda bins: autoregressive_dequantizer(1, 1, 4, 1, 2, 3, 2, bins),
+    "alternating ard": lambda bins: autoregressive_dequantizer(1, 1, 4, 1, 2, 3, 2, bins, alternating=True),
 }
 DENSITIES = {
     "diagonal": lambda: DiagonalGaussian((1, 2, 2), 2.0, 1.0),

@@ -26,7 +26,7 @@ from dqcodec.flows.export import export_bytes
 from dqcodec.flows.model import DequantizedModel
 from dqcodec.flows.transforms import Conv1x1
 
-KINDS = ("uniform", "gaussian", "bipartite", "ard")  # of flows, by their dequantizer
+KINDS = ("uniform", "gaussian", "bipartite", "ard", "alternating")  # of flows, by their dequantizer; the last an ARD
 AUTOREGRESSIVE = "autoregressive"
 TILE = 8
 OUT_OF_RANGE = (LatentOverflow, CorruptError)  # what a dequantizer says of a point that it never samples
@@ -49,7 +49,8 @@ def config(kind: str, channels: int = 3, levels: int = 1, bits: int = 8) -> Conf
     """levels: of a flow."""
     level = {"subflows": 2, "width": 8, "blocks": 1}
     dequantizer = {
-        "kind": kind, "width": 8, "blocks": 1, "subflows": 1 if kind == "ard" else 2,
+        "kind": "ard" if kind == "alternating" else kind, "alternating": kind == "alternating",
+        "width": 8, "blocks": 1, "subflows": 1 if kind == "ard" else 2,
         "context_channels": 4, "channels_per_group": 2,
     }
     density = {"levels": [level] * levels}

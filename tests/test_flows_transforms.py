@@ -4,7 +4,7 @@ import pytest
 import torch
 from flows import jacobian, randomised
 
-from dqcodec.flows.autoregressive import AffineAutoregressive
+from dqcodec.flows.autoregressive import AffineAutoregressive, Reversed
 from dqcodec.flows.couplings import AffineCoupling, ConditionalAffine, Reverse
 from dqcodec.flows.networks import AutoregressiveDenseNet, AutoregressiveNet, DenseNet, ResidualNet
 from dqcodec.flows.transforms import Chain, Conv1x1, Rescale, Squeeze, haar_ycocg
@@ -21,6 +21,7 @@ TRANSFORMS = {
     "conditional coupling": lambda: AffineCoupling(ResidualNet(3, 2, 5, 1, CONTEXT), 3),
     "conditional affine": lambda: ConditionalAffine(ResidualNet(CONTEXT, 8, 5, 1)),
     "autoregressive": lambda: AffineAutoregressive(AutoregressiveNet(4, 2, CONTEXT)),
+    "reversed": lambda: Reversed(AffineAutoregressive(AutoregressiveNet(4, 2, CONTEXT))),
     "coupling of a dense net": lambda: AffineCoupling(DenseNet(2, 4, 5, 3), 2),
     "conditional coupling of a dense net": lambda: AffineCoupling(DenseNet(3, 2, 5, 2, CONTEXT), 3),
     "autoregressive dense net": lambda: AffineAutoregressive(AutoregressiveDenseNet(4, 3, CONTEXT, 2)),

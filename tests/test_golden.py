@@ -14,7 +14,7 @@ MODELS = {"model-mixing": "autoregressive", "particles": "uniform"}
 
 def test_there_is_a_golden_file_for_every_method_and_every_flows_dequantizer():
     methods = {"stored", "classical", "mixing", "autoregressive", "model-mixing", "particles"}
-    assert {path.stem for path in FILES} == methods | {"uniform", "gaussian", "bipartite", "ard"}
+    assert {path.stem for path in FILES} == methods | {"uniform", "gaussian", "bipartite", "ard", "alternating"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import AUTOREGRESSIVE, LOWEST, run
 
-from dqcodec import codec, png
+from dqcodec import choosing, codec, png
 from dqcodec.container import Method
 from dqcodec.errors import CorruptError, DqcodecError
 from dqcodec.methods import autoregressive, mixing, model_mixing, select
@@ -94,7 +94,7 @@ def test_large_images_are_coded_by_it_only_if_asked_for(by_models_alone, monkeyp
     monkeypatch.setattr(select, "_MAX_RIVAL_SAMPLES", 100)
     program, source = programs.program(AUTOREGRESSIVE), png.write(png.plain(image(40, 50)))
     assert codec.compress(source, [program])[1].method == "autoregressive"
-    monkeypatch.setattr(codec, "_photographs", lambda sources, by_model, best: {0})  # no mixing without the model
+    monkeypatch.setattr(choosing, "_photographs", lambda sources, by_model, best: {0})  # no mixing without the model
     assert codec.compress(source, [program], best=True)[1].method == "model-mixing"
 
 

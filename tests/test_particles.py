@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import noise_stack
 
-from dqcodec import cli, codec, png
+from dqcodec import choosing, cli, codec, png
 from dqcodec.ans import bits_back
 from dqcodec.ans.bits_back import MAX_PARTICLES, CoupledBitsBack
 from dqcodec.ans.logarithms import EXP2_BITS, LOG2_BITS, ONE, exp2, log2
@@ -319,7 +319,7 @@ def test_an_image_that_cannot_be_coded_does_not_keep_a_flow_from_others(by_model
 
 def test_a_flow_that_cannot_pay_for_those_that_stay_with_it_is_given_up(by_models_alone, monkeypatch):
     encode, sources = flow.encode, [codec.read(gray(1, count)) for count in (30, 31, 32)]
-    tried = codec._usual
+    tried = choosing._usual
 
     def leave(sources, places):  # two of three images go another way
         return {place: coded for place, coded in tried(sources, places).items() if place[0] == 1}
@@ -329,7 +329,7 @@ def test_a_flow_that_cannot_pay_for_those_that_stay_with_it_is_given_up(by_model
             raise StackUnderflow("too small")
         return encode(layers, *rest)
 
-    monkeypatch.setattr(codec, "_usual", leave)
+    monkeypatch.setattr(choosing, "_usual", leave)
     monkeypatch.setattr(flow, "encode", careful)
     coded = codec.encode(sources, [uniform()])
     assert "flow" not in {entry.method for entry in coded.group.entries}

@@ -24,7 +24,7 @@ from results import RESULTS, Results
 
 from dqcodec import config as configs
 from dqcodec.config import Config
-from dqcodec.flows.densities import Gaussian
+from dqcodec.flows.densities import CovarianceGaussian
 from dqcodec.flows.export import has_exact_twin
 from dqcodec.flows.model import DequantizedModel
 from dqcodec.training import data
@@ -40,6 +40,7 @@ _IW_SAMPLES = 256
 _VALID_IMAGES = 2000
 _BATCH = 100
 _TUNING_PART = 4  # a fourth of the budget for another objective
+_ROUNDS, _LAST_DRAWS = 8, 10  # how often a covariance takes the moments of v; the last time from so many draws of each image
 
 
 @dataclass(frozen=True)
@@ -150,8 +151,15 @@ def train(cell: Cell, images: Images, budget: Budget, runs: Path) -> Trainer:
         trainer.start_from(runs / cell.base)
     else:
         trainer.start()
-    if not trainer.run(LineProgress()):
-        raise SystemExit("stopped and saved; the same command goes on")
+    rounds = _ROUNDS if isinstance(trainer.model.density, CovarianceGaussian) else 1
+    for until in (part / rounds for part in range(1, rounds + 1)):
+        if trainer.fraction() >= until:
+            continue
+        if not trainer.run(LineProgress(), until):
+            raise SystemExit("stopped and saved; the same command goes on")
+        if until < 1:
+            refit(trainer.ema.module, images.train, 1)
+            trainer.model.density.load_state_dict(trainer.ema.module.density.state_dict())
     return trainer
 
 
@@ -161,8 +169,8 @@ def measure(trainer: Trainer, splits: Splits, test_images: int | None, iw_images
     iw over the many is then vi - KL: KL differs little between images, while their rates differ much.
     """
     model = trainer.ema.module.eval()
-    if isinstance(model.density, Gaussian):
-        refit(model, splits.images.train)
+    if isinstance(model.density, CovarianceGaussian):
+        refit(model, splits.images.train, _LAST_DRAWS)
     valid = evaluate(model, splits.images.valid.tiles(_BATCH, _VALID_IMAGES), 1)
     vi = evaluate(model, splits.test.tiles(_BATCH, test_images), 1)
     some = evaluate(model, splits.test.tiles(_BATCH, iw_images), _IW_SAMPLES)
@@ -187,11 +195,21 @@ def coded(run: Path, test: Crops, test_images: int | None) -> dict:
 
 
 @torch.no_grad()
-def refit(model: DequantizedModel, train: Crops) -> None:
-    """Beside a given q, the best Gaussian has the moments of v: take them from all training images."""
+def refit(model: DequantizedModel, train: Crops, draws: int) -> None:
+    """Beside a given q, the best Gaussian has the moments of v: take them from so many draws of v for each training image.
+
+    A covariance of D dimensions from N samples costs about D^2 / (4 N) nats: 0.006 bpd of MNIST for each draw's worth.
+    """
     torch.manual_seed(0)
-    batches = (torch.from_numpy(batch).float() for batch in train.tiles(_BATCH))
-    model.density.initialise(torch.cat([model.dequantizer.value(x, model.dequantizer.sample(x)[0]) for x in batches]))
+    density, count = model.density, 0
+    total, products = 0, 0
+    for _ in range(draws):
+        for batch in train.tiles(_BATCH):
+            x = torch.from_numpy(batch).float()
+            v = model.dequantizer.value(x, model.dequantizer.sample(x)[0])
+            y = density.rescale(v)[0].flatten(1).double()
+            total, products, count = total + y.sum(0), products + y.T @ y, count + len(y)
+    density.fit(count, total, products)
 
 
 if __name__ == "__main__":

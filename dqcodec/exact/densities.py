@@ -13,7 +13,8 @@ class FlowDensity:
 
     Args:
         levels: per level the transforms after its squeeze. offset: the pixel that is latent 0. unit_bits: a latent
-        unit is 2^unit_bits pixels. v comes on a grid of 2^-fraction_bits pixels; latents are on 2^-grid_bits.
+        unit is 2^unit_bits pixels. v comes on a grid of 2^-fraction_bits pixels; latents are on 2^-grid_bits, and where
+        that is finer, v's place within its cell is popped.
     """
 
     def __init__(
@@ -32,6 +33,8 @@ class FlowDensity:
         """
         cost = np.full(len(v), v[0].size * self.unit_bits << LOG2_BITS)
         g = (v - self._offset) << self._refinement
+        if self._refinement:
+            g += stack.pop(1 << self._refinement, g.shape)
         for transforms in self.levels:
             g, _ = Squeeze().forward(g)
             for transform in transforms:
@@ -52,6 +55,8 @@ class FlowDensity:
             for transform in reversed(transforms):
                 g = transform.inverse(g, stack)
             g = Squeeze().inverse(g)
+        if self._refinement:
+            stack.push(g & (1 << self._refinement) - 1, 1 << self._refinement)
         return (g >> self._refinement) + self._offset
 
     def _push_base(self, stack, g):

@@ -233,3 +233,22 @@ class SampledAutoregressive:
                 stack.push(left, size)
                 return eps
         raise CorruptError("the autoregressive inverse has no solution")
+
+
+class Reversed:
+    """A step in reverse order of places, twin of flows.autoregressive.Reversed."""
+
+    def __init__(self, step: SampledAutoregressive):
+        self.step = step
+
+    def sample(self, eps, stack, context):
+        y, cost = self.step.sample(_turned(eps), stack, _turned(context, channels=1))
+        return _turned(y), cost
+
+    def unsample(self, y, stack, context):
+        return _turned(self.step.unsample(_turned(y), stack, _turned(context, channels=1)))
+
+
+def _turned(places: np.ndarray, channels: int = -1) -> np.ndarray:
+    """(B, H, W, C) in reverse order of rows, columns and channels; of a context, channels are no places."""
+    return np.ascontiguousarray(places[:, ::-1, ::-1, ::channels])

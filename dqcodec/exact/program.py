@@ -13,6 +13,7 @@ from dqcodec.exact.densities import FlowDensity
 from dqcodec.exact.dequantizers import (
     FlowDequantizer,
     PixelFeatures,
+    Reversed,
     SampledAffine,
     SampledAutoregressive,
     SampledCoupling,
@@ -44,6 +45,7 @@ class Description:
     context_channels: int
     subflows: tuple[int, ...]
     card: dict
+    alternating: bool = False  # every second of the dequantizer's transforms is reversed
 
     def __post_init__(self):
         numbers = (
@@ -52,6 +54,8 @@ class Description:
             self.context_channels,
         )
         if self.channels not in (1, 3) or any(type(n) is not int or n < 0 for n in numbers):
+            raise ModelError("the program's description holds a wrong value")
+        if type(self.alternating) is not bool or (self.alternating and self.dequantizer != "ard"):
             raise ModelError("the program's description holds a wrong value")
         if type(self.unit_bits) is not int or self.unit_bits < -1:
             raise ModelError("the program's description holds a wrong value")
@@ -181,6 +185,8 @@ def _dequantizer(d: Description, tensors):
     transforms = [
         _sampled(d, tensors, f"dequantizer.{index}", channels, affine) for index in range(d.dequantizer_transforms)
     ]
+    if d.alternating:
+        transforms[1::2] = [Reversed(step) for step in transforms[1::2]]
     cells = SigmoidCells(tensors["sigmoid.edges"], _law(tensors, "tail"))
     normal = _law(tensors, "normal", unbounded=False)
     return FlowDequantizer(features, context_net, transforms, normal, cells, d.noise_grid_bits, d.fraction_bits)

@@ -35,7 +35,7 @@ def _dequantizer(config, channels, bits):
             return bipartite_dequantizer(*net, q.subflows, q.context_channels, q.bins, q.net)
         case "ard":
             return autoregressive_dequantizer(
-                *net, q.subflows, q.context_channels, q.channels_per_group, q.bins, q.net
+                *net, q.subflows, q.context_channels, q.channels_per_group, q.bins, q.net, q.alternating
             )
 
 

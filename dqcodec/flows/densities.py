@@ -58,11 +58,6 @@ class Gaussian(Density):
         if (height, width) != self.shape[1:]:
             raise ValueError(f"this Gaussian has images of {self.shape[1:]} alone, not of {(height, width)}")
 
-    def _moments(self, v: Float[Tensor, "B C H W"]) -> tuple[Float[Tensor, "C H W"], Float[Tensor, "C H W"]]:
-        """(mean, log of the standard deviation) of a batch, per dimension, in latent units."""
-        y, _ = self.rescale(v)
-        return y.mean(0), y.std(0, correction=0).clamp_min(_LEAST_SPREAD).log()
-
 
 class DiagonalGaussian(Gaussian):
     """Independent normals with learned mean and log-scale."""
@@ -84,9 +79,9 @@ class DiagonalGaussian(Gaussian):
 
     @torch.no_grad()
     def initialise(self, v):
-        mean, log_scale = self._moments(v)
-        self.mean.copy_(mean)
-        self.log_scale.copy_(log_scale)
+        y, _ = self.rescale(v)
+        self.mean.copy_(y.mean(0))
+        self.log_scale.copy_(y.std(0, correction=0).clamp_min(_LEAST_SPREAD).log())
 
 
 class CovarianceGaussian(Gaussian):
@@ -116,18 +111,23 @@ class CovarianceGaussian(Gaussian):
         y = self.mean + torch.linalg.solve_triangular(self.cholesky(), eps, upper=False, left=False)
         return self.rescale.inverse(y.view(n, *self.shape))[0]
 
-    @torch.no_grad()
     def initialise(self, v):
-        """At the moments of v, the best Gaussian for it; a covariance of few samples is shrunk to its diagonal."""
         y = self.rescale(v)[0].flatten(1).double()
-        y = y - y.mean(0)
-        covariance = y.T @ y / len(y)
-        mean, log_scale = self._moments(v)
-        diagonal = torch.diag(torch.exp(2 * log_scale.flatten().double()))
-        shrinkage = (y.shape[1] / (y.shape[1] + len(y))) ** 2
-        covariance = (1 - shrinkage) * covariance + shrinkage * diagonal
-        lower = torch.linalg.cholesky(torch.linalg.inv(covariance))
-        self.mean.copy_(mean.flatten())
+        self.fit(len(y), y.sum(0), y.T @ y)
+
+    @torch.no_grad()
+    def fit(self, count: int, total: Float[Tensor, "D"], products: Float[Tensor, "D D"]) -> None:
+        """At the moments of v, the best Gaussian for it; a covariance of few samples is shrunk to its diagonal.
+
+        Args:
+            total, products: the sum of y and of y y^T over `count` samples, y = v in latent units, D = C H W; float64.
+        """
+        mean = total / count
+        covariance = products / count - mean.outer(mean)
+        diagonal = covariance.diagonal().clamp_min(_LEAST_SPREAD**2).diag()
+        shrinkage = (len(mean) / (len(mean) + count)) ** 2
+        lower = torch.linalg.cholesky(torch.linalg.inv((1 - shrinkage) * covariance + shrinkage * diagonal))
+        self.mean.copy_(mean)
         self.log_diagonal.copy_(lower.diagonal().log())
         self.lower.copy_(lower.tril(-1))
 

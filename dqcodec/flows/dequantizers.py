@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from dqcodec.flows.autoregressive import AffineAutoregressive
+from dqcodec.flows.autoregressive import AffineAutoregressive, Reversed
 from dqcodec.flows.couplings import AffineCoupling, ConditionalAffine, Reverse
 from dqcodec.flows.densities import normal_log_prob
 from dqcodec.flows.networks import INPUT_BOUND, NETS, AutoregressiveDenseNet, AutoregressiveNet
@@ -184,14 +184,16 @@ def bipartite_dequantizer(
 
 def autoregressive_dequantizer(
     channels: int, bits: int, width: int, blocks: int, subflows: int, context_channels: int,
-    channels_per_group: int, bins: str = "hypercube", net: str = "residual",
+    channels_per_group: int, bins: str = "hypercube", net: str = "residual", alternating: bool = False,
 ) -> Dequantizer:
-    """ARD (the paper's equation (iaf))."""
+    """ARD (the paper's equation (iaf)); alternating: every second step from eps on is reversed."""
     sizes = (4 * channels, channels_per_group, context_channels)
     nets = [
         AutoregressiveDenseNet(*sizes, blocks) if net == "dense" else AutoregressiveNet(*sizes) for _ in range(subflows)
     ]
     transforms = [AffineAutoregressive(arm) for arm in nets]
+    if alternating:
+        transforms[-2::-2] = [Reversed(step) for step in transforms[-2::-2]]
     context_net = NETS[net](4 * channels, context_channels, width, blocks)
     _start_at_random(context_net)
     return FlowDequantizer(PixelFeatures(channels, bits), context_net, Chain(transforms), bins)

@@ -14,7 +14,7 @@ from dqcodec.exact import networks as exact_networks
 from dqcodec.exact.tables import PRECISION
 from dqcodec.exact.transforms import SHEAR_BITS, R
 from dqcodec.flows import couplings, export_autoregressive
-from dqcodec.flows.autoregressive import AffineAutoregressive
+from dqcodec.flows.autoregressive import AffineAutoregressive, Reversed
 from dqcodec.flows.couplings import AffineCoupling, ConditionalAffine
 from dqcodec.flows.densities import FlowDensity
 from dqcodec.flows.dequantizers import FlowDequantizer, Hypercube, UniformDequantizer
@@ -31,6 +31,7 @@ from dqcodec.flows.transforms import Conv1x1
 
 GRID_BITS = 14  # K: the density's latents lie on a grid of 2^-14
 NOISE_GRID_BITS = 11  # the dequantizer's lie on a coarser one, if u's is no finer: a finer grid only borrows more bits
+MAX_FRACTION_BITS = 11  # of u, learned: for finer cells of its sigmoid the noise had to be finer
 WEIGHT_BITS = 8  # of the trunks
 OUTPUT_WEIGHT_BITS = 14  # of each net's last convolution
 MAX_LEVEL = 4095  # activations take at most 12 bits
@@ -80,8 +81,10 @@ def export_bytes(model: DequantizedModel, name: str, tile: int | None, calibrati
     density, dequantizer = model.density, model.dequantizer
     ranges = _activation_ranges(model, calibration)
     tensors = _shared_tables(unit_bits := model.bits - 2)
-    fraction_bits = GRID_BITS - unit_bits
-    noise_grid_bits = max(NOISE_GRID_BITS, fraction_bits - 1)  # the steepest cells of the sigmoid are 2 units wide at least
+    fraction_bits, noise_grid_bits = GRID_BITS - unit_bits, NOISE_GRID_BITS
+    if is_learned := isinstance(dequantizer, FlowDequantizer):
+        fraction_bits = min(fraction_bits, MAX_FRACTION_BITS)
+        noise_grid_bits = max(noise_grid_bits, fraction_bits + 2)  # the sigmoid's cells are 16 units wide at least
     for level, chain in enumerate(density.levels):
         nets = 0
         for transform in list(chain.transforms)[1:]:
@@ -92,7 +95,7 @@ def export_bytes(model: DequantizedModel, name: str, tile: int | None, calibrati
                 tensors |= _residual_net(f"{prefix}.net", transform.net, ranges, _location_scale_grids(transform.net, GRID_BITS))
                 nets += 1
     transforms = []
-    if isinstance(dequantizer, FlowDequantizer):
+    if is_learned:
         tensors |= _dequantizer_tables(fraction_bits, noise_grid_bits)
         tensors["features.matrix"] = dequantizer.features.matrix.numpy().astype(np.int8)
         tensors["features.log2_gain"] = dequantizer.features.log2_gain.numpy().astype(np.int8)
@@ -114,6 +117,8 @@ def export_bytes(model: DequantizedModel, name: str, tile: int | None, calibrati
         "subflows": [sum(isinstance(t, Conv1x1) for t in chain.transforms) for chain in density.levels],
         "card": card,
     }
+    if any(isinstance(transform, Reversed) for transform in transforms):
+        description["alternating"] = True
     return model_file.dump("flow", description, tensors)
 
 

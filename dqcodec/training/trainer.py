@@ -122,15 +122,15 @@ class Trainer:
             optimiser.load_state_dict(saved)
         self.step, self.seconds, self.best_bpd = state["step"], state["seconds"], state["best_bpd"]
 
-    def run(self, progress: Progress = Progress()) -> bool:
-        """Train until the budget is spent -> True, or until Ctrl-C -> False; both leave a checkpoint.
+    def run(self, progress: Progress = Progress(), until: float = 1.0) -> bool:
+        """Train until that part of the budget is spent -> True, or until Ctrl-C -> False; both leave a checkpoint.
 
         Raises:
             DqcodecError: training diverged.
         """
         losses, started, saved = [], time.monotonic() - self.seconds, time.monotonic()
         with _interrupts() as interrupted:
-            while (fraction := self._fraction()) < 1:
+            while (fraction := self.fraction()) < until:
                 losses.append(self._train_step(fraction))
                 self.seconds, stopped = self.team.agree((time.monotonic() - started, interrupted.is_set()))
                 if self.step % _PROGRESS_STEPS == 0:
@@ -141,10 +141,11 @@ class Trainer:
                 if time.monotonic() - saved > MILESTONE_SECONDS:
                     self._milestone(fraction, losses, progress)
                     losses, saved = [], time.monotonic()
-            self._milestone(1.0, losses, progress)
+            self._milestone(fraction, losses, progress)
         return True
 
-    def _fraction(self) -> float:
+    def fraction(self) -> float:
+        """Part of the budget that is spent, 0 to 1."""
         return self.budget.fraction(self.seconds, self.step * self.config.training.batch)
 
     def _train_step(self, fraction: float) -> float:
