@@ -5,8 +5,8 @@
 
 Each cell has a run folder below the output; what is trained as long as asked is left alone, and what is not goes on where it
 stopped: call again with a larger budget to train longer. Results go to results/<table>.json. Cells of a row differ in the
-dequantizer alone; the rows' settings are in configs/. Flows are exported and really code the test images, too. The objectives are compared as the paper advises: the model trained
-with vi goes on, for a fourth of the budget, with each.
+dequantizer alone; the rows' settings are in configs/. Flows are exported and really code the test images, too. The objectives
+are compared as the paper advises: the model trained with vi goes on, for a fourth of the budget, with each.
 
 mnist: Larochelle's binarization as packed bits, arrays train, valid, test of 784 bits a row.
 cifar10: the folder that benchmarks/cifar10.py makes, cifar10.npz and test_*.png.
@@ -198,7 +198,7 @@ def coded(run: Path, test: Crops, test_images: int | None) -> dict:
 def refit(model: DequantizedModel, train: Crops, draws: int) -> None:
     """Beside a given q, the best Gaussian has the moments of v: take them from so many draws of v for each training image.
 
-    A covariance of D dimensions from N samples costs about D^2 / (4 N) nats: 0.006 bpd of MNIST for each draw's worth.
+    A covariance of D dimensions from N samples costs about D^2 / (4 N) nats: on MNIST 0.006 bpd, if every image is drawn once.
     """
     torch.manual_seed(0)
     density, count = model.density, 0
