@@ -5,7 +5,8 @@
 trains a flow with vi and, going on from it, one each with iw of 4 and 16 samples, each for that long; runs that are there are taken
 as they are. Each is exported as an exact program, and all test images are coded on one stack by the flow method with K coupled
 particles, decoded and compared. Beside it stand the float model's bounds on the same images: vi, iw of K independent
-samples, and of K coupled ones; these two as vi less what they gain on every fifth image. Results go to results/coded.json, cell by cell; what is there is left alone.
+samples, and of K coupled ones; these two as vi less what they gain on every fifth image. Results go to results/coded.json, cell
+by cell; what is there is left alone.
 """
 
 import argparse
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from coding import code
+from coding import code, rates, symbols
 from images import CONFIGS, read_mnist
 from results import RESULTS, Results
 from torch import Tensor
@@ -76,7 +77,7 @@ def main() -> None:
     for objective in OBJECTIVES:
         if not (runs[objective.name] / "checkpoint.pt").exists():
             train(objective, splits.images, arguments.minutes, runs)
-    x = np.concatenate(list(splits.test.tiles(_BATCH, arguments.test_images))).transpose(0, 2, 3, 1)
+    x = symbols(splits.test, arguments.test_images)
     results = Results(arguments.json, {"iw_images": -(-len(x) // _IW_STRIDE)})
     for name, particles in CELLS:
         cell = f"{name}-{particles}"
@@ -106,9 +107,7 @@ def measure(run: Path, x: np.ndarray, particles: int) -> dict:
         "vi_bpd": round(vi_bpd, 5),
         "iw_bpd": round(rest + bound(model, some, particles, independent), 5),
         "coupled_bpd": round(rest + bound(model, some, particles, coupled), 5),
-        "exact_bpd": round(report.vi_bits / x.size, 5),
-        "coded_bpd": round(8 * len(payload) / x.size, 5),
-        "initial_bpd": round(report.initial_bits / x.size, 5),
+        **rates(payload, report, x.size),
         "grid_bpd": round(report.grid_bits / x.size, 5),
         "bytes": len(payload),
         "seed_bytes": report.seed_bits // 8,

@@ -8,7 +8,15 @@ import numpy as np
 from dqcodec.exact.program import load_program
 from dqcodec.methods import learned
 from dqcodec.methods.report import ModelReport
+from dqcodec.training.data import Crops
 from dqcodec.training.release import export_run
+
+_BATCH = 100
+
+
+def symbols(test: Crops, count: int | None) -> np.ndarray:
+    """Test images (N, H, W, C), all or so many."""
+    return np.concatenate(list(test.tiles(_BATCH, count))).transpose(0, 2, 3, 1)
 
 
 def code(run: Path, x: np.ndarray, particles: int = 1) -> tuple[bytes, ModelReport]:
@@ -25,3 +33,9 @@ def code(run: Path, x: np.ndarray, particles: int = 1) -> tuple[bytes, ModelRepo
     if not all(map(np.array_equal, decoded, layers)):
         raise SystemExit(f"{run.name}: the images do not come back")
     return payload, report
+
+
+def rates(payload: bytes, report: ModelReport, dims: int) -> dict[str, float]:
+    """Bits per dimension: the exact program's own bound, what all was coded in, and the initial bits of that."""
+    bits = {"exact_bpd": report.vi_bits, "coded_bpd": 8 * len(payload), "initial_bpd": report.initial_bits}
+    return {key: round(value / dims, 5) for key, value in bits.items()}

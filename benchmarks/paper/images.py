@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from coding import code
+from coding import code, rates, symbols
 from PIL import Image
 from results import RESULTS, Results
 
@@ -185,13 +185,8 @@ def measure(trainer: Trainer, splits: Splits, test_images: int | None, iw_images
 
 def coded(run: Path, test: Crops, test_images: int | None) -> dict:
     """What the images that vi is measured on really take, initial bits and all."""
-    x = np.concatenate(list(test.tiles(_BATCH, test_images))).transpose(0, 2, 3, 1)
-    payload, report = code(run, x)
-    return {
-        "coded_bpd": round(8 * len(payload) / x.size, 5),
-        "initial_bpd": round(report.initial_bits / x.size, 5),
-        "exact_bpd": round(report.vi_bits / x.size, 5),
-    }
+    x = symbols(test, test_images)
+    return rates(*code(run, x), x.size)
 
 
 @torch.no_grad()
