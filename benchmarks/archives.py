@@ -15,16 +15,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from dqcodec import png
 from dqcodec.archive import Archive, pack_heads
 from dqcodec.bench import images
-from dqcodec.bench.codecs import Codec
-from dqcodec.bench.images import Source
 from dqcodec.bench.machine import machine
+from dqcodec.bench.measure import file_bytes
 from dqcodec.bench.peers import JpegXl, PngAsGiven, WebP
 from dqcodec.container import Group
 from dqcodec.files import Stamp
@@ -68,7 +66,7 @@ def measure(folder: Path, first: int | None, work: Path) -> dict:
         "processor_seconds": seconds,
     }
     sources = [images.read(source / name) for name in names]
-    return result | {"peers": {peer.title: peer_bytes(peer, sources) for peer in _PEERS}}
+    return result | {"peers": {peer.title: file_bytes(peer, sources) for peer in _PEERS}}
 
 
 def run(*command) -> float:
@@ -105,18 +103,6 @@ def parts(packed: Path) -> dict[str, int]:
 def without_chunks(group: Group) -> Group:
     bare = [replace(each, skeleton=each.skeleton and Skeleton(each.skeleton.header)) for each in group.entries]
     return replace(group, entries=tuple(bare))
-
-
-def peer_bytes(peer: Codec, sources: Sequence[Source]) -> int:
-    """Of a file for each image; each is decoded and compared."""
-    peer.prepare(1)
-    total = 0
-    for source in sources:
-        data = peer.encode(source).data
-        if not images.same(peer.decode(data), source.pixels):
-            raise SystemExit(f"{peer.title} is not lossless")
-        total += len(data)
-    return total
 
 
 if __name__ == "__main__":

@@ -150,6 +150,7 @@ def test_pixels_are_compared_by_colour_whatever_their_form():
     gray = NOISE.integers(0, 256, (3, 4, 1)).astype(np.uint8)
     color = images.with_color(gray)
     assert images.same(gray, color) and images.same(color, gray.astype(np.uint16) * 257)
+    assert images.same(gray[..., 0], color) and not images.same(gray[..., 0], color ^ np.uint8([0, 0, 1]))
     assert images.same(gray, np.concatenate([color, np.full_like(gray, 255)], axis=2))
     assert not images.same(gray, color ^ np.uint8([0, 0, 1])) and not images.same(gray, gray.transpose(1, 0, 2))
 

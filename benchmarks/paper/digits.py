@@ -17,9 +17,10 @@ from results import RESULTS, Results
 from dqcodec import archive, codec, zoo
 from dqcodec.archive import Member
 from dqcodec.bench import images, peers
+from dqcodec.bench.measure import file_bytes
 from dqcodec.exact.program import Program
 
-CODECS = {"png": "PNG", "webp": "WebP -z 9", "jxl-e9": "JPEG XL -e 9"}
+CODECS = ("png", "webp", "jxl-e9")
 
 
 def main() -> None:
@@ -33,29 +34,12 @@ def main() -> None:
     results = Results(arguments.json, {})
     for name, paths in sets.items():
         ours = file if name == "sheet" else packed
-        cell = {key: theirs(paths, key) for key in CODECS}
+        sources = [images.read(path) for path in paths]
+        cell = {peer.name: file_bytes(peer, sources) for peer in peers.PEERS if peer.name in CODECS}
         cell["mixing"], _ = ours(paths, [])
         cell["dqcodec"], method = ours(paths, programs)
-        results.add(name, {"images": len(paths), "dims": dims(paths), "method": method, "bytes": cell})
+        results.add(name, {"images": len(paths), "dims": sum(source.pixels.size for source in sources), "method": method, "bytes": cell})
         print(name, results.cells[name], flush=True)
-
-
-def dims(paths: Sequence[Path]) -> int:
-    return sum(images.read(path).pixels.size for path in paths)
-
-
-def theirs(paths: Sequence[Path], name: str) -> int:
-    """The bytes that another codec takes, a file for each image."""
-    (other,) = [each for each in peers.PEERS if each.name == name]
-    other.prepare(1)
-    total = 0
-    for source in map(images.read, paths):
-        data = other.encode(source).data
-        decoded = other.decode(data).reshape(*source.pixels.shape[:2], -1)  # WebP gives gray as RGB
-        if not (decoded == source.pixels).all():
-            raise SystemExit(f"{name}: an image does not come back")
-        total += len(data)
-    return total
 
 
 def file(paths: Sequence[Path], programs: Sequence[Program]) -> tuple[int, str]:

@@ -83,9 +83,10 @@ def decode(data: bytes) -> np.ndarray:
 
 
 def same(ours: np.ndarray, theirs: np.ndarray) -> bool:
-    """Whether two images have the same colours, whatever form they are in: gray may come as RGB, 8 bits as 16."""
+    """Whether two images have the same colours, whatever form they are in: gray may come as RGB or (H, W), 8 bits as 16."""
     import numpy as np
 
+    ours, theirs = (pixels[..., None] if pixels.ndim == 2 else pixels for pixels in (ours, theirs))
     if ours.shape[:2] != theirs.shape[:2]:
         return False
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import CorruptError
 from . import images, memory
 from .codecs import Codec, ModelBits
 from .images import Image, Source
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(frozen=True)
@@ -117,13 +120,31 @@ def one_line(error: BaseException) -> str:
     return " ".join((text or type(error).__name__).split())
 
 
+def file_bytes(codec: Codec, sources: Sequence[Source]) -> int:
+    """What a file for each image takes in all.
+
+    Raises CorruptError where the decoded pixels are not those of the source, and whatever the codec raises.
+    """
+    codec.prepare(1)
+    total = 0
+    for source in sources:
+        data = codec.encode(source).data
+        _compare(codec.decode(data), source)
+        total += len(data)
+    return total
+
+
+def _compare(pixels: np.ndarray, source: Source) -> None:
+    if not images.same(pixels, source.pixels):
+        raise CorruptError("NOT LOSSLESS: the decoded pixels differ")
+
+
 def _measure(codec: Codec, source: Source) -> Measured:
     """Raises CorruptError where the decoded pixels are not those of the source, and whatever the codec raises."""
     coded, encode = _timed(lambda: codec.encode(source))
     pixels, decode = _timed(lambda: codec.decode(coded.data))
     peak = memory.peak_bytes()
-    if not images.same(pixels[..., None] if pixels.ndim == 2 else pixels, source.pixels):
-        raise CorruptError("NOT LOSSLESS: the decoded pixels differ")
+    _compare(pixels, source)
     return Measured(
         width=source.width,
         height=source.height,
