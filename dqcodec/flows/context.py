@@ -53,7 +53,7 @@ def neighbours(y: Float[Tensor, "B P H W"], start: Float[Tensor, "P"]) -> Float[
     """The causal neighbours of each pixel, in the order of NEIGHBOURS.
 
     A place outside the image takes the nearest pixel inside. If that pixel is not decoded yet, another one replaces it.
-    In the first column the pixel above replaces those to the left. In the first row the pixel to the left replaces those
+    In the first column the pixel above replaces those to the left. In the first row the left pixel replaces those
     above. At the first pixel `start` replaces all.
     """
     height, width = y.shape[2:]

@@ -71,8 +71,8 @@ BINS = {"hypercube": Hypercube, "half_infinite": HalfInfinite}
 class PixelFeatures(nn.Module):
     """Squeezed pixels, decorrelated by integer sums: Haar and, for RGB, YCoCg-like.
 
-    Each feature is multiplied by a gain, a power of two. `initialise` sets the gains so that each feature has a standard
-    deviation of about one.
+    Each feature has a gain, a power of two. `initialise` sets the gains so that each feature has a standard deviation
+    of about one.
     """
 
     def __init__(self, channels: int, bits: int):
