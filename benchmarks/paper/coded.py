@@ -21,7 +21,7 @@ from images import CONFIGS, read_mnist
 from results import RESULTS, Results
 from torch import Tensor
 
-from dqcodec.ans.bits_back import coupling
+from dqcodec.ans.bits_back import coupled_offsets
 from dqcodec.flows.model import DequantizedModel, bits_per_dim
 from dqcodec.training import config as configs
 from dqcodec.training.config import Config
@@ -127,7 +127,7 @@ def coupled(shape: tuple[int, ...], particles: int) -> Tensor:
     """Noise (K, *shape), shape (B, C, H, W), as the codec couples it."""
     batch, channels, height, width = shape
     fraction_bits = 20
-    offsets = coupling(particles, (height, width, channels), fraction_bits) / (1 << fraction_bits)
+    offsets = coupled_offsets(particles, (height, width, channels), fraction_bits) / (1 << fraction_bits)
     return (torch.rand(shape) + torch.from_numpy(offsets).float().permute(0, 3, 1, 2)[:, None]) % 1
 
 

@@ -1,4 +1,4 @@
-"""What codecs and exact programs ask of a stack of bits, whatever engine is below it."""
+"""The interface of a stack of bits. Codecs and integer programs use it with any engine behind it."""
 
 from typing import Protocol
 
@@ -6,15 +6,25 @@ import numpy as np
 
 
 class BitStack(Protocol):
-    """Last in, first out. All that is ever coded is an integer below a size, taken as uniform: any other law is made
-    of uniforms (see dqcodec.exact.flow.tables). push and pop undo each other, the stack's bits included."""
+    """A stack: last in, first out. A pop undoes a push, and the bits of the stack are the same as before.
+
+    A symbol is an integer below a size, coded as uniform. Codecs for other distributions consist of uniforms, see
+    dqcodec.exact.flow.tables.
+    """
 
     def push(self, symbols: np.ndarray, sizes: np.ndarray | int) -> None:
-        """Push integers 0 <= symbol < size (any shape; sizes a number or an array of that shape), 1 <= size <= 2^23."""
+        """Push integers, 0 <= symbol < size.
+
+        Args:
+            symbols: any shape. sizes: one number, or an array of that shape; 1 <= size <= 2^23.
+        """
 
     def pop(self, sizes: np.ndarray | int, shape: tuple[int, ...] | None = None) -> np.ndarray:
-        """Pop int64 integers below sizes: an array's shape, or `shape` with one size for all.
+        """Pop int64 integers below sizes.
+
+        Args:
+            sizes: an array, which gives the shape of the result, or one number, with the shape in `shape`.
 
         Raises:
-            StackUnderflow: fewer bits are there than that takes.
+            StackUnderflow: the stack holds too few bits.
         """
