@@ -175,7 +175,7 @@ def test_weights_do_not_depend_on_how_many_are_computed_at_once(monkeypatch):
     coder, v = uniform().coupled(5), digits(3) << uniform().description.fraction_bits
     offsets = coder._offsets(v.shape[1:])
     weights = coder._weights(v, offsets)
-    monkeypatch.setattr(bits_back, "_WEIGHED_AT_ONCE", 1)
+    monkeypatch.setattr(bits_back, "_CHUNK_DIMS", 1)
     assert np.array_equal(coder._weights(v, offsets), weights)
 
 
