@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from io import BytesIO
 from typing import TYPE_CHECKING
 
@@ -118,7 +119,7 @@ class _Imagecodecs(Codec):
     def decode(self, data: bytes) -> np.ndarray:
         return self._function("decode")(data)
 
-    def _function(self, name: str):
+    def _function(self, name: str) -> Callable:
         import imagecodecs
 
         return getattr(imagecodecs, f"{self.codec}_{name}")

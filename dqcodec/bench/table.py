@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dqcodec.bench.report import BenchReport, Total
 
 _HEADER = ("codec", "images", "bytes", "bpd", "% of PNG", "enc MP/s", "dec MP/s", "peak MB", "failed")
@@ -32,7 +34,7 @@ def _cells(total: Total) -> tuple[str, ...]:
     )
 
 
-def _line(cells, widths) -> str:
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     padded = [cells[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(cells[1:], widths[1:]))]
     return f"| {' | '.join(padded)} |"
 

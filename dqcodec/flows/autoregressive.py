@@ -64,6 +64,6 @@ class Reversed(Transform):
         return x.flip(1, 2, 3), log_det
 
 
-def _reversed(x, context):
+def _reversed(x: Images, context: Features | None) -> tuple[Images, Features | None]:
     """x in reverse order, and the context with reversed rows and columns: context channels have no order."""
     return x.flip(1, 2, 3), None if context is None else context.flip(2, 3)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
 
 Images = Float[Tensor, "B C H W"]
@@ -166,11 +166,11 @@ def haar_ycocg_sums(channels: int) -> Float[Tensor, "4C 4C"]:
 _HAAR = torch.tensor([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]])
 
 
-def _ycocg(channels):
+def _ycocg(channels: int) -> Int[Tensor, "C C"]:
     return torch.tensor([[1, 1, 1], [1, 0, -1], [-1, 2, -1]]) if channels == 3 else torch.eye(channels).long()
 
 
-def _product(haar, colour):
+def _product(haar: Num[Tensor, "4 4"], colour: Num[Tensor, "C C"]) -> Num[Tensor, "4C 4C"]:
     """The matrix from channels (channel, place in the block) to outputs (detail, colour)."""
     outputs = haar.shape[0] * colour.shape[0]
     return torch.einsum("kq,dc->kdcq", haar, colour).reshape(outputs, outputs)

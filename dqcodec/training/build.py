@@ -1,8 +1,9 @@
 """Config -> untrained model."""
 
 from dqcodec.flows.autoregressive_density import AutoregressiveDensity
-from dqcodec.flows.densities import CovarianceGaussian, DiagonalGaussian, FlowDensity
+from dqcodec.flows.densities import CovarianceGaussian, Density, DiagonalGaussian, FlowDensity
 from dqcodec.flows.dequantizers import (
+    Dequantizer,
     UniformDequantizer,
     autoregressive_dequantizer,
     bipartite_dequantizer,
@@ -23,7 +24,7 @@ def build(config: Config) -> DequantizedModel:
     return DequantizedModel(_dequantizer(config, channels, bits), _density(config, channels, bits), bits)
 
 
-def _dequantizer(config, channels, bits):
+def _dequantizer(config: Config, channels: int, bits: int) -> Dequantizer:
     q = config.dequantizer
     net = (channels, bits, q.width, q.blocks)
     match q.kind:
@@ -39,7 +40,7 @@ def _dequantizer(config, channels, bits):
             )
 
 
-def _density(config, channels, bits):
+def _density(config: Config, channels: int, bits: int) -> Density:
     # map pixels 0 .. 2^bits to [-2, 2); half-infinite bins are centred already
     offset, unit = (0.0, 1.0) if config.dequantizer.bins == "half_infinite" else (2.0 ** (bits - 1), 2.0 ** (bits - 2))
     shape = (channels, config.data.crop, config.data.crop)

@@ -168,7 +168,7 @@ def load(path: Path | None, overrides: tuple[str, ...] = ()) -> Config:
         raise ConfigError(f"{source}: {error}") from None
 
 
-def _toml_value(text: str):
+def _toml_value(text: str) -> object:
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

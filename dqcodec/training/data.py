@@ -52,10 +52,10 @@ class Crops:
         for start in range(0, count, size):
             yield self._batch([self._cut(self.images[i], top, left) for i, top, left in chosen[start : start + size]])
 
-    def _cut(self, image, top, left):
+    def _cut(self, image: np.ndarray, top: int, left: int) -> np.ndarray:
         return image[top : top + self.crop, left : left + self.crop]
 
-    def _batch(self, crops):
+    def _batch(self, crops: list[np.ndarray]) -> np.ndarray:
         return np.ascontiguousarray(np.stack(crops).transpose(0, 3, 1, 2) >> (8 - self.bits))
 
 

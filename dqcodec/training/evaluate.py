@@ -66,7 +66,7 @@ def evaluate(model: DequantizedModel, batches: Iterable[np.ndarray], samples: in
     return Evaluation(crops, samples, vi_bits / crops, iw_bits / crops)
 
 
-def _bounds(model, x, samples):
+def _bounds(model: DequantizedModel, x: torch.Tensor, samples: int) -> tuple[torch.Tensor, torch.Tensor]:
     """(vi, iw) of each image, (B,) float64, nats. The weights are computed in chunks."""
     total = x.new_zeros(len(x), dtype=torch.float64)
     log_sum = torch.full_like(total, -math.inf)

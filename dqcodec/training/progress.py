@@ -34,11 +34,11 @@ class LineProgress(Progress):
     def __init__(self):
         self._begun: tuple[float, float] | None = None  # (time, fraction) at the first step seen
 
-    def step(self, fraction, step, train_bpd):
+    def step(self, fraction: float, step: int, train_bpd: float) -> None:
         """Remember when the first step was seen."""
         self._begun = self._begun or (time.monotonic(), fraction)
 
-    def milestone(self, fraction, metrics):
+    def milestone(self, fraction: float, metrics: dict) -> None:
         """Print the metrics."""
         print(f"{100 * fraction:3.0f}%{self._left(fraction)}  {metrics_line(metrics)}", file=sys.stderr, flush=True)
 
@@ -69,22 +69,22 @@ class BarProgress(Progress):
         )
         self._task = self._bar.add_task("starting", total=1.0)
 
-    def step(self, fraction, step, train_bpd):
+    def step(self, fraction: float, step: int, train_bpd: float) -> None:
         """Move the bar."""
         self._bar.update(self._task, completed=fraction, description=f"step {step}, {train_bpd:.3f} bpd")
 
-    def milestone(self, fraction, metrics):
+    def milestone(self, fraction: float, metrics: dict) -> None:
         """Print the metrics above the bar."""
         self._bar.update(self._task, completed=fraction)
         self._bar.console.print(metrics_line(metrics), highlight=False)
 
-    def __enter__(self):
+    def __enter__(self) -> Progress:
         """Show the bar."""
         self._bar.start()
         return self
 
-    def __exit__(self, kind, error, traceback):
-        """Remove the bar."""
+    def __exit__(self, kind: type | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        """Stop the bar."""
         self._bar.stop()
 
 
