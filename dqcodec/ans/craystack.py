@@ -5,6 +5,9 @@
     message, = codec.push(message, images)  # int64 (5, 10, 32, 32, C)
     message, images = codec.pop(message)
 
+craystack is on no registry: clone its repository, put that on PYTHONPATH, and install autograd and scipy. This module
+works with its commit 992e14d.
+
 A message is a head of lanes, 2^31 <= lane < 2^63, and a tail of 32-bit words that the lanes share. An array goes on it
 in rows of as many symbols as there are lanes; a last, shorter row takes the first lanes only, so nothing is padded. A
 uniform of n symbols is craystack's `push_with_finer_prec` with start = symbol, frequency 1 and total n, no power of
