@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dqcodec.ans import uniform
-from dqcodec.ans.stack import MAX_SIZE
-from dqcodec.errors import CorruptError, StackUnderflow
+from dqcodec.ans.protocol import MAX_SIZE
+from dqcodec.errors import CorruptError, StackUnderflow, SymbolError
 
 try:
     import craystack as cs
@@ -228,6 +228,18 @@ def test_codecs_of_symbols_keep_their_laws_on_it(sizes, seed):
     stack = CraystackStack(message)
     uniform.push(stack, symbols, sizes)
     assert np.array_equal(uniform.pop(stack, sizes), symbols)
+    assert_equal(stack.message, message)
+
+
+def test_what_no_stack_codes_is_an_error_and_changes_nothing():
+    message = random_message((3,), 50)
+    stack = CraystackStack(message)
+    for symbols, sizes in [([0, 7], 7), ([-1, 0], 7), ([(1 << 32) + 1, 0], 7), ([0, 0], MAX_SIZE + 1), ([0, 0], 0)]:
+        with pytest.raises(SymbolError):
+            stack.push(np.array(symbols), sizes)
+    for size in (0, MAX_SIZE + 1):
+        with pytest.raises(SymbolError):
+            stack.pop(size, (2,))
     assert_equal(stack.message, message)
 
 

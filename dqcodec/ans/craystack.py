@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from craystack import Codec, rans
 
-from dqcodec.ans.protocol import BitStack
+from dqcodec.ans.protocol import BitStack, check_sizes, check_symbols
 from dqcodec.errors import CorruptError, StackUnderflow
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class CraystackStack:
         return self._head.reshape(self._shape).copy(), self._tail
 
     def push(self, symbols: np.ndarray, sizes: np.ndarray | int) -> None:
+        check_symbols(symbols, sizes)
         symbols, sizes = symbols.ravel().astype(np.uint64), np.broadcast_to(sizes, symbols.shape).ravel()
         for row in reversed(self._rows(len(symbols))):
             lanes = row.stop - row.start
@@ -70,6 +71,7 @@ class CraystackStack:
             )
 
     def pop(self, sizes: np.ndarray | int, shape: tuple[int, ...] | None = None) -> np.ndarray:
+        check_sizes(sizes)
         sizes = np.broadcast_to(sizes, shape) if np.ndim(sizes) == 0 else sizes
         symbols, flat = np.empty(sizes.size, np.int64), sizes.ravel()
         for row in self._rows(len(flat)):
