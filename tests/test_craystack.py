@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from dqcodec.ans import uniform
 from dqcodec.ans.protocol import MAX_SIZE
-from dqcodec.errors import CorruptError, StackUnderflow, SymbolError
+from dqcodec.base.errors import CorruptError, StackUnderflow, SymbolError
 
 try:
     import craystack as cs

@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import KINDS
 
-from dqcodec import codec, png
+from dqcodec import png
 from dqcodec.ans.stack import Stack
-from dqcodec.container import Layer, Method
-from dqcodec.errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow, UnknownModelError
+from dqcodec.base.errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow, UnknownModelError
+from dqcodec.base.varint import write_varint
+from dqcodec.codec import codec
+from dqcodec.format.container import Layer, Method
 from dqcodec.methods import learned, select
 from dqcodec.methods.report import ModelReport
-from dqcodec.varint import write_varint
 
 SHAPES = [(32, 32), (33, 35), (31, 64), (47, 18), (8, 200), (200, 9), (17, 90), (70, 33)]
 every_kind = pytest.mark.parametrize("kind", KINDS)

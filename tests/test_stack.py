@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from dqcodec.ans.protocol import MAX_SIZE
 from dqcodec.ans.stack import Stack
-from dqcodec.errors import CorruptError, StackUnderflow, SymbolError
+from dqcodec.base.errors import CorruptError, StackUnderflow, SymbolError
 
 SEED = bytes(range(256)) * 4
 few = settings(max_examples=40, deadline=None, derandomize=True)

@@ -31,7 +31,7 @@ import numpy as np
 from craystack import Codec, rans
 
 from dqcodec.ans.protocol import BitStack, check_sizes, check_symbols
-from dqcodec.errors import CorruptError, StackUnderflow
+from dqcodec.base.errors import CorruptError, StackUnderflow
 
 if TYPE_CHECKING:
     from dqcodec.exact.program import Program
