@@ -54,7 +54,7 @@ class DqcImageFile(ImageFile.ImageFile):
         super().verify()
 
     def __reduce__(self) -> tuple:
-        """An image that is not loaded is pickled and copied as its file."""
+        """An image that is not loaded is pickled as its file."""
         return _reopened, (self._data(), self.filename, self.info)
 
     def _data(self) -> bytes:
