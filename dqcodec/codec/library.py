@@ -40,6 +40,7 @@ _COLOR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}  # samples per pixel -> colour type
 _NPY_MAGIC = b"\x93NUMPY"
 _PNM_NUMBER = rb"(?:\s|#[^\n]*\n)+(\d{1,9})"
 _PNM, _PNM_LIMIT = re.compile(rb"P([1-6])" + 2 * _PNM_NUMBER), re.compile(_PNM_NUMBER + rb"\s")
+_PNM_NEXT = re.compile(rb"\s*P[1-6]\s")
 _BITS_PER_SAMPLE = 258  # TIFF's tag
 _NAMES = {1: "gray", 2: "gray with alpha", 3: "RGB", 4: "RGBA"}
 _EXPRESSIBLE = {  # (samples per pixel, bits)
@@ -263,6 +264,11 @@ def _read_pnm(data: bytes, match: re.Match) -> np.ndarray | None:
     """(H, W) or (H, W, 3) of a PGM or PPM of 16 bits, which Pillow would round; None for one that it would not."""
     kind, width, height = (int(group) for group in match.groups())
     limit = _PNM_LIMIT.match(data, match.end()) if kind not in (1, 4) else None
+    if kind == 4 or kind > 4 and limit:  # those that are no text may hold several images
+        start = limit.end() if limit else match.end() + 1
+        row = width * (3 if kind == 6 else 1) * (1 + (int(limit[1]) > 255)) if limit else -(-width // 8)
+        if _PNM_NEXT.match(data, start + height * row):
+            raise UnsupportedImageError("the PBM, PGM or PPM file holds several images")
     if limit is None or int(limit[1]) == 255:
         return None
     if kind < 4 or int(limit[1]) != 65535:
