@@ -89,8 +89,8 @@ def decompress(
 ) -> tuple[bytes, DecompressReport]:
     """The PNG file that the .dqc file `data` holds, its samples checked against their checksum.
 
-    With `repack`, a file that was made to give its PNG byte for byte gives the same image packed anew. Raises FormatError,
-    CorruptError, UnsupportedImageError (too large), UnknownModelError.
+    With `repack`, a file that was made to give its PNG byte for byte gives the same image packed anew, on any machine: those
+    bytes need zlib's own deflate. Raises FormatError, CorruptError (also for another zlib), UnsupportedImageError (too large), UnknownModelError.
     """
     start = time.perf_counter()
     group = Group.parse(data, max_pixels)

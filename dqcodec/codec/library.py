@@ -80,20 +80,20 @@ def decompress(
     models: names, files or loaded programs, or one, besides those at hand. Raises what codec.decompress raises, OSError, and
     UnsupportedImageError for an animation: decompress_png and open_image give all its frames.
     """
-    data = decompress_png(data, models, max_pixels=max_pixels)
+    data = decompress_png(data, models, repack=True, max_pixels=max_pixels)
     if _is_animation(data):
         raise UnsupportedImageError("an animation is no single array: decompress_png and open give all its frames")
     return _array(data, max_pixels)
 
 
 def decompress_png(
-    data: bytes | str | os.PathLike, models: Model | Iterable[Model] = (), *, max_pixels: int = MAX_PIXELS
+    data: bytes | str | os.PathLike, models: Model | Iterable[Model] = (), *, repack: bool = False, max_pixels: int = MAX_PIXELS
 ) -> bytes:
-    """The PNG file that a .dqc file holds, with all frames of an animation; see `decompress`."""
+    """The PNG file that a .dqc file holds, with all frames of an animation; repack: see codec.decompress, models: `decompress`."""
     data = _bytes(data)
     if archive.is_archive(data):
         raise FormatError("this is an archive: see dqcodec.Archive")
-    return codec.decompress(data, _finder(_listed(models)), max_pixels=max_pixels)[0]
+    return codec.decompress(data, _finder(_listed(models)), repack=repack, max_pixels=max_pixels)[0]
 
 
 def open_image(file: str | os.PathLike) -> Image.Image:

@@ -66,7 +66,7 @@ class DqcImageFile(ImageFile.ImageFile):
     def _decode(self) -> None:
         """Become the image of the PNG file."""
         try:
-            data, _ = codec.decompress(self._data(), zoo.find)
+            data, _ = codec.decompress(self._data(), zoo.find, repack=True)
         except DqcodecError as error:
             raise OSError(str(error)) from error
         image = PngImageFile(io.BytesIO(data))

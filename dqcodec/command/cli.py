@@ -93,7 +93,7 @@ def main() -> None:
 @_paths
 @_model_option("Use this model only (repeatable; default: the best of all).")
 @click.option("--strip", is_flag=True, help="Leave out texts, times, Exif: what does not change the picture.")
-@click.option("--exact", is_flag=True, help="Keep the PNG file itself, byte for byte, not only picture and metadata.")
+@click.option("--exact", is_flag=True, help="Keep the PNG file itself, byte for byte; rests on zlib's own deflate.")
 @click.option("--best", is_flag=True, help="Try on large images, too, what takes long both ways.")
 @click.option(
     "--particles", type=click.IntRange(1, 64), default=1, metavar="K", help="Of a flow with uniform q: smaller and slower."
