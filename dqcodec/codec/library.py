@@ -7,13 +7,14 @@ the pixels of JPEG and lossy WebP are as they decode here.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import io
 import os
 import re
 import sys
 import warnings
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,11 +30,9 @@ from dqcodec.png.chunks import PALETTE, walk
 if TYPE_CHECKING:
     from PIL import Image
 
-    from dqcodec.exact.program import Program
-    from dqcodec.methods.select import FindProgram
+    from dqcodec.codec.zoo import Model
 
     Images = str | os.PathLike | bytes | Image.Image | np.ndarray
-    Model = str | os.PathLike | Program
 
 _READ = ("BMP", "GIF", "JPEG", "PPM", "TIFF", "WEBP")
 _COLOR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}  # samples per pixel -> colour type
@@ -66,8 +65,8 @@ def compress(
     files or loaded programs, or one; None is all at hand. options: those of codec.compress. Raises what that raises,
     OSError, UnknownModelError, ModelError.
     """
-    models = zoo.names() if models is None else _listed(models)
-    programs = [zoo.load(os.fspath(each)) if _is_name(each) else each for each in models]
+    models = zoo.names() if models is None else zoo.listed(models)
+    programs = [zoo.load(each) if zoo.is_name(each) else each for each in models]
     return codec.compress(_png_bytes(source, max_pixels), programs, max_pixels=max_pixels, **options)[0]
 
 
@@ -93,7 +92,7 @@ def decompress_png(
     data = _bytes(data)
     if archive.is_archive(data):
         raise FormatError("this is an archive: see dqcodec.Archive")
-    return codec.decompress(data, _finder(_listed(models)), repack=repack, max_pixels=max_pixels)[0]
+    return codec.decompress(data, functools.partial(zoo.find, named=zoo.listed(models)), repack=repack, max_pixels=max_pixels)[0]
 
 
 def open_image(file: str | os.PathLike) -> Image.Image:
@@ -315,21 +314,6 @@ def _color_chunks(data: bytes) -> Iterator[Chunk]:
 def _is_animation(data: bytes) -> bool:
     """Whether a valid PNG file has frames beside its default image, be the animation valid or not."""
     return any(kind == b"fdAT" for kind, *_ in walk(data))
-
-
-def _is_name(model: Model) -> bool:
-    return isinstance(model, str | os.PathLike)
-
-
-def _listed(models: Model | Iterable[Model]) -> list[Model]:
-    return list(models) if isinstance(models, Iterable) and not _is_name(models) else [models]
-
-
-def _finder(models: Sequence[Model]) -> FindProgram:
-    """By a model's id: of these, or at hand."""
-    loaded = {model.id: model for model in models if not _is_name(model)}
-    named = [os.fspath(model) for model in models if _is_name(model)]
-    return lambda model_id: loaded.get(model_id) or zoo.find(model_id, named)
 
 
 def _bytes(data: bytes | str | os.PathLike) -> bytes:

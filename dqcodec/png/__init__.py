@@ -48,7 +48,7 @@ class Png:
 
     def repacked(self) -> Png:
         """Without what tells of a file's packing: see Skeleton.repacked."""
-        return dataclasses.replace(self, skeleton=self.skeleton.repacked())
+        return dataclasses.replace(self, skeleton=self.skeleton and self.skeleton.repacked())
 
     def same(self, other: Png) -> bool:
         """Whether both hold the same samples, of the same type, and the same chunks."""
