@@ -8,11 +8,10 @@ import pytest
 import threadpoolctl
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from programs import run
 
-from dqcodec.exact import threads
-from dqcodec.exact.threads import in_threads, set_threads, single_thread
+from dqcodec.base import threads
+from dqcodec.base.threads import in_threads, set_threads, single_thread
 
 few = settings(max_examples=60, deadline=None, derandomize=True)
 
@@ -172,7 +171,7 @@ FORKED = """
 import os, signal, sys, threading, warnings
 import numpy as np
 import threadpoolctl
-from dqcodec.exact.threads import in_threads, set_threads, single_thread
+from dqcodec.base.threads import in_threads, set_threads, single_thread
 
 warnings.simplefilter("ignore", DeprecationWarning)  # that it forks though it has threads
 set_threads(3)

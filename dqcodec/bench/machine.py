@@ -9,7 +9,7 @@ from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
-from dqcodec.exact.threads import available_cpus
+from dqcodec.base.threads import available_cpus
 
 _PACKAGES = ("numpy", "constriction", "pillow", "imagecodecs", "pyoxipng")
 
