@@ -14,6 +14,8 @@ from typing import NoReturn
 
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
+_SECONDS = 1.5  # for all that is put right
+
 _lock = threading.RLock()  # who holds it delays the end
 _actions: dict[object, Callable[[], object]] = {}
 
@@ -36,18 +38,34 @@ def not_ending() -> contextlib.AbstractContextManager:
     return _lock
 
 
-def end(code: int) -> NoReturn:
-    """Do all actions and end the process, from any thread."""
-    with _lock:
-        for action in reversed(_actions.values()):
+def end(code: int, last: Callable[[], object] = lambda: None) -> NoReturn:
+    """Do all actions, then the last one, and end the process, from any thread; what takes too long is not waited for."""
+
+    def act() -> None:
+        for action in (*reversed(_actions.values()), last):
             with contextlib.suppress(Exception):
                 action()
-        os._exit(code)
+
+    _lock.acquire(timeout=_SECONDS)  # and never let go
+    actions = threading.Thread(target=act, daemon=True)
+    actions.start()
+    actions.join(_SECONDS)
+    os._exit(code)
+
+
+def end_with(wait: Callable[[], object]) -> None:
+    """End the process when `wait` returns, which another thread calls; that is how it ends with its parent."""
+
+    def watch() -> None:
+        wait()
+        end(0)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextlib.contextmanager
 def ending_by_signals(tell: Callable[[signal.Signals], object]) -> Iterator[None]:
-    """While this lasts, signals end the process with code 128 + number, after `tell` is told of it.
+    """While this lasts, signals end the process with code 128 + number, after `tell` is called with it.
 
     Signals that are ignored stay ignored (nohup). Only the main thread can set this; in others it does nothing.
     """
@@ -60,16 +78,15 @@ def ending_by_signals(tell: Callable[[signal.Signals], object]) -> Iterator[None
     def watch() -> None:
         with receiver:
             while number := receiver.recv(1):
-                if number[0] in handlers:
-                    with at_end(lambda: tell(signal.Signals(number[0]))):
-                        end(128 + number[0])
+                if signal.getsignal(number[0]) is _noticed:
+                    end(128 + number[0], lambda: tell(signal.Signals(number[0])))
 
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
     handlers = {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
     previous = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
     threading.Thread(target=watch, daemon=True).start()
     for number in handlers:
-        signal.signal(number, lambda *_: None)  # the number comes through the socket
+        signal.signal(number, _noticed)
     try:
         yield
     finally:
@@ -77,6 +94,10 @@ def ending_by_signals(tell: Callable[[signal.Signals], object]) -> Iterator[None
             signal.signal(number, handler)
         signal.set_wakeup_fd(previous)
         sender.close()
+
+
+def _noticed(number: int, frame: object) -> None:
+    """A signal's handler: the number has come through the socket already."""
 
 
 @contextlib.contextmanager
