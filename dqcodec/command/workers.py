@@ -14,6 +14,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
 from functools import partial
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ _AHEAD = 2  # items handed out for each worker
 _SECONDS = 20  # to find the scheduler, and a worker
 _PATIENCE = 60  # seconds that a cluster may be without workers
 _GRACE = 1  # seconds that a process may take to end itself
+_LOST = "the connection to the cluster's scheduler was lost"
 
 
 @contextlib.contextmanager
@@ -114,10 +116,7 @@ def cluster(address: str, patience: float = _PATIENCE) -> Iterator[Map]:
         WorkerError: there is no such cluster, it is lost, or its workers have another version.
     """
     try:
-        from concurrent.futures import CancelledError
-
         from distributed import Client, KilledWorker
-        from distributed.comm import CommClosedError
     except ModuleNotFoundError as error:
         raise WorkerError(f"{error.name} is not installed; it comes with: pip install 'dqcodec[cluster]'") from error
     for handler in logging.getLogger("distributed").handlers:  # what matters becomes an error of one line
@@ -130,11 +129,9 @@ def cluster(address: str, patience: float = _PATIENCE) -> Iterator[Map]:
             raise WorkerError(f"no cluster with workers at {address} ({error})") from error
         try:
             submit = partial(client.submit, _work, __version__, pure=False)
-            yield _map(submit, partial(_result, client, patience), lambda: sum(client.nthreads().values()))
+            yield _map(submit, partial(_result, client, patience), lambda: _threads(client))
         except KilledWorker as error:
             raise WorkerError("several workers were lost over one piece of work, perhaps for want of memory") from error
-        except (CommClosedError, CancelledError) as error:
-            raise WorkerError("the connection to the cluster's scheduler was lost") from error
 
 
 def _result(client: Client, patience: float, future: Future) -> Any:
@@ -142,14 +139,24 @@ def _result(client: Client, patience: float, future: Future) -> Any:
     seen = time.monotonic()
     while True:
         try:
-            return future.result(min(patience, 1))
+            return future.result(patience / 4)
         except TimeoutError:
-            if future.done():  # the work's own error
-                raise
-        if client.nthreads():
+            if future.status == "error":  # it may be the work's own
+                return future.result()
+        except CancelledError as error:
+            raise WorkerError(_LOST) from error
+        if _threads(client):
             seen = time.monotonic()
         elif time.monotonic() - seen > patience:
             raise WorkerError(f"the cluster has had no worker for {patience:g} s")
+
+
+def _threads(client: Client) -> int:
+    """Of all workers of the cluster."""
+    try:
+        return sum(client.nthreads().values())
+    except OSError as error:
+        raise WorkerError(_LOST) from error
 
 
 def _work(version: str, function: Callable, item: Any) -> Any:
