@@ -45,10 +45,14 @@ class Cluster:
     def __init__(self, folder):
         self._file, self.processes = folder / "scheduler.json", []
         self.scheduler = self._start("dask_scheduler", "--port", "0", "--scheduler-file", self._file)
-        while not self._file.exists():
+
+    def wait_for_scheduler(self) -> None:
+        self.address = None
+        while self.address is None:
             assert self.scheduler.poll() is None
             time.sleep(0.05)
-        self.address = json.loads(self._file.read_text())["address"]
+            with contextlib.suppress(OSError, ValueError):  # it is not there yet, or not whole
+                self.address = json.loads(self._file.read_text())["address"]
 
     def add_worker(self) -> subprocess.Popen:
         return self._start("dask_worker", "--scheduler-file", self._file, "--nthreads", "1", "--no-nanny", "--death-timeout", BOUND)
@@ -70,6 +74,7 @@ class Cluster:
 def started(folder, count):
     machines = Cluster(folder)
     try:
+        machines.wait_for_scheduler()
         for _ in range(count):
             machines.add_worker()
         machines.wait_for_workers(count)
