@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import pickle
 import time
 import traceback
@@ -45,6 +46,11 @@ def processes(count: int) -> Iterator[Map]:
     import multiprocessing
     from concurrent.futures import ThreadPoolExecutor
     from queue import SimpleQueue
+
+    if os.name == "posix":
+        from multiprocessing import resource_tracker
+
+        resource_tracker.ensure_running()  # when a process is started, it would let signals through
 
     # a process that has used threads must not fork
     spawn = multiprocessing.get_context("spawn")
