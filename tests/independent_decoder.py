@@ -1,0 +1,917 @@
+"""A decoder of .dqc files written from docs/format.md: the proof that the document is complete.
+
+It imports nothing of dqcodec, is slow, and checks little of what a damaged file could hold. Names and numbers of sections are
+those of the document. Integers are Python's; f32 and f64 are numpy's scalars.
+
+    decode(file, models) -> Decoded      models: model id -> bytes of the model file
+"""
+
+import bisect
+import hashlib
+import io
+import json
+import lzma
+import math
+import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+DICTIONARY = bytes.fromhex(
+    "".join(
+        (Path(__file__).parents[1] / "docs/format.md").read_text()
+        .split("<!-- dictionary -->")[1].split("<!-- end -->")[0].replace("```", "").split()
+    )
+)
+f32 = np.float32
+Trace = Callable[[str, object], None]
+
+
+@dataclass
+class Decoded:
+    """png: of a stored image, its file. Else rasters: their samples (H, W, C). chunks: (type, body) before each raster and
+    after the last."""
+
+    png: bytes
+    rasters: list[np.ndarray]
+    chunks: list[list[tuple[bytes, bytes]]]
+
+
+def decode(data: bytes, models: dict[bytes, bytes], trace: Trace = lambda name, value: None) -> Decoded:
+    """trace is called with names and values of what stands in the worked example."""
+    assert data[:5] == b"\x89DQC\1"
+    assert zlib.crc32(data[:-4]) == int.from_bytes(data[-4:], "little")
+    body = Bytes(data[5:-4])
+    kind = body.byte()
+    if kind == 0:
+        return Decoded(body.rest(), [], [])
+    color_type, depth = KINDS[(kind & 15) - 1]
+    width, height = body.varint(), body.varint()
+    packing = kind >> 4 & 3
+    chunks = parse_chunks(unpack(body.section(), packing) if packing else b"")
+    if kind >> 6 & 1:
+        body.section()  # the recipe
+    split = body.byte()
+    step, is_alpha, code = split & 7, split >> 3 & 1, split >> 4
+    first = dict(reversed(chunks[0]))
+    shapes = [
+        (*size, channels)
+        for size in sizes(height, width, chunks)
+        for channels in layer_channels(SAMPLES[color_type], step, is_alpha, b"tRNS" in first)
+    ]
+    layers, last_model = [], None
+    for number in range(len(shapes)):
+        code = body.byte() if number else code
+        method, model = code & 7, None
+        if method in (2, 3, 5):
+            model = last_model = last_model if code >> 3 else body.take(8)
+        layers.append((method, model))
+    checksum = body.take(8)
+    arrays = decode_payloads(body, layers, shapes, models, trace)
+    per_raster = len(arrays) // (len(chunks) - 1)
+    groups = [arrays[start : start + per_raster] for start in range(0, len(arrays), per_raster)]
+    if is_alpha:
+        groups = [[np.concatenate(pair, 2) for pair in zip(group[::2], group[1::2])] for group in groups]
+    if step == 4:
+        rasters = palette([group[0] for group in groups], chunks)
+    else:
+        rasters = [join(step, group) for group in groups]
+    assert checksum == sample_checksum(rasters, depth)
+    return Decoded(b"", rasters, chunks)
+
+
+# --- 1, 2
+
+
+class Bytes:
+    """A reader."""
+
+    def __init__(self, data: bytes):
+        self.data, self.position = data, 0
+
+    def take(self, count: int) -> bytes:
+        part = self.data[self.position : self.position + count]
+        assert len(part) == count
+        self.position += count
+        return part
+
+    def byte(self) -> int:
+        return self.take(1)[0]
+
+    def varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self.byte()
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    def section(self) -> bytes:
+        return self.take(self.varint())
+
+    def rest(self) -> bytes:
+        return self.take(len(self.data) - self.position)
+
+
+def varint(value: int) -> bytes:
+    out = []
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+KINDS = [
+    (0, 1), (0, 2), (0, 4), (0, 8), (0, 16), (2, 8), (2, 16), (3, 1), (3, 2), (3, 4), (3, 8), (4, 8), (4, 16), (6, 8), (6, 16),
+]  # fmt: skip
+SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+
+
+def decode_payloads(body, layers, shapes, models, trace):
+    companies = [[number] for number, (method, _) in enumerate(layers) if method == 1]
+    together = {}
+    for number, (method, model) in enumerate(layers):
+        if method != 1:
+            together.setdefault((method, model or shapes[number][2]), []).append(number)
+    companies += together.values()
+    payloads = [body.section() for _ in companies[1:]]
+    payloads.append(body.rest())
+    arrays = [None] * len(layers)
+    for payload, company in zip(payloads, companies):
+        (method, model), wanted = layers[company[0]], [shapes[number] for number in company]
+        if method == 1:
+            decoded = [classical(payload, wanted[0])]
+        elif method == 4:
+            decoded = mixing(payload, wanted, trace)
+        elif method == 2:
+            decoded = flow(payload, wanted, Model(models[model]))
+        elif method == 3:
+            decoded = autoregressive(payload, wanted, Model(models[model]), trace)
+        else:
+            decoded = model_mixing(payload, wanted, Model(models[model]))
+        for number, array in zip(company, decoded):
+            arrays[number] = array
+    return arrays
+
+
+def sample_checksum(rasters, depth):
+    digest = hashlib.sha256()
+    for raster in rasters:
+        height, width, channels = raster.shape
+        digest.update(varint(width) + varint(height) + varint(channels))
+        digest.update(raster.astype(">u2" if depth == 16 else "u1").tobytes())
+    return digest.digest()[:8]
+
+
+# --- 3
+
+
+def unpack(section: bytes, packing: int) -> bytes:
+    if packing == 1:
+        return section
+    inner = Bytes(section)
+    length = inner.varint()
+    if packing == 2:
+        raw = zlib.decompressobj(-15, DICTIONARY).decompress(inner.rest())
+    else:
+        filters = [{"id": lzma.FILTER_LZMA1, "lc": 3, "lp": 0, "pb": 0, "dict_size": 1 << 20}]
+        raw = lzma.decompress(inner.rest(), lzma.FORMAT_RAW, filters=filters)
+    assert len(raw) == length
+    return raw
+
+
+USUAL = [
+    ("PLTE", 768), ("tRNS", 1), ("gAMA", 4), ("cHRM", 32), ("sRGB", 1), ("iCCP", 0), ("sBIT", 4), ("bKGD", 6), ("pHYs", 9),
+    ("tIME", 7), ("tEXt", 0), ("zTXt", 0), ("iTXt", 0), ("eXIf", 0), ("hIST", 0), ("sPLT", 0), ("oFFs", 9), ("cICP", 4),
+    ("mDCV", 24), ("cLLI", 8), ("acTL", 8), ("fcTL", 22),
+]  # fmt: skip
+
+
+def parse_chunks(raw: bytes) -> list[list[tuple[bytes, bytes]]]:
+    parts, items = [[]], Bytes(raw)
+    while items.position < len(raw):
+        code = items.byte()
+        if code == 0:
+            parts.append([])
+            continue
+        kind, length = (items.take(4), 0) if code & 127 == 127 else (USUAL[(code & 127) - 1][0].encode(), USUAL[(code & 127) - 1][1])
+        if code >> 7:
+            length = items.varint()
+        parts[-1].append((kind, items.take(length)))
+    return parts if len(parts) > 1 else [*parts, []]
+
+
+def sizes(height, width, chunks):
+    found = [(height, width)]
+    for part in chunks[1:-1]:
+        (control,) = (body for kind, body in part if kind == b"fcTL")
+        found.append(struct.unpack(">II", control[:8])[::-1])
+    return found
+
+
+# --- 4, 5
+
+
+def layer_channels(samples, step, is_alpha, is_transparent):
+    channels = (4 if is_transparent else 3) if step == 4 else samples
+    return ([channels - 1, 1] if is_alpha else [channels]) * (2 if step in (2, 3) else 1)
+
+
+def join(step, arrays):
+    if step == 0:
+        return arrays[0]
+    if step == 1:
+        return arrays[0].astype(np.int64) * 257
+    samples = arrays[0].astype(np.int64) * 256 + arrays[1]
+    if step == 2:
+        return samples
+    height, width, channels = samples.shape
+    for y in range(height):
+        for x in range(width):
+            for c in range(channels):
+                code = int(samples[y, x, c])
+                value = code // 2 if code % 2 == 0 else 65535 - (code - 1) // 2
+                left = int(samples[y, x - 1, c]) if x else 0
+                up = int(samples[y - 1, x, c]) if y else 0
+                corner = int(samples[y - 1, x - 1, c]) if x and y else 0
+                foretold = max(min(left, up), min(max(left, up), left + up - corner))
+                samples[y, x, c] = (value + foretold) % 65536
+    if channels >= 3:
+        samples[..., [0, 2]] = (samples[..., [0, 2]] + samples[..., 1:2]) % 65536
+    return samples
+
+
+def palette(rasters, chunks):
+    """The indices; the table is set in the chunks."""
+    bodies = dict(reversed(chunks[0]))
+    code = Bytes(bodies[b"PLTE"])
+    count, order = code.varint(), code.byte()
+    flat = [tuple(map(int, color)) for raster in rasters for color in raster.reshape(-1, raster.shape[2])]
+    first, number = {}, {}
+    for place, color in enumerate(flat):
+        first.setdefault(color, place)
+        number[color] = number.get(color, 0) + 1
+
+    def key(color):
+        return sum(value << 8 * channel for channel, value in enumerate(color))
+
+    orders = [
+        lambda color: first[color],
+        key,
+        lambda color: (-number[color], first[color]),
+        lambda color: (color[0] * 299 + color[1] * 587 + color[2] * 114 << 32) + key(color),
+    ]
+    left = sorted(first, key=orders[order])
+    missing, depth = count - len(left), rasters[0].shape[2]
+    unused = [tuple(code.take(depth)) for _ in range(missing)]
+    places, start, table = int.from_bytes(code.rest(), "little"), 0, []
+    for _ in range(count):
+        places, digit = divmod(places, len(left) + (missing > 0))
+        if digit < len(left):
+            start = (start + digit) % len(left)
+            table.append(left.pop(start))
+        else:
+            table.append(unused.pop(0))
+            missing -= 1
+    assert places == 0
+    bodies = {b"PLTE": b"".join(bytes(color[:3]) for color in table)}
+    if depth == 4:
+        length = Bytes(dict(reversed(chunks[0]))[b"tRNS"]).varint()
+        bodies[b"tRNS"] = bytes(color[3] for color in table)[:length]
+    chunks[0] = [(kind, bodies.get(kind, body)) for kind, body in chunks[0]]
+    index = {color: place for place, color in reversed(list(enumerate(table)))}
+    return [
+        np.array([[[index[tuple(map(int, color))]] for color in row] for row in raster], np.int64) for raster in rasters
+    ]
+
+
+# --- 6
+
+
+def classical(payload: bytes, shape):
+    if payload[0] == 0:
+        return np.frombuffer(payload, np.uint8, offset=1).reshape(shape)
+    body, pixels = Bytes(payload[1:]), np.empty(shape, np.uint8)
+    height, width, channels = shape
+    corners = [(top, left) for top in range(0, height, 2048) for left in range(0, width, 2048)]
+    for top, left in corners:
+        rows, columns = min(2048, height - top), min(2048, width - left)
+        stream = body.rest() if (top, left) == corners[-1] else body.take(int.from_bytes(body.take(4), "little"))
+        n = len(stream) + 5
+        size = columns - 1 | rows - 1 << 14 | (channels in (2, 4)) << 28
+        webp = b"RIFF" + struct.pack("<I", 12 + n + n % 2) + b"WEBPVP8L" + struct.pack("<I", n) + b"\x2f"
+        webp += struct.pack("<I", size) + stream + bytes(n % 2)
+        block = np.asarray(Image.open(io.BytesIO(webp)).convert("RGBA"))
+        pixels[top : top + rows, left : left + columns] = block[..., {1: [0], 2: [0, 3], 3: [0, 1, 2], 4: [0, 1, 2, 3]}[channels]]
+    return pixels
+
+
+# --- 7
+
+
+class Stack:
+    """Of bits."""
+
+    def __init__(self, data: bytes):
+        self.words = [int(word) for word in np.frombuffer(data, "<u4")]
+        assert len(self.words) >= 2 and self.words[-1]
+        self.state = self.words.pop() << 32
+        self.state |= self.words.pop()
+
+    def save(self) -> list[int]:
+        words = [*self.words, self.state & 0xFFFFFFFF, self.state >> 32]
+        return words if words[-1] else words[:-1]
+
+    def push(self, symbols, sizes) -> None:
+        for symbol, size in reversed(list(zip(map(int, symbols), map(int, sizes), strict=True))):
+            if size > 1:
+                begin, part = self._part(symbol, size)
+                if self.state >> 40 >= part:
+                    self.words.append(self.state & 0xFFFFFFFF)
+                    self.state >>= 32
+                self.state = (self.state // part << 24) + begin + self.state % part
+
+    def pop(self, sizes) -> list[int]:
+        return [self._pop(int(size)) for size in sizes]
+
+    def _pop(self, size: int) -> int:
+        if size == 1:
+            return 0
+        t = self.state % (1 << 24)
+        symbol = min(t // ((1 << 24) // size), size - 1)
+        begin, part = self._part(symbol, size)
+        self.state = part * (self.state >> 24) + t - begin
+        if self.state < 1 << 32 and self.words:
+            self.state = self.state << 32 | self.words.pop()
+        assert self.state >= 1 << 32 or self.words
+        return symbol
+
+    @staticmethod
+    def _part(symbol, size):
+        part = (1 << 24) // size
+        return symbol * part, part if symbol < size - 1 else (1 << 24) - (size - 1) * part
+
+    def fine_push(self, symbols, sizes) -> None:
+        totals, lows, counts = zip(*(shares(symbol, size) for symbol, size in zip(symbols, sizes)))
+        rest = self.pop(counts)
+        self.push([low + r for low, r in zip(lows, rest)], totals)
+
+    def check_seed(self, seed: bytes) -> None:
+        padded = seed + bytes(-len(seed) % 4 if seed else 4)
+        assert self.save() == [*map(int, np.frombuffer(padded, "<u4")), 1]
+
+
+def shares(symbol, size):
+    total = 1 << 11
+    while total >> 11 <= size and total < 1 << 23:
+        total *= 2
+    low = -(-symbol * total // size)
+    return total, low, -(-(symbol + 1) * total // size) - low
+
+
+# --- 8
+
+
+class Model:
+    """A model file."""
+
+    TYPES = {"I8": "<i1", "U8": "<u1", "I16": "<i2", "U16": "<u2", "I32": "<i4", "U32": "<u4", "I64": "<i8", "U64": "<u8"}
+
+    def __init__(self, data: bytes):
+        length = int.from_bytes(data[:8], "little")
+        header, data = json.loads(data[8 : 8 + length]), data[8 + length :]
+        self.description = json.loads(header.pop("__metadata__")["dqcodec"])
+        self.tensors = {
+            name: np.frombuffer(data[slice(*entry["data_offsets"])], self.TYPES[entry["dtype"]]).reshape(entry["shape"]).astype(np.int64)
+            for name, entry in header.items()
+        }
+
+    def __getattr__(self, name):
+        return self.description[name]
+
+    def sums(self, name: str, a, bias=True):
+        """S and shift of a layer (O, I) of rows a (..., I)."""
+        weight = self.tensors[f"{name}.weight"]
+        return a @ weight.T + bias * self.tensors[f"{name}.bias"], self.tensors[f"{name}.shift"]
+
+
+def rounded(sums, bound):
+    s, shift = sums
+    return np.clip(s >> shift, -bound, bound)
+
+
+def activated(sums, bound):
+    s, shift = sums
+    return np.clip(np.where(s >= 0, s >> shift, s >> shift + 3), -bound, bound)
+
+
+def leaky(a):
+    return np.where(a >= 0, a, np.rint(a / 8).astype(np.int64))
+
+
+# --- 9
+
+
+def cut(shapes, model):
+    """9.1: the tiles of each stack as (layer, top, left, height, width)."""
+    rows, columns = model.tile
+    rows = min(max((1 << 20) // columns, 1), rows)
+    stacks, pixels = [[]], 0
+    for number, (height, width, _) in enumerate(shapes):
+        for top in range(0, height, rows):
+            for left in range(0, width, columns):
+                h, w = min(rows, height - top), min(columns, width - left)
+                if stacks[-1] and pixels + h * w > 1 << 20:
+                    stacks.append([])
+                    pixels = 0
+                stacks[-1].append((number, top, left, h, w))
+                pixels += h * w
+    return stacks
+
+
+def fronts_of(tiles):
+    """9.2: each front as a list of (tile, y, x)."""
+    batches, batch = [], []
+    for number, (*_, h, w) in enumerate(tiles):
+        batch.append((number, h, w))
+        if sum(h * w for _, h, w in batch) >= 512 * max(w + 3 * (h - 1) for _, h, w in batch) or number == len(tiles) - 1:
+            batches.append(batch)
+            batch = []
+    fronts = []
+    for batch in batches:
+        found = {}
+        for number, h, w in batch:
+            for y in range(h):
+                for x in range(w):
+                    found.setdefault(x + 3 * y, []).append((number, y, x))
+        fronts += [found[turn] for turn in sorted(found)]
+    return fronts
+
+
+def chunks_of(fronts, number, bits):
+    """9.2: slices of a front, in the order of decoding."""
+    front, coded, chunks = fronts[number], sum(map(len, fronts[number + 1 :])), []
+    end, largest = len(front), 32 if bits < 8 else 1 << 60
+    while end > 0:
+        size = max(2, min(largest, coded // (128 // bits)))
+        chunks.append((max(0, end - size), end))
+        coded += end - chunks[-1][0]
+        end = chunks[-1][0]
+    return chunks[::-1]
+
+
+NEIGHBOURS = [
+    (0, -1), (1, 0), (1, -1), (1, 1), (0, -2), (2, 0), (0, -3), (1, -3), (1, -2), (1, 2), (2, -2), (2, -1), (2, 1), (2, 2),
+    (3, -1), (3, 0), (3, 1),
+]  # fmt: skip
+FEATURE_PLACES = [(0, -1), (0, -2), (1, -1), (1, 0), (1, 1), (2, 0)]
+
+
+def standard(value, mean, spread):
+    freed = f32(8 * value - mean) * (f32(256) / f32(spread))
+    return int(min(max(np.floor(freed + f32(0.5)), -256), 256))
+
+
+def log_spread(spread):
+    k = spread.bit_length() - 1
+    return 32 * (k - 7) + (32 * spread >> k)
+
+
+class Walk:
+    """The model on the tiles of one stack."""
+
+    def __init__(self, model: Model, tiles, trace: Trace = lambda name, value: None):
+        self.model, self.tiles, self.trace = model, tiles, trace
+        self.P, self.K = model.channels, model.mixtures
+        self.symbols = 1 << model.bits
+        self.planes = [np.zeros((h, w, self.P), np.int64) for *_, h, w in tiles]
+        self.features = [np.zeros((h, w, model.features), np.int64) for *_, h, w in tiles]
+        self.level = int(model.tensors["net.level"])
+        self.learner = [Learner(model, plane) for plane in range(self.P)]
+        self.d1 = self.d2 = np.float64(1)
+
+    def start(self, places):
+        """What a front's or chunk's pixels have before their planes."""
+        return [Pixel(self, *place) for place in places]
+
+    def enter(self, pixels):
+        for pixel in pixels:
+            self.planes[pixel.tile][pixel.y, pixel.x] = pixel.values
+            own = [*pixel.inputs[: self.P * 19 + 2], *pixel.standards]
+            told = activated(self.model.sums("net.features", np.array(own)), 256)
+            self.features[pixel.tile][pixel.y, pixel.x] = told
+            self.trace("features", told)
+
+    def learn(self):
+        self.d1 *= np.float64(0.9)
+        self.d2 *= np.float64(0.99)
+        for learner in self.learner:
+            learner.step(1 - self.d1, 1 - self.d2)
+        self.trace("weights after learning", self.learner[0].q[:, 0])
+
+    def arrays(self):
+        out = []
+        for planes in self.planes:
+            if self.P == 3:
+                g = planes[..., 0]
+                planes = np.stack([planes[..., 1] + g, g, planes[..., 2] + g], -1)
+            out.append(planes.astype(np.uint8))
+        return out
+
+
+class Pixel:
+    """9.4 to 9.7 for one pixel."""
+
+    def __init__(self, walk: Walk, tile: int, y: int, x: int):
+        self.walk, self.tile, self.y, self.x = walk, tile, y, x
+        self.values, self.standards, self.known, self.offset = [], [], [], 0
+        planes, P, M = walk.planes[tile], walk.P, walk.symbols
+        width = planes.shape[1]
+        places = [(y - min(u, y), min(max(x + r, 0), width - 1)) for u, r in NEIGHBOURS]
+        if x == 0:
+            places = [((y - 1, 0) if y else None) if u == 0 else place for place, (u, _) in zip(places, NEIGHBOURS)]
+        if y == 0:
+            places = [places[0] if u > 0 else place for place, (u, _) in zip(places, NEIGHBOURS)]
+        v = [[int(planes[place][p]) if place else (M // 2 if p == 0 else 0) for p in range(P)] for place in places]
+        self.moments, inputs = [], []
+        for p in range(P):
+            w = (2, 2, 1, 1, 1, 1)
+            mean = sum(w[i] * v[i][p] for i in range(6))
+            self.moments.append((mean, 32 + sum(w[i] * abs(8 * v[i][p] - mean) for i in range(6))))
+        inputs += [standard(v[i][p], *self.moments[p]) for i in range(17) for p in range(P)]
+        inputs += [log_spread(spread) for _, spread in self.moments]
+        for p, (mean, _) in enumerate(self.moments):
+            level = math.floor((mean - 4 * M) * 2.0 ** (8 - walk.model.bits) / 16) if p == 0 else mean
+            inputs.append(min(max(level, -256), 256))
+        inputs += [32 * (y == 0), 32 * (x == 0)]
+        features = walk.features[tile]
+        for u, r in FEATURE_PLACES:
+            inside = u <= y and 0 <= x + r < width
+            inputs += [int(f) for f in features[y - u, x + r]] if inside else [0] * features.shape[2]
+        self.inputs = inputs
+        model, level = walk.model, walk.level
+        h = rounded(model.sums("net.in", np.array(inputs)), level)
+        for b in range(model.blocks):
+            inner = activated(model.sums(f"net.{b}.1", leaky(h)), level)
+            h = np.clip(h + rounded(model.sums(f"net.{b}.2", inner), level), -level, level)
+        self.h = h
+        self.sums, self.shift = model.sums("net.heads", leaky(h))
+        walk.trace("pixel", (y, x))
+        walk.trace("neighbours", [value[0] for value in v])
+        walk.trace("mean, spread", self.moments[0])
+        walk.trace("inputs", inputs)
+        walk.trace("h", h)
+        walk.trace("S", self.sums)
+
+    def law(self, p: int) -> "Law":
+        walk = self.walk
+        model, K, H = walk.model, walk.K, len(self.sums) // walk.P
+        part = self.sums[p * H : (p + 1) * H]
+        if p:
+            part = part + model.sums(f"net.known.{p}", np.array(self.known), bias=False)[0]
+        head = np.append(activated((part, self.shift[p * H : (p + 1) * H]), walk.level), 1)
+        learner = walk.learner[p]
+        bound = np.repeat([1 << 20, 4096, 1 << 14], K)
+        out = np.clip((head @ learner.q) >> learner.shift, -bound, bound)
+        walk.trace("head", head)
+        walk.trace("out", out)
+        return Law(model, head, [int(o) for o in out], *self.moments[p], self.offset, walk.symbols, walk.trace)
+
+    def set(self, p: int, law: "Law", symbol: int) -> None:
+        """The symbol of plane p is known."""
+        gradients = law.gradients(symbol)
+        self.walk.trace("g", gradients)
+        self.walk.learner[p].taught += np.outer(law.head, gradients)
+        value = symbol - self.offset
+        self.values.append(value)
+        self.standards.append(standard(value, *self.moments[p]))
+        self.known += [self.standards[-1], min(max(self.standards[-1], -32), 32)]
+        if p == 0:
+            self.offset = symbol
+
+
+class Law:
+    """9.6 and 9.7."""
+
+    def __init__(self, model, head, out, mean, spread, offset, M, trace):
+        K = model.mixtures
+        weight, inverse_scale = model.tensors["mixture.weight"], model.tensors["mixture.inverse_scale"]
+        self.sigmoid, self.head, self.M, self.spread = model.tensors["mixture.sigmoid"], head, M, spread
+        a = [int(weight[min(max(out[:K]) - o, 512)]) for o in out[:K]]
+        self.share = [each * ((1 << 14) - max(1, M >> 5)) // sum(a) for each in a]
+        self.mean = [
+            min(max((o * spread >> 8) + 8 * mean + 64 * offset + 32, -20480), 36864) for o in out[K : 2 * K]
+        ]
+        self.inverse = [
+            int(inverse_scale[min(max(o + log_spread(spread) + 128, 0), 352)]) for o in out[2 * K :]
+        ]
+        trace("share", self.share)
+        trace("mean", self.mean)
+        trace("inverse", self.inverse)
+
+    def cell(self, k, x):
+        return (64 * x - self.mean[k]) * self.inverse[k] >> 9
+
+    def mass(self, k, x):
+        if x in (0, self.M):
+            return 65536 if x else 0
+        return int(self.sigmoid[min(max(self.cell(k, x), -4096), 4095) + 4096])
+
+    def start(self, x):
+        if x in (0, self.M):
+            return 1 << 19 if x else 0
+        return (sum(share * self.mass(k, x) for k, share in enumerate(self.share)) >> 11) + x
+
+    def find(self, t):
+        low, high = 0, self.M
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.start(middle) <= t else (low, middle)
+        return low
+
+    def gradients(self, x):
+        K, one, m, d, e = len(self.share), f32(1), [], [], []
+        whole = f32(2.0**-19)
+        for k in range(K):
+            w = f32(self.share[k]) * f32(2.0**-14)
+            low, high = f32(self.mass(k, x)) * f32(2.0**-16), f32(self.mass(k, x + 1)) * f32(2.0**-16)
+            slope0, slope1 = low * (one - low), high * (one - high)
+            z0, z1 = f32(self.cell(k, x)) * f32(2.0**-8), f32(self.cell(k, x + 1)) * f32(2.0**-8)
+            m.append(w * (high - low))
+            whole = whole + m[k]
+            d.append(slope1 - slope0)
+            e.append(z1 * slope1 - z0 * slope0)
+        g = np.zeros(3 * K, f32)
+        for k in range(K):
+            w = f32(self.share[k]) * f32(2.0**-14)
+            r = w / whole
+            g[k] = w - m[k] / whole
+            g[K + k] = (d[k] * r) * ((f32(self.inverse[k]) * f32(2.0**-11)) * (f32(self.spread) * f32(2.0**-6)))
+            g[2 * K + k] = (e[k] * r) * f32(0.6931472)
+        return np.clip(np.rint(g * f32(1024)), -65536, 65536).astype(np.int64)
+
+
+class Learner:
+    """9.8, of one plane."""
+
+    def __init__(self, model, plane):
+        name = f"net.out.{plane}"
+        self.shift = model.tensors[f"{name}.shift"]
+        self.q = np.vstack([model.tensors[f"{name}.weight"].T, model.tensors[f"{name}.bias"]])
+        self.quantum = np.array([2.0 ** -int(s) for s in self.shift])
+        self.w = self.q * self.quantum
+        rate = np.repeat([32.0, 256.0, 32.0], model.mixtures) * 2.0**-model.rate_bits
+        self.rate = np.vstack([np.tile(rate * 2.0**-model.head_grid, (len(self.q) - 1, 1)), rate])
+        self.m, self.v = np.zeros(self.q.shape), np.zeros(self.q.shape)
+        self.taught = np.zeros(self.q.shape, np.int64)
+        self.limit = np.full((len(self.q), 1), int(model.tensors["net.level"]))
+        self.limit[-1] = 1
+
+    def step(self, left1, left2):
+        G = self.taught.astype(np.float64)
+        self.m = self.m + (1 - 0.9) * (G - self.m)
+        self.v = self.v + (1 - 0.99) * (G * G - self.v)
+        size = np.sqrt(self.v / left2) + 1.0
+        w = self.w - self.rate * ((self.m / left1) / size)
+        q = np.rint(w / self.quantum).astype(np.int64)
+        if (np.abs(q) * self.limit).sum(0).max() < 1 << 24:
+            self.w, self.q = w, q
+        self.taught[:] = 0
+
+
+def autoregressive(payload, shapes, model, trace):
+    body, layers = Bytes(payload), [np.empty(shape, np.uint8) for shape in shapes]
+    for tiles in cut(shapes, model):
+        seed = body.varint()
+        stack = Stack(body.take(body.varint()))
+        walk, fronts, P = Walk(model, tiles, trace), fronts_of(tiles), model.channels
+        for number, front in enumerate(fronts):
+            for begin, end in chunks_of(fronts, number, model.bits):
+                trace("stack", stack.save())
+                wanted = stack.pop([1 << 19] * (P * (end - begin)))
+                pixels = walk.start(front[begin:end])
+                rest, counts = list(wanted), list(wanted)
+                for p in range(P):
+                    for n, pixel in enumerate(pixels):
+                        law = pixel.law(p)
+                        t = wanted[n * P + p]
+                        x = law.find(t)
+                        rest[n * P + p], counts[n * P + p] = t - law.start(x), law.start(x + 1) - law.start(x)
+                        trace("t", t)
+                        trace("symbol, start, count", (x, law.start(x), counts[n * P + p]))
+                        pixel.set(p, law, x)
+                stack.fine_push(rest, counts)
+                walk.enter(pixels)
+            walk.learn()
+        stack.check_seed(bytes(seed))
+        put(layers, tiles, walk.arrays())
+    assert body.rest() == b""
+    return layers
+
+
+def put(layers, tiles, arrays):
+    for (layer, top, left, h, w), array in zip(tiles, arrays):
+        layers[layer][top : top + h, left : left + w] = array
+
+
+# --- 10
+
+SQUASH = [round(65536 / (1 + math.exp(-i / 256))) for i in range(-2815, 2816)]
+STRETCH = [bisect.bisect_left(SQUASH, 16 * j + 8) - 2815 for j in range(4096)]
+ORDER = {1: [0], 2: [1, 0], 3: [1, 0, 2], 4: [3, 1, 0, 2]}
+MASK = (1 << 64) - 1
+
+
+def squash(i):
+    return SQUASH[i + 2815]
+
+
+def rate_of(n):
+    return 131072 // (2 * n + 3)
+
+
+class Mixer:
+    """What mixing learns, and the arithmetic coder."""
+
+    def __init__(self, uses, code, trace=lambda name, value: None):
+        self.slot_bits = min(16, uses.bit_length())
+        self.entries, self.maps, self.uses, self.done, self.trace = {}, {}, {}, 0, trace
+        self.weights = {}
+        self.code, self.position = code, 4
+        self.low, self.high, self.value = 0, (1 << 32) - 1, int.from_bytes((code + bytes(4))[:4], "big")
+
+    def bit(self, probability):
+        middle = self.low + ((self.high - self.low) * probability >> 16)
+        bit = int(self.value <= middle)
+        if bit:
+            self.high = middle
+        else:
+            self.low = middle + 1
+        while self.low >> 24 == self.high >> 24:
+            self.low, self.high = 256 * self.low % (1 << 32), 256 * self.high % (1 << 32) + 255
+            byte = self.code[self.position] if self.position < len(self.code) else 0
+            self.value, self.position = 256 * self.value % (1 << 32) + byte, self.position + 1
+        return bit
+
+    def sample(self, canvas, y, x, c, b, law=None):
+        """Decode one into the canvas; law: the model's."""
+        trace = self.trace
+        hashes = contexts(canvas, y, x, c, b)
+        trace("hash", hashes[:3])
+        node, rate = 1, 6 + 10240 // (256 + self.done)
+        symbol, first, end = 0, 0, 1 << 19
+        for position in range(b):
+            if position % 4 == 0:
+                base = (256 * c + node) * 0xA0761D6478BD642F
+                slots = [((h + base) * 0xE7037ED1A0B428DB & MASK) >> 64 - self.slot_bits for h in hashes]
+                trace("slot", slots[:3])
+            inner = (1 << position % 4) + node % (1 << position % 4)
+            inputs, familiar = [], 0
+            for i in range(18):
+                e, z, o = self.entries.get((i, slots[i], inner), (32768, 0, 0))
+                if z + o:
+                    inputs += [STRETCH[e >> 4], STRETCH[self._map(i, z, o) >> 4]]
+                    familiar += 1
+                else:
+                    inputs += [0, 0]
+            half = symbol + (1 << b - 1 - position)
+            s = law.start(half) if law else 0
+            inputs.append(STRETCH[min((end - s) * 4096 // (end - first), 4095)] if law else 0)
+            rows = [self.weights.setdefault((m, own), [6553] * 37) for m, own in enumerate((8 * c + position, familiar))]
+            logits = [min(max(sum(w * a for w, a in zip(row, inputs)) >> 16, -2815), 2815) for row in rows]
+            probability = min(max(squash(sum(logits) >> 1), 16), 65520)
+            bit = self.bit(probability)
+            trace("familiar, logits, probability, bit", (familiar, *logits, probability, bit))
+            for row, logit in zip(rows, logits):
+                error = (65536 * bit - squash(logit)) * rate
+                for j in range(37):
+                    row[j] += (inputs[j] * error + (1 << 17)) >> 18
+            for i in range(18):
+                self._learn(i, slots[i], inner, bit)
+            node = 2 * node + bit
+            if bit:
+                symbol, first = half, s
+            else:
+                end = s
+        canvas[y, x, c] = node - (1 << b)
+        self.done += 1
+        trace("sample, low, high", (node - (1 << b), self.low, self.high))
+
+    def _map(self, i, z, o):
+        return self.maps.get((i, z, o), 65536 * (5 * o + 2) // (5 * (z + o) + 4))
+
+    def _learn(self, i, slot, inner, bit):
+        e, z, o = self.entries.get((i, slot, inner), (32768, 0, 0))
+        e += ((65535 * bit - e) * rate_of(z + o)) >> 16
+        if z + o:
+            uses, old = self.uses.get((i, z, o), 0), self._map(i, z, o)
+            self.maps[i, z, o] = old + (((65535 * bit - old) * rate_of(uses + 6)) >> 16)
+            self.uses[i, z, o] = min(uses + 1, 240)
+        if bit:
+            o, z = min(o + 1, 15), (z + 1 >> 1 if z > 2 else z)
+        else:
+            z, o = min(z + 1, 15), (o + 1 >> 1 if o > 2 else o)
+        self.entries[i, slot, inner] = e, z, o
+
+
+def contexts(canvas, y, x, c, b):
+    """10.4: the hashes."""
+
+    def at(dy, dx, channel=c):
+        return int(canvas[y + dy, x + dx, channel])
+
+    def pixel(dy, dx):
+        return int.from_bytes(bytes(canvas[y + dy, x + dx].tolist()), "big")
+
+    def clip(a):
+        return min(max(a, 0), 255)
+
+    N, W, NW, NE = at(-1, 0), at(0, -1), at(-1, -1), at(-1, 1)
+    last, n, w, nw = (at(0, 0, c - 1), at(-1, 0, c - 1), at(0, -1, c - 1), at(-1, -1, c - 1)) if c else (0, 0, 0, 0)
+    second = at(0, 0, c - 2) if c > 1 else 0
+    known = int.from_bytes(bytes(canvas[y, x, :c].tolist()), "big")
+    pN, pW, pNW, pNE, pNN, pWW = (pixel(*d) for d in ((-1, 0), (0, -1), (-1, -1), (-1, 1), (-2, 0), (0, -2)))
+    gradient, gradient_last = clip(N + W - NW), clip(n + w - nw)
+    shifted = clip(gradient + last - gradient_last)
+    busy = abs(W - NW) + abs(N - NW) + abs(N - NE)
+    values = [
+        (),
+        (W, N),
+        (W, N, NW, NE),
+        (W, N, NW, NE, at(0, -2), at(-2, 0)),
+        (W, last, second),
+        (N, last, second),
+        (known,),
+        (shifted,),
+        (clip(W + last - w), clip(N + last - n)),
+        (pW, pN, known),
+        (pW, pN, pNW, pNE, known),
+        (pW, known),
+        (pN, known),
+        (gradient, last - gradient_last, abs(W - N) >> 3),
+        (W + N + 1 >> 1, last - (w + n + 1 >> 1) >> 1),
+        (pW, pN, pNW, pNE, pWW, pNN, known, 256 * at(-1, -2) + at(-1, 2), 256 * at(-2, -1) + at(-2, 1)),
+        (shifted, busy >> 2),
+        (pNE, pNN, known),
+    ]
+    hashes = []
+    for i, own in enumerate(values):
+        h = i
+        for a in (16 * c + b, *own, *[0] * (9 - len(own))):
+            h = (h * 0x9E3779B97F4A7C15 + a + 1) * 0xD6E8FEB86659FD93 & MASK
+        hashes.append(h)
+    return hashes
+
+
+def canvas_of(height, width, channels):
+    return np.zeros((height + 2, width + 4, channels), np.uint8)
+
+
+def mixing(payload, shapes, trace=lambda name, value: None):
+    bits, layers = payload[: len(shapes)], []
+    mixer = Mixer(sum(math.prod(shape) * -(-b // 4) for shape, b in zip(shapes, bits)), payload[len(shapes) :], trace)
+    for (height, width, channels), b in zip(shapes, bits):
+        canvas = canvas_of(height, width, channels)
+        for y in range(height):
+            for x in range(width):
+                for c in range(channels):
+                    mixer.sample(canvas, y + 2, x + 2, c, b)
+        layer = np.empty((height, width, channels), np.uint8)
+        layer[..., ORDER[channels]] = canvas[2:, 2:-2]
+        layers.append(layer)
+    return layers
+
+
+# --- 11
+
+
+def model_mixing(payload, shapes, model):
+    mixer = Mixer(sum(math.prod(shape) * -(-model.bits // 4) for shape in shapes), payload)
+    layers = [np.empty(shape, np.uint8) for shape in shapes]
+    for tiles in cut(shapes, model):
+        walk = Walk(model, tiles)
+        canvases = [canvas_of(h, w, model.channels) for *_, h, w in tiles]
+        for front in fronts_of(tiles):
+            pixels = walk.start(front)
+            for p in range(model.channels):
+                laws = [pixel.law(p) for pixel in pixels]
+                for pixel, law in zip(pixels, laws):
+                    canvas, y, x = canvases[pixel.tile], pixel.y + 2, pixel.x + 2
+                    mixer.sample(canvas, y, x, p, model.bits, law)
+                    pixel.set(p, law, int(canvas[y, x, p]))
+            walk.enter(pixels)
+            walk.learn()
+        put(layers, tiles, walk.arrays())
+    return layers
+
+
+# --- 12
+
+
+def flow(payload, shapes, model):
+    raise NotImplementedError
