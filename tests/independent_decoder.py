@@ -914,4 +914,365 @@ def model_mixing(payload, shapes, model):
 
 
 def flow(payload, shapes, model):
-    raise NotImplementedError
+    body, layers = Bytes(payload), [np.zeros(shape, np.uint8) for shape in shapes]
+    strips, tiles = flow_tiles(shapes, model)
+    particles, loan, seed_bytes = body.varint(), body.varint(), body.varint()
+    stack, program = Stack(body.rest()), Flow(model)
+    batches, done = [], loan
+    while done < len(tiles):
+        *_, h, w = tiles[done]
+        size = min(max(1, 393216 // (h * w * model.channels)), done // loan)
+        batches.append([tile for tile in tiles[done : done + size] if tile[3:] == (h, w)])
+        done += len(batches[-1])
+    for batch in reversed(batches):
+        put(layers, batch, program.pop(stack, len(batch), *batch[0][3:], particles))
+    first = strips + tiles[:loan]
+    seed_words = stack.save()
+    seed = np.array(seed_words, "<u4").tobytes()[:seed_bytes]
+    stack.check_seed(seed)
+    put(layers, first, mixing(seed, [(h, w, model.channels) for *_, h, w in first]))
+    return layers
+
+
+def flow_tiles(shapes, model):
+    """12.1: strips and tiles as (layer, top, left, height, width)."""
+    multiple, strips, tiles = 1 << len(model.subflows), [], []
+    for number, (height, width, _) in enumerate(shapes):
+        core_h, core_w = height - height % multiple, width - width % multiple
+        if core_w < width:
+            strips.append((number, 0, core_w, height, width - core_w))
+        if core_h < height:
+            strips.append((number, core_h, 0, height - core_h, core_w))
+        tiles += [
+            (number, top, left, min(model.tile, core_h - top), min(model.tile, core_w - left))
+            for top in range(0, core_h, model.tile)
+            for left in range(0, core_w, model.tile)
+        ]
+    return strips, sorted(tiles, key=lambda tile: (-tile[3], -tile[4]))
+
+
+def parts(count):
+    size = max(1024, -(-count // 4))
+    return [slice(start, start + size) for start in range(0, count, size)]
+
+
+def pop(stack, sizes):
+    return np.array(stack.pop(sizes), np.int64)
+
+
+def scale(stack, g, S):
+    flat, S, out = g.ravel(), np.broadcast_to(S, g.shape).ravel(), np.empty(g.size, np.int64)
+    for part in parts(g.size):
+        t = 1024 * flat[part] + pop(stack, [1024] * len(flat[part]))
+        out[part] = t // S[part]
+        stack.push(t % S[part], S[part])
+    return out.reshape(g.shape)
+
+
+def unscale(stack, g, S):
+    flat, S, out = g.ravel(), np.broadcast_to(S, g.shape).ravel(), np.empty(g.size, np.int64)
+    for part in reversed(parts(g.size)):
+        t = flat[part] * S[part] + pop(stack, S[part])
+        out[part] = t >> 10
+        stack.push(t % 1024, [1024] * len(t))
+    return out.reshape(g.shape)
+
+
+class TableLaw:
+    """12.2."""
+
+    def __init__(self, model, name, is_unbounded=True):
+        self.f, self.is_unbounded = model.tensors[f"{name}.frequencies"], is_unbounded
+        self.first, self.low_bits = map(int, model.tensors[f"{name}.grid"])
+        self.c = np.cumsum(self.f) - self.f
+
+    def pop(self, stack, shape):
+        out = np.empty(math.prod(shape), np.int64)
+        for part in reversed(parts(out.size)):
+            count = len(out[part])
+            t = pop(stack, [1 << 20] * count)
+            s = np.searchsorted(self.c, t, "right") - 1
+            stack.push(t - self.c[s], self.f[s])
+            low = pop(stack, [1 << self.low_bits] * count)
+            escaped = self.is_unbounded & ((s == 0) | (s == len(self.f) - 1))
+            if escaped.any():
+                bits = pop(stack, [49] * int(escaped.sum()))
+                rest = sum(pop(stack, 1 << np.clip(bits - 1 - 16 * j, 0, 16)) << 16 * j for j in (2, 1, 0))
+                distance = (1 << bits >> 1) + rest
+                s[escaped] += np.where(s[escaped] == 0, -distance, distance)
+            out[part] = (s + self.first << self.low_bits) + low
+        return out.reshape(shape)
+
+    def push(self, stack, values):
+        """Of a law that is not unbounded."""
+        flat = values.ravel()
+        for part in parts(flat.size):
+            s = (flat[part] >> self.low_bits) - self.first
+            stack.push(flat[part] % (1 << self.low_bits), [1 << self.low_bits] * len(s))
+            r = pop(stack, self.f[s])
+            stack.push(self.c[s] + r, [1 << 20] * len(s))
+
+    def cost(self, values):
+        """12.6, summed over each tile."""
+        cell = (values >> self.low_bits) - self.first
+        s = np.clip(cell, 0, len(self.f) - 1)
+        total = [((20 + self.low_bits) << 24) - log2(int(self.f[each])) for each in s.ravel()]
+        for place in np.flatnonzero(self.is_unbounded & ((s == 0) | (s == len(self.f) - 1)).ravel()):
+            digits = int(abs(cell - s).ravel()[place]).bit_length()
+            total[place] += log2(49) + (max(digits - 1, 0) << 24)
+        return np.array(total, np.int64).reshape(len(values), -1).sum(1)
+
+
+def to_input(g, grid):
+    return np.clip(g + (1 << grid - 8 >> 1) >> grid - 8, -2048, 2048)
+
+
+def highpass(a):
+    padded = np.pad(a, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    h, w = a.shape[1:3]
+    blur = sum(
+        (1, 2, 1)[dy] * (1, 2, 1)[dx] * padded[:, dy : dy + h, dx : dx + w] for dy in range(3) for dx in range(3)
+    )
+    return np.clip(16 * a - blur + 2 >> 2, -2048, 2048)
+
+
+def squeeze(g):
+    B, H, W, C = g.shape
+    out = np.empty((B, H // 2, W // 2, 4 * C), np.int64)
+    for i in range(2):
+        for j in range(2):
+            out[..., 2 * i + j :: 4] = g[:, i::2, j::2]
+    return out
+
+
+def unsqueeze(g):
+    B, H, W, C = g.shape
+    out = np.empty((B, 2 * H, 2 * W, C // 4), np.int64)
+    for i in range(2):
+        for j in range(2):
+            out[:, i::2, j::2] = g[..., 2 * i + j :: 4]
+    return out
+
+
+class Flow:
+    """12.3 to 12.6."""
+
+    def __init__(self, model):
+        self.model, self.T, self.L, self.F = model, model.tensors, len(model.subflows), model.fraction_bits
+        self.refinement = model.grid_bits - model.unit_bits - self.F
+        self.offset = 1 << model.bits - 1 + self.F
+        self.logistic = TableLaw(model, "logistic")
+
+    def pop(self, stack, B, H, W, particles):
+        v = self.density(stack, B, H, W)
+        if particles > 1:
+            v = self.undo_choice(stack, v, particles)
+        x = v >> self.F
+        self.give_back(stack, v - (x << self.F), x)
+        return x
+
+    def conv(self, name, a, bias=True):
+        weight = self.T[f"{name}.weight"]
+        k, (h, w) = weight.shape[2], a.shape[1:3]
+        padded = np.pad(a, ((0, 0), (k // 2, k // 2), (k // 2, k // 2), (0, 0)))
+        return bias * self.T[f"{name}.bias"] + sum(
+            padded[:, dy : dy + h, dx : dx + w] @ weight[..., dy, dx].T for dy in range(k) for dx in range(k)
+        )
+
+    def layer(self, name, a, bound):
+        return rounded((self.conv(name, a), self.T[f"{name}.shift"]), bound)
+
+    def result(self, name, h):
+        return self.conv(f"{name}.out", leaky(h)) >> self.T[f"{name}.out.shift"]
+
+    def residual(self, name, a, context=None):
+        level, b = int(self.T[f"{name}.level"]), 0
+        h = self.layer(f"{name}.in", np.concatenate([a, highpass(a), *([] if context is None else [context])], -1), level)
+        while f"{name}.{b}.1.weight" in self.T:
+            inner = self.layer(f"{name}.{b}.1", leaky(h), level)
+            h = np.clip(h + self.layer(f"{name}.{b}.2", leaky(inner), 2 * level), -level, level)
+            b += 1
+        return self.result(name, h)
+
+    def autoregressive(self, name, a, context):
+        level, shift = int(self.T[f"{name}.level"]), self.T[f"{name}.in.shift"]
+        sums = self.conv(f"{name}.in", a) + self.conv(f"{name}.context", context, bias=False)
+        h = leaky(rounded((sums, shift), level))
+        h = np.clip(h + self.layer(f"{name}.mid", h, 2 * level), -level, level)
+        return self.result(name, h)
+
+    def m_and_S(self, result):
+        m, raw = np.split(result, 2, -1)
+        return np.clip(m, -(1 << 30), 1 << 30), self.T["scales"][np.clip(raw, -1024, 1024) + 1024]
+
+    def coupling(self, name, g1):
+        return self.m_and_S(self.residual(f"{name}.net", to_input(g1, self.model.grid_bits)))
+
+    def density(self, stack, B, H, W):
+        g = self.logistic.pop(stack, (B, H >> self.L, W >> self.L, self.model.channels << self.L))
+        for level in reversed(range(self.L)):
+            g = np.concatenate([g, self.logistic.pop(stack, g.shape)], -1)
+            for i in reversed(range(self.model.subflows[level] + 1)):
+                name = f"density.{level}.{i}"
+                g1, g2 = np.split(g, 2, -1)
+                m, S = self.coupling(name, g1)
+                g = np.concatenate([g1, unscale(stack, g2, S) + m], -1)
+                if i < self.model.subflows[level]:
+                    g = self.undo_conv1x1(stack, name, g)
+            g = unsqueeze(g)
+        if self.refinement:
+            stack.push((g % (1 << self.refinement)).ravel(), [1 << self.refinement] * g.size)
+        return (g >> self.refinement) + self.offset
+
+    def undo_conv1x1(self, stack, name, g):
+        T, old, c = self.T, g, g.shape[-1]
+        g = np.empty_like(old)
+        g[..., T[f"{name}.permutation"]] = old
+        for a in range(1, c):
+            g[..., a] -= (g[..., :a] @ T[f"{name}.lower"][a, :a]) + (1 << 13) >> 14
+        if f"{name}.sizes" in T:
+            g = unscale(stack, g, T[f"{name}.sizes"]) * np.where(T[f"{name}.negative"], -1, 1)
+        for a in reversed(range(c - 1)):
+            g[..., a] -= (g[..., a + 1 :] @ T[f"{name}.upper"][a, a + 1 :]) + (1 << 13) >> 14
+        return g
+
+    def give_back(self, stack, u, x):
+        """12.5."""
+        model, kind = self.model, self.model.dequantizer
+        if kind == "uniform":
+            stack.push(u.ravel(), [1 << self.F] * u.size)
+            return
+        y = squeeze(self.cell_pop(stack, u))
+        sums = squeeze(x - (1 << model.bits - 1)) @ self.T["features.matrix"].T
+        context = to_input(sums << 16 + self.T["features.log2_gain"], 16)
+        if kind != "gaussian":
+            context = np.clip(self.residual("context", context), 0, 2048)
+        for j in reversed(range(model.dequantizer_transforms)):
+            name, is_turned = f"dequantizer.{j}", model.description.get("alternating") and j % 2
+            if kind == "gaussian":
+                m, S = self.m_and_S(self.residual(name, context))
+                y = scale(stack, y - m, S)
+            elif kind == "bipartite":
+                y1, y2 = np.split(y[..., ::-1], 2, -1)
+                m, S = self.m_and_S(self.residual(name, to_input(y1, model.noise_grid_bits), context))
+                y = np.concatenate([y1, scale(stack, y2 - m, S)], -1)
+            elif is_turned:
+                y = self.undo_ard(stack, name, y[:, ::-1, ::-1, ::-1], context[:, ::-1, ::-1])[:, ::-1, ::-1, ::-1]
+            else:
+                y = self.undo_ard(stack, name, y, context)
+        TableLaw(model, "normal", is_unbounded=False).push(stack, y)
+
+    def cell_pop(self, stack, u):
+        e, flat = self.T["sigmoid.edges"], u.ravel()
+        y, outer = np.empty(flat.size, np.int64), (flat == 0) | (flat == (1 << self.F) - 1)
+        distance = TableLaw(self.model, "tail").pop(stack, (int(outer.sum()),))
+        y[outer] = np.where(flat[outer] == 0, e[0] - 1 - distance, e[-1] + distance)
+        inner = flat[~outer]
+        y[~outer] = e[inner - 1] + pop(stack, e[inner] - e[inner - 1])
+        return y.reshape(u.shape)
+
+    def undo_ard(self, stack, name, y, context):
+        r, eps = pop(stack, [1024] * y.size).reshape(y.shape), np.zeros(y.shape, np.int64)
+        while True:
+            m, S = self.m_and_S(self.autoregressive(name, to_input(eps, self.model.noise_grid_bits), context))
+            t = 1024 * (y - m) + r
+            if np.array_equal(t // S, eps):
+                stack.push((t % S).ravel(), S.ravel())
+                return eps
+            eps = t // S
+
+    def undo_choice(self, stack, v, K):
+        """12.6."""
+        B, D = len(v), v[0].size
+        c = particle_offsets(K, D, self.F).reshape(K, *v.shape[1:])
+        chosen = pop(stack, [K] * B)
+        v = self.shift(v, -c[chosen])
+        weights = -np.stack([self.cost(self.shift(v, offsets)) for offsets in c], 1)
+        begins, sizes = [], []
+        for row, k in zip(weights, chosen):
+            p = [exp2(int(w - row.max())) for w in row]
+            size = [1 + each * ((1 << 22) - K) // sum(p) for each in p]
+            size[int(row.argmax())] += (1 << 22) - sum(size)
+            begins.append(sum(size[:k]))
+            sizes.append(size[k])
+        r = stack.pop(sizes)
+        stack.push([begin + each for begin, each in zip(begins, r)], [1 << 22] * B)
+        return v
+
+    def shift(self, v, offsets):
+        low = (1 << self.F) - 1
+        return (v & ~low) + (v + offsets & low)
+
+    def cost(self, v):
+        stack, model, D = Middle(), self.model, v[0].size
+        cost = np.full(len(v), D * model.unit_bits << 24)
+        g = (v - self.offset << self.refinement) + (1 << self.refinement >> 1 if self.refinement else 0)
+
+        def logs(S):
+            table = {int(s): log2(int(s)) - (10 << 24) for s in np.unique(S)}
+            return np.vectorize(table.__getitem__)(S).reshape(len(v), -1).sum(1)
+
+        def taken(g):
+            return self.logistic.cost(g) - (g[0].size * model.grid_bits << 24)
+
+        for level in range(self.L):
+            g = squeeze(g)
+            for i in range(model.subflows[level] + 1):
+                name, T = f"density.{level}.{i}", self.T
+                if i < model.subflows[level]:
+                    g = g + (g @ T[f"{name}.upper"].T + (1 << 13) >> 14)
+                    if f"{name}.sizes" in T:
+                        S = np.broadcast_to(T[f"{name}.sizes"], g.shape)
+                        g = scale(stack, g * np.where(T[f"{name}.negative"], -1, 1), S)
+                        cost = cost + logs(S)
+                    g = g + (g @ T[f"{name}.lower"].T + (1 << 13) >> 14)
+                    g = g[..., T[f"{name}.permutation"]]
+                g1, g2 = np.split(g, 2, -1)
+                m, S = self.coupling(name, g1)
+                g = np.concatenate([g1, scale(stack, g2 - m, S)], -1)
+                cost = cost + logs(S)
+            g, out = np.split(g, 2, -1)
+            cost = cost + taken(out)
+        return cost + taken(g)
+
+
+class Middle:
+    """12.6: a stack whose pops give the middle."""
+
+    def pop(self, sizes):
+        return [int(size) >> 1 for size in sizes]
+
+    def push(self, symbols, sizes):
+        pass
+
+
+def log2(n):
+    w = n.bit_length() - 1
+    a, digits = n << 31 - w, 0
+    for _ in range(24):
+        a = a * a >> 31
+        bit = a >> 32
+        a, digits = a >> bit, 2 * digits + bit
+    return (w << 24) + digits
+
+
+def exp2(x):
+    p, power = 1 << 30, 1 << 61
+    for d in range(1, 25):
+        power = math.isqrt(power << 62)
+        if -x >> 24 - d & 1:
+            p = p * (power >> 32) >> 30
+    return p >> min(-x >> 24, 62)
+
+
+def particle_offsets(K, D, F):
+    """c_k of every dimension (K, D)."""
+    hashes = []
+    for number in range(1, K * D + 1):
+        z = number * 0x9E3779B97F4A7C15 & MASK
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & MASK
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & MASK
+        hashes.append(z ^ z >> 31)
+    columns = [hashes[j::D] for j in range(D)]
+    places = [[sorted(column).index(z) for z in column] for column in columns]
+    return np.array([[((place - column[0]) % K << F) // K for column in places for place in [column[k]]] for k in range(K)])
