@@ -19,13 +19,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from dqcodec import png
-from dqcodec.archive import Archive, pack_heads
 from dqcodec.bench import images
 from dqcodec.bench.machine import machine
 from dqcodec.bench.measure import file_bytes
 from dqcodec.bench.peers import JpegXl, PngAsGiven, WebP
-from dqcodec.container import Group
-from dqcodec.files import Stamp
+from dqcodec.command.files import Stamp
+from dqcodec.format.archive import Archive, pack_heads
+from dqcodec.format.container import Group
 from dqcodec.png import Skeleton
 
 _PEERS = (PngAsGiven(), WebP(), JpegXl(9))

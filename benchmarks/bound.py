@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from dqcodec import codec, zoo
 from dqcodec.bench.machine import machine
+from dqcodec.codec import codec, zoo
 from dqcodec.flows.model import bits_per_dim
 from dqcodec.training.trainer import load_model
 

@@ -17,12 +17,12 @@ import craystack
 import numpy as np
 from PIL import Image
 
-from dqcodec import zoo
 from dqcodec.ans.craystack import CraystackStack, Message, model_codec
 from dqcodec.ans.protocol import BitStack
 from dqcodec.ans.stack import Stack
 from dqcodec.bench.machine import machine
-from dqcodec.exact.program import FlowProgram
+from dqcodec.codec import zoo
+from dqcodec.exact.flow.program import FlowProgram
 
 LANES = (1, 64, 1024, 4096)
 SYMBOLS = 1_000_000

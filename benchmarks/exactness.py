@@ -28,8 +28,8 @@ import sys, hashlib, os, warnings
 warnings.simplefilter("ignore")
 import numpy as np
 from PIL import Image
-from dqcodec import zoo
-from dqcodec.exact.threads import set_threads
+from dqcodec.codec import zoo
+from dqcodec.base.threads import set_threads
 from dqcodec.methods import learned
 set_threads(int(os.environ.get("DQCODEC_BENCHMARK_THREADS", 0)))
 pixels, program = np.asarray(Image.open(sys.argv[1]).convert("RGB")), zoo.load(sys.argv[2])

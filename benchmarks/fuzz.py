@@ -123,7 +123,7 @@ def _span(data: bytes, rng: random.Random) -> tuple[int, int]:
 
 
 def _varint(value: int) -> bytes:
-    from dqcodec.varint import write_varint
+    from dqcodec.base.varint import write_varint
 
     return write_varint(value)
 
@@ -143,8 +143,8 @@ class Container:
         self.seeds += [_compress(image, [program]) for image in images(model=True) for program in programs()]
 
     def change(self, data: bytes, rng: random.Random) -> bytes:
-        from dqcodec.container import Reader, pack_section, read_section
-        from dqcodec.errors import DqcodecError
+        from dqcodec.base.errors import DqcodecError
+        from dqcodec.format.container import Reader, pack_section, read_section
 
         if rng.random() < 0.5 and len(data) > 20:
             with contextlib.suppress(DqcodecError):  # the chunks within their section
@@ -161,8 +161,9 @@ class Container:
         return _sealed(data[:5] + body)
 
     def check(self, data: bytes) -> bool:
-        from dqcodec import codec, png
-        from dqcodec.container import Group, sample_checksum
+        from dqcodec import png
+        from dqcodec.codec import codec
+        from dqcodec.format.container import Group, sample_checksum
 
         told = _named_errors(lambda: codec.info(data, max_pixels=_MAX_PIXELS))
         found = _named_errors(lambda: codec.decompress(data, find_program, max_pixels=_MAX_PIXELS))
@@ -182,7 +183,8 @@ class Archive:
     """Archives of many images: index, groups, heads."""
 
     def __init__(self):
-        from dqcodec import archive, codec
+        from dqcodec.codec import codec
+        from dqcodec.format import archive
 
         self.seeds = []
         for size in (1, 3, 50):
@@ -198,8 +200,8 @@ class Archive:
             self.seeds.append(stream.getvalue())
 
     def change(self, data: bytes, rng: random.Random) -> bytes:
-        from dqcodec.container import Reader, pack_section, read_section
-        from dqcodec.errors import DqcodecError
+        from dqcodec.base.errors import DqcodecError
+        from dqcodec.format.container import Reader, pack_section, read_section
 
         if rng.random() < 0.1 or len(data) < 20:
             return changed(data, rng)
@@ -230,8 +232,8 @@ class Archive:
         return start + body + tail + zlib.crc32(start + tail).to_bytes(4, "little")
 
     def _change_group(self, group: bytes, rng: random.Random, within: bool) -> bytes:
-        from dqcodec.container import Reader, pack_section, read_section
-        from dqcodec.errors import DqcodecError
+        from dqcodec.base.errors import DqcodecError
+        from dqcodec.format.container import Reader, pack_section, read_section
 
         if within:
             with contextlib.suppress(DqcodecError):
@@ -242,7 +244,8 @@ class Archive:
         return _sealed(changed(group[:-4], rng))
 
     def check(self, data: bytes) -> bool:
-        from dqcodec import archive, png
+        from dqcodec import png
+        from dqcodec.format import archive
 
         opened = _named_errors(lambda: archive.Archive(io.BytesIO(data), find_program, max_pixels=_MAX_PIXELS))
         good = False
@@ -338,8 +341,8 @@ class Model:
     def check(self, data: bytes) -> bool:
         import numpy as np
 
-        from dqcodec.container import Layer, Method
         from dqcodec.exact.program import load_program
+        from dqcodec.format.container import Layer, Method
         from dqcodec.methods import learned, model_mixing, select
 
         self.path.write_bytes(data)
@@ -424,7 +427,8 @@ class Png:
         return changed(made, rng) if rng.random() < 0.02 else made[:_MAX_INPUT]
 
     def check(self, data: bytes) -> bool:
-        from dqcodec import codec, png
+        from dqcodec import png
+        from dqcodec.codec import codec
         from dqcodec.png import exact
 
         image = _named_errors(lambda: png.read(data, _MAX_PIXELS))
@@ -455,7 +459,7 @@ class Payloads:
     def __init__(self):
         import numpy as np
 
-        from dqcodec.container import Layer, Method
+        from dqcodec.format.container import Layer, Method
         from dqcodec.methods import classical, learned, mixing, model_mixing
 
         rng = np.random.default_rng(1)
@@ -491,8 +495,9 @@ class Payloads:
     def check(self, data: bytes) -> bool:
         import numpy as np
 
-        from dqcodec import codec, png
-        from dqcodec.container import Entry, Group, sample_checksum
+        from dqcodec import png
+        from dqcodec.codec import codec
+        from dqcodec.format.container import Entry, Group, sample_checksum
         from dqcodec.methods import select
 
         layer, shapes = self.settings[data[0] % len(self.settings)] if data else self.settings[0]
@@ -562,7 +567,7 @@ def programs() -> list:
 
 
 def find_program(model_id: bytes):
-    from dqcodec.errors import UnknownModelError
+    from dqcodec.base.errors import UnknownModelError
 
     for program in programs():
         if program.id == model_id:
@@ -571,14 +576,14 @@ def find_program(model_id: bytes):
 
 
 def _compress(image: bytes, programs: Sequence = (), *, exact: bool = False) -> bytes:
-    from dqcodec import codec
+    from dqcodec.codec import codec
 
     return codec.compress(image, programs, exact=exact)[0]
 
 
 def _named_errors(read: Callable):
     """Its result; None where it raises a DqcodecError, which must have one line, and not hide an index out of bounds."""
-    from dqcodec.errors import DqcodecError
+    from dqcodec.base.errors import DqcodecError
 
     try:
         return read()
@@ -768,7 +773,8 @@ def _child(arguments: argparse.Namespace, shared: Shared, end: float) -> None:
         import atheris
 
         with atheris.instrument_imports(include=["dqcodec"], exclude=_compiled_modules()):
-            from dqcodec import archive, codec  # noqa: F401
+            from dqcodec.codec import codec  # noqa: F401
+            from dqcodec.format import archive  # noqa: F401
             from dqcodec.methods import learned, mixing  # noqa: F401
             from dqcodec.png import exact, samples  # noqa: F401
     try:

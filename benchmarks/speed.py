@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from dqcodec import zoo
 from dqcodec.ans.stack import Stack
 from dqcodec.bench.machine import machine
+from dqcodec.codec import zoo
 
 ARD_TILES = 32
 

@@ -30,7 +30,7 @@ import pngs
 
 from dqcodec import png
 from dqcodec.bench.machine import machine
-from dqcodec.files import Stamp
+from dqcodec.command.files import Stamp
 
 
 def main() -> None:

@@ -18,25 +18,25 @@ from PIL import Image as _Image
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "compress": ("library", "compress"),
-    "decompress": ("library", "decompress"),
-    "decompress_png": ("library", "decompress_png"),
-    "open": ("library", "open_image"),
-    "Archive": ("archive", "Archive"),
-    "info": ("codec", "info"),
-    "Info": ("codec", "Info"),
-    "load_model": ("zoo", "load"),
-    "find_model": ("zoo", "find"),
-    "model_names": ("zoo", "names"),
-    "DqcodecError": ("errors", "DqcodecError"),
-    "FormatError": ("errors", "FormatError"),
-    "CorruptError": ("errors", "CorruptError"),
-    "UnsupportedImageError": ("errors", "UnsupportedImageError"),
-    "VerifyError": ("errors", "VerifyError"),
-    "ModelError": ("errors", "ModelError"),
-    "UnknownModelError": ("errors", "UnknownModelError"),
-    "StackUnderflow": ("errors", "StackUnderflow"),
-    "LatentOverflow": ("errors", "LatentOverflow"),
+    "compress": ("codec.library", "compress"),
+    "decompress": ("codec.library", "decompress"),
+    "decompress_png": ("codec.library", "decompress_png"),
+    "open": ("codec.library", "open_image"),
+    "Archive": ("format.archive", "Archive"),
+    "info": ("codec.codec", "info"),
+    "Info": ("codec.codec", "Info"),
+    "load_model": ("codec.zoo", "load"),
+    "find_model": ("codec.zoo", "find"),
+    "model_names": ("codec.zoo", "names"),
+    "DqcodecError": ("base.errors", "DqcodecError"),
+    "FormatError": ("base.errors", "FormatError"),
+    "CorruptError": ("base.errors", "CorruptError"),
+    "UnsupportedImageError": ("base.errors", "UnsupportedImageError"),
+    "VerifyError": ("base.errors", "VerifyError"),
+    "ModelError": ("base.errors", "ModelError"),
+    "UnknownModelError": ("base.errors", "UnknownModelError"),
+    "StackUnderflow": ("base.errors", "StackUnderflow"),
+    "LatentOverflow": ("base.errors", "LatentOverflow"),
 }
 __all__ = ["__version__", *(name for name in _PUBLIC if name != "open")]  # import * leaves Python's own open alone
 
@@ -45,7 +45,7 @@ def __getattr__(name: str):
     if name not in _PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, attribute = _PUBLIC[name]
-    return getattr(importlib.import_module(f".{module}", __name__), attribute)
+    return getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
 
 
 def __dir__() -> list[str]:
@@ -53,7 +53,7 @@ def __dir__() -> list[str]:
 
 
 def _open_by_pillow(file, name):
-    from .pillow_plugin import DqcImageFile
+    from dqcodec.codec.pillow_plugin import DqcImageFile
 
     return DqcImageFile(file, name)
 

@@ -1,6 +1,6 @@
 """`python -m dqcodec`."""
 
-from .cli import main
+from dqcodec.command.cli import main
 
 if __name__ == "__main__":
     main(prog_name="dqcodec")

@@ -4,7 +4,7 @@ import dataclasses
 import zlib
 
 from dqcodec import png
-from dqcodec.container import MAGIC, VERSION, Entry, Group, Layer, Method, sample_checksum
+from dqcodec.format.container import MAGIC, VERSION, Entry, Group, Layer, Method, sample_checksum
 
 
 def group(pixels, method: Method, payload: bytes, model_id: bytes = b"", before=()) -> Group:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dqcodec.errors import CorruptError
+from dqcodec.base.errors import CorruptError
 from dqcodec.methods.report import ModelReport
 
 

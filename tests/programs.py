@@ -17,14 +17,14 @@ from safetensors.numpy import load, save
 from torch import nn
 
 from dqcodec.ans.stack import Stack
-from dqcodec.config import Config
-from dqcodec.errors import CorruptError, LatentOverflow
-from dqcodec.exact.autoregressive import AutoregressiveProgram
+from dqcodec.base.errors import CorruptError, LatentOverflow
+from dqcodec.exact.autoregressive.program import AutoregressiveProgram
 from dqcodec.exact.program import Program, load_program
-from dqcodec.flows.build import build
-from dqcodec.flows.export import export_bytes
+from dqcodec.export.program import export_bytes
 from dqcodec.flows.model import DequantizedModel
 from dqcodec.flows.transforms import Conv1x1
+from dqcodec.training.build import build
+from dqcodec.training.config import Config
 
 KINDS = ("uniform", "gaussian", "bipartite", "ard", "alternating")  # of flows, by their dequantizer; the last an ARD
 AUTOREGRESSIVE = "autoregressive"

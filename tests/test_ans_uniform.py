@@ -6,7 +6,7 @@ from programs import noise_stack
 
 from dqcodec.ans import uniform
 from dqcodec.ans.stack import Stack
-from dqcodec.errors import StackUnderflow
+from dqcodec.base.errors import StackUnderflow
 
 few = settings(max_examples=40, deadline=None, derandomize=True)
 sizes_of_symbols = st.lists(

@@ -18,11 +18,13 @@ from test_codec import CHUNKS, no_programs, photo, same_image, smooth
 from test_container import groups
 from test_flow_method import image, keep_models
 
-from dqcodec import archive, codec, png
-from dqcodec.archive import Archive, Member, Writer, is_archive, pack_group, parse_group
-from dqcodec.container import Entry, Group, Layer, Method, pack_section
-from dqcodec.errors import CorruptError, DqcodecError, FormatError, UnknownModelError, UnsupportedImageError
-from dqcodec.varint import write_varint
+from dqcodec import png
+from dqcodec.base.errors import CorruptError, DqcodecError, FormatError, UnknownModelError, UnsupportedImageError
+from dqcodec.base.varint import write_varint
+from dqcodec.codec import codec
+from dqcodec.format import archive
+from dqcodec.format.archive import Archive, Member, Writer, is_archive, pack_group, parse_group
+from dqcodec.format.container import Entry, Group, Layer, Method, pack_section
 
 quick = settings(max_examples=60, deadline=None, derandomize=True)
 NAMED = (FormatError, CorruptError, UnsupportedImageError)

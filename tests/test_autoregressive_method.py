@@ -23,14 +23,15 @@ from test_flow_method import (
     odd_images,
 )
 
-from dqcodec import codec, png
+from dqcodec import png
 from dqcodec.ans.stack import Stack
-from dqcodec.container import Method
-from dqcodec.errors import CorruptError, DqcodecError, UnknownModelError
-from dqcodec.exact import fronts
+from dqcodec.base.errors import CorruptError, DqcodecError, UnknownModelError
+from dqcodec.base.varint import write_varint
+from dqcodec.codec import codec
+from dqcodec.exact.autoregressive import fronts
 from dqcodec.exact.program import load_program
+from dqcodec.format.container import Method
 from dqcodec.methods import autoregressive, learned
-from dqcodec.varint import write_varint
 
 SHAPES = [(1, 1), (1, 2), (2, 1), (1, 15), (9, 1), (7, 5)]
 TILED_SHAPES = [(1, 1), (8, 9), (9, 10), (17, 19)]

@@ -9,15 +9,16 @@ import pngs
 import pytest
 from click.testing import CliRunner
 
-from dqcodec import png, zoo
+from dqcodec import png
 from dqcodec.bench import codecs, figure, images, peers, worker
 from dqcodec.bench.codecs import Codec, Coded
 from dqcodec.bench.machine import machine
 from dqcodec.bench.measure import measure
 from dqcodec.bench.ours import Dqcodec, _model_bits
 from dqcodec.bench.report import BenchReport
-from dqcodec.cli import main
-from dqcodec.report import CompressReport
+from dqcodec.codec import zoo
+from dqcodec.codec.report import CompressReport
+from dqcodec.command.cli import main
 
 RAMP = np.add.outer(np.arange(24) * 3, np.arange(31) * 2)[..., None]
 COLOR = pngs.write((RAMP + np.arange(3) * 9) % 256)

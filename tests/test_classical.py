@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dqcodec.errors import CorruptError, DqcodecError
+from dqcodec.base.errors import CorruptError, DqcodecError
 from dqcodec.methods import classical
 
 

@@ -17,9 +17,12 @@ from click.testing import CliRunner
 from PIL import Image
 
 import dqcodec
-from dqcodec import archive, archiving, files, library, png, zoo
-from dqcodec.cli import main
-from dqcodec.errors import UnknownModelError
+from dqcodec import png
+from dqcodec.base.errors import UnknownModelError
+from dqcodec.codec import library, zoo
+from dqcodec.command import archiving, files
+from dqcodec.command.cli import main
+from dqcodec.format import archive
 from dqcodec.methods import select
 
 PIXELS = (np.add.outer(np.arange(30) * 3, np.arange(40))[..., None] + np.arange(3) * 9).astype(np.uint8)
@@ -250,7 +253,7 @@ def test_every_command_has_help_under_a_screen(name):
 
 def test_help_imports_nothing_heavy():
     heavy = {"numpy", "numba", "torch", "rich", "constriction", "PIL.PngImagePlugin"}
-    code = f"import sys, dqcodec.cli, dqcodec; sys.exit(' '.join({heavy} & set(sys.modules)) or 0)"
+    code = f"import sys, dqcodec.command.cli, dqcodec; sys.exit(' '.join({heavy} & set(sys.modules)) or 0)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(dqcodec.__file__).parents[1])
 
 
@@ -558,7 +561,7 @@ def test_an_archive_by_a_model_comes_back(folder, model, quick, monkeypatch):
     (folder / "in").mkdir()
     for number in range(3):
         (folder / f"in/{number}.png").write_bytes(pngs.random(rng, 9, 8, before=pngs.chunk(b"tEXt", b"a\0b")))
-    monkeypatch.setattr("dqcodec.choosing.Choice.size", property(lambda self: 1e9 if self.entry.skeleton is None else 1))
+    monkeypatch.setattr("dqcodec.codec.choose.Choice.size", property(lambda self: 1e9 if self.entry.skeleton is None else 1))
     assert run("compress", "in", "-o", "set.dqc", "-m", model).exit_code == 0
     assert json.loads(run("info", "--json", "set.dqc").stdout)["models"] == {zoo.file_id(model).hex(): 3}
     lost = run("decompress", "set.dqc")

@@ -10,9 +10,8 @@ from dqc import stored as stored_group
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dqcodec import choosing, codec, png
-from dqcodec.container import Entry, Group, Layer, Method, owners
-from dqcodec.errors import (
+from dqcodec import png
+from dqcodec.base.errors import (
     CorruptError,
     DqcodecError,
     LatentOverflow,
@@ -21,7 +20,9 @@ from dqcodec.errors import (
     UnsupportedImageError,
     VerifyError,
 )
-from dqcodec.layers import Split, Step
+from dqcodec.codec import choose, codec
+from dqcodec.format.container import Entry, Group, Layer, Method, owners
+from dqcodec.format.split import Split, Step
 from dqcodec.methods import select
 
 PROGRAM = fake_learned.Program()
@@ -332,30 +333,30 @@ def test_what_suits_most_layers_of_a_kind_is_kept_and_what_suits_one_much_better
     model = fake_learned.Program(kind="autoregressive")
     sizes = [(100, 80), (100, 80), (79, 80), (60, 80), (10, 20)]  # of mixing, by the model; the last: another kind
     both = [(layer_coded(Method.MIXING, a), layer_coded(Method.AUTOREGRESSIVE, b, model)) for a, b in sizes]
-    kept = choosing._usual(read, {(n, Split(Step.PLAIN), 0): list(pair) for n, pair in enumerate(both)})
+    kept = choose._usual(read, {(n, Split(Step.PLAIN), 0): list(pair) for n, pair in enumerate(both)})
     mixed, modelled = zip(*both)
     expected = [[modelled[0]], [modelled[1]], [modelled[2]], [mixed[3], modelled[3]], [mixed[4]]]
     assert list(kept.values()) == expected
     only = {(0, Split(Step.PLAIN), 0): [mixed[0]]}
-    assert choosing._usual(read, only) == only
+    assert choose._usual(read, only) == only
 
 
 def test_most_images_of_a_kind_are_split_alike_and_one_that_is_much_smaller_otherwise_is_not():
     read = [codec.read(pngs.write(drawing(channels=4))) for _ in range(4)]
     whole, apart = Split(Step.PLAIN), Split(Step.PLAIN, alpha=True)
 
-    def choice(number: int, split: Split, size: int) -> choosing.Choice:
+    def choice(number: int, split: Split, size: int) -> choose.Choice:
         coded = [layer_coded(Method.MIXING, size / (1 + split.alpha))] * (1 + split.alpha)
         entry = Entry(read[number].image.skeleton, split, (tuple(each.layer for each in coded),))
-        return choosing.Choice(entry, tuple(coded))
+        return choose.Choice(entry, tuple(coded))
 
     sizes = [(1000, 800), (1000, 800), (750, 800), (500, 800)]
-    stored = choosing.Choice(Entry(), stored=bytes(5000))
+    stored = choose.Choice(Entry(), stored=bytes(5000))
     found = [[choice(n, whole, a), choice(n, apart, b), stored] for n, (a, b) in enumerate(sizes)]
-    chosen = choosing._for_each(read, found)
+    chosen = choose._for_each(read, found)
     assert [each.entry.split for each in chosen] == [apart, apart, apart, whole]
-    small = choosing.Choice(Entry(), stored=bytes(100))
-    assert choosing._for_each(read, [[*each[:2], small] for each in found])[2].entry == Entry()
+    small = choose.Choice(Entry(), stored=bytes(100))
+    assert choose._for_each(read, [[*each[:2], small] for each in found])[2].entry == Entry()
 
 
 @pytest.fixture

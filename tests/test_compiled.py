@@ -16,26 +16,23 @@ from programs import run
 
 import dqcodec
 from dqcodec import ans, exact, methods, png
-from dqcodec import compiled as compiling
-from dqcodec.compiled import compiled
+from dqcodec import format as formats
+from dqcodec.base import compiled as compiling
+from dqcodec.base.compiled import compiled
 
 
 def compiled_loops() -> dict[str, Dispatcher]:
     """All that the packages that code have."""
-    modules = [
-        (package, info.name)
-        for package in (ans, exact, methods, png)
-        for info in pkgutil.iter_modules(package.__path__)
-        if info.name != "craystack"  # has none, and needs another package
-    ]
-    parts = [vars(importlib.import_module(f"{package.__name__}.{name}")) for package, name in modules]
+    packages = (ans, exact, formats, methods, png)
+    names = [info.name for p in packages for info in pkgutil.walk_packages(p.__path__, f"{p.__name__}.")]
+    parts = [vars(importlib.import_module(name)) for name in names if not name.endswith("craystack")]  # needs its own package
     loops = [loop for part in parts for loop in part.values() if isinstance(loop, Dispatcher)]
     return {f"{loop.__module__}.{loop.__name__}": loop for loop in loops}
 
 
 def test_all_loops_are_compiled_with_ieee_arithmetic_and_release_the_lock():
     loops = compiled_loops()
-    some = {"dqcodec.exact.autoregressive._code", "dqcodec.exact.learning._adam", "dqcodec.ans.uniform._shares"}
+    some = {"dqcodec.exact.autoregressive.program._code", "dqcodec.exact.autoregressive.learning._adam", "dqcodec.ans.uniform._shares"}
     assert some <= loops.keys()
     for name, loop in loops.items():
         options = {option: value for option, value in loop.targetoptions.items() if value}
@@ -140,8 +137,8 @@ def test_a_division_by_nothing_is_no_error():
 # --- what is kept from one start to the next
 
 LOOP = """
-from dqcodec import compiled as compiling
-from dqcodec.compiled import compiled
+from dqcodec.base import compiled as compiling
+from dqcodec.base.compiled import compiled
 from package.b import inner
 
 @compiled
@@ -150,8 +147,8 @@ def loop(value):
 """
 
 INNER = """
-from dqcodec import compiled as compiling
-from dqcodec.compiled import compiled
+from dqcodec.base import compiled as compiling
+from dqcodec.base.compiled import compiled
 
 @compiled
 def inner(value):
@@ -220,3 +217,20 @@ def test_where_nothing_can_be_kept_loops_are_compiled_all_the_same(tmp_path):
     homes = {name: str(blocked / "cache") for name in ("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA")}
     assert result(folder, **homes) == [8, *COMPILED]
     assert not list(tmp_path.rglob("*.nb?"))
+
+
+def test_a_loop_is_compiled_anew_where_a_package_beside_its_own_changed(tmp_path):
+    """What is kept depends on all modules of the package just below the root."""
+
+    def source(inner: str) -> str:
+        return inner.replace("package.b", "root.house.two.b").replace("package.", "root.house.")
+
+    for name, text in {"one/a": LOOP, "two/b": INNER % 1}.items():
+        path = tmp_path / "root" / "house" / f"{name}.py"
+        path.parent.mkdir(parents=True)
+        path.write_text(source(text))
+    code = RESULT.replace("package.a", "root.house.one.a")
+    results = lambda: json.loads(run(code, tmp_path, PYTHONDONTWRITEBYTECODE="1", NUMBA_CACHE_DIR=""))  # noqa: E731
+    assert [results(), results()] == [[8, *COMPILED], [8, *KEPT]]
+    path.write_text(source(INNER % 5))
+    assert results() == [16, *COMPILED]

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from dqcodec import config
-from dqcodec.config import ConfigError
-from dqcodec.flows.build import build
+from dqcodec.training import config
+from dqcodec.training.build import build
+from dqcodec.training.config import ConfigError
 
 
 def test_the_resolved_config_reads_back(tmp_path):

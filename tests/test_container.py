@@ -8,8 +8,11 @@ from effort import little_memory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dqcodec import container, png
-from dqcodec.container import (
+from dqcodec import png
+from dqcodec.base.errors import CorruptError, DqcodecError, FormatError, UnsupportedImageError
+from dqcodec.base.varint import write_varint
+from dqcodec.format import container
+from dqcodec.format.container import (
     LEARNED,
     MAGIC,
     TOGETHER,
@@ -25,10 +28,8 @@ from dqcodec.container import (
     read_tail,
     sample_checksum,
 )
-from dqcodec.errors import CorruptError, DqcodecError, FormatError, UnsupportedImageError
-from dqcodec.layers import Split, Step
+from dqcodec.format.split import Split, Step
 from dqcodec.png.chunks import KINDS
-from dqcodec.varint import write_varint
 
 TEXT = png.Chunk(b"tEXt", b"Comment\0hello")
 RGB = 6  # the kind of a file

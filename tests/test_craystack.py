@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dqcodec.ans import uniform
 from dqcodec.ans.stack import MAX_SIZE
-from dqcodec.errors import CorruptError, StackUnderflow
+from dqcodec.base.errors import CorruptError, StackUnderflow
 
 cs = pytest.importorskip("craystack")
 from dqcodec.ans.craystack import CraystackStack, Message, model_codec  # noqa: E402

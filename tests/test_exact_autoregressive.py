@@ -14,13 +14,13 @@ from programs import AUTOREGRESSIVE, LOWEST, cut, noise_stack, run
 from safetensors.numpy import save
 
 from dqcodec.ans.stack import Stack
-from dqcodec.errors import DqcodecError, ModelError, StackUnderflow
-from dqcodec.exact import fronts
-from dqcodec.exact.autoregressive import AutoregressiveProgram
-from dqcodec.exact.context import FEATURE_PLACES, NEIGHBOURS, SLOPE
-from dqcodec.exact.fronts import Fronts
+from dqcodec.base.errors import DqcodecError, ModelError, StackUnderflow
+from dqcodec.base.threads import set_threads
+from dqcodec.exact.autoregressive import fronts
+from dqcodec.exact.autoregressive.context import FEATURE_PLACES, NEIGHBOURS, SLOPE
+from dqcodec.exact.autoregressive.fronts import Fronts
+from dqcodec.exact.autoregressive.program import AutoregressiveProgram
 from dqcodec.exact.program import load_program
-from dqcodec.exact.threads import set_threads
 from dqcodec.flows.model import bits_per_dim
 
 few = settings(max_examples=4, deadline=None, derandomize=True)
@@ -308,7 +308,7 @@ import numba
 import numpy as np
 from dqcodec.ans.stack import Stack
 from dqcodec.exact.program import load_program
-from dqcodec.exact.threads import single_thread
+from dqcodec.base.threads import single_thread
 
 def words(count):
     return (np.arange(count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(40)).astype(np.int64)
@@ -356,8 +356,8 @@ def test_how_fronts_are_cut_into_chunks_changes_no_slot(channels, monkeypatch):
     program, tiles = program_of(channels), cut(image(7, 13, channels), (3, 5))
     plain = program.slots(tiles)
     for least, bits_for_one in [(1, 1 << 33), (3, 400), (1 << 30, 8)]:
-        monkeypatch.setattr("dqcodec.exact.fronts._LEAST_CHUNK", least)
-        monkeypatch.setattr("dqcodec.exact.fronts._BITS_FOR_ONE", bits_for_one)
+        monkeypatch.setattr("dqcodec.exact.autoregressive.fronts._LEAST_CHUNK", least)
+        monkeypatch.setattr("dqcodec.exact.autoregressive.fronts._BITS_FOR_ONE", bits_for_one)
         assert np.array_equal(program.slots(tiles).slots, plain.slots)
         assert_round_trip(program, tiles, noise_stack())
 

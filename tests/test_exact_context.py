@@ -7,7 +7,7 @@ import programs
 import pytest
 import torch
 
-from dqcodec.exact.context import (
+from dqcodec.exact.autoregressive.context import (
     FEATURE_PLACES,
     GRID,
     MOMENT_WEIGHTS,

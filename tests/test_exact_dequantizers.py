@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import KINDS, noise_stack
 
-from dqcodec.errors import ModelError
-from dqcodec.exact.dequantizers import PixelFeatures, SigmoidCells
+from dqcodec.base.errors import ModelError
+from dqcodec.exact.flow.dequantizers import PixelFeatures, SigmoidCells
 
 few = settings(max_examples=5, deadline=None, derandomize=True)
 every_kind = pytest.mark.parametrize("kind", KINDS)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dqcodec.exact.heads import teach
-from dqcodec.exact.learning import GRADIENT_BOUND, LearningLinears
+from dqcodec.exact.autoregressive.heads import teach
+from dqcodec.exact.autoregressive.learning import GRADIENT_BOUND, LearningLinears
 from dqcodec.exact.networks import Linear
 
 few = settings(max_examples=15, deadline=None, derandomize=True)

@@ -5,11 +5,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dqcodec.errors import ModelError
-from dqcodec.exact import mixture
-from dqcodec.exact.context import GRID, log_spreads
-from dqcodec.exact.learning import GRADIENT_BOUND, GRADIENT_GRID
-from dqcodec.exact.mixture import TOTAL, MixtureTables
+from dqcodec.base.errors import ModelError
+from dqcodec.exact.autoregressive import mixture
+from dqcodec.exact.autoregressive.context import GRID, log_spreads
+from dqcodec.exact.autoregressive.learning import GRADIENT_BOUND, GRADIENT_GRID
+from dqcodec.exact.autoregressive.mixture import TOTAL, MixtureTables
 from dqcodec.flows.mixture import LEAST_MASS, LogisticMixture
 
 few = settings(max_examples=60, deadline=None, derandomize=True)

@@ -5,10 +5,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dqcodec.errors import ModelError
+from dqcodec.base.errors import ModelError
+from dqcodec.base.threads import set_threads
 from dqcodec.exact import networks
 from dqcodec.exact.networks import INPUT_BITS, INPUT_BOUND, Conv
-from dqcodec.exact.threads import set_threads
 
 LEVEL = 200
 few = settings(max_examples=25, deadline=None, derandomize=True)

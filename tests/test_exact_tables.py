@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import noise_stack
 
-from dqcodec.errors import LatentOverflow, ModelError
-from dqcodec.exact.tables import PRECISION, TableLaw
+from dqcodec.base.errors import LatentOverflow, ModelError
+from dqcodec.exact.flow.tables import PRECISION, TableLaw
 
 TOTAL = 1 << PRECISION
 few = settings(max_examples=30, deadline=None, derandomize=True)

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from programs import noise_stack
 
 from dqcodec.ans.logarithms import ONE
-from dqcodec.errors import LatentOverflow, ModelError
-from dqcodec.exact.networks import LOG_SCALE_BOUND
-from dqcodec.exact.transforms import (
+from dqcodec.base.errors import LatentOverflow, ModelError
+from dqcodec.exact.flow.transforms import (
     MAX_LATENT,
     SHEAR_BITS,
     Affine,
@@ -21,6 +20,7 @@ from dqcodec.exact.transforms import (
     scale,
     unscale,
 )
+from dqcodec.exact.networks import LOG_SCALE_BOUND
 
 GRID_BITS = 14
 few = settings(max_examples=25, deadline=None, derandomize=True)

@@ -8,7 +8,7 @@ import programs
 import pytest
 from programs import KINDS, LOWEST, NO_FEATURES, run
 
-from dqcodec.exact.threads import set_threads
+from dqcodec.base.threads import set_threads
 from dqcodec.methods import flow
 
 # argv: threads, then a model file each. Prints the SHA-256 of the stack after a batch of tiles, and after tiles one
@@ -20,7 +20,7 @@ import numpy as np, threadpoolctl
 from dqcodec.ans.stack import Stack
 from dqcodec.exact import networks
 from dqcodec.exact.program import load_program
-from dqcodec.exact.threads import set_threads
+from dqcodec.base.threads import set_threads
 
 def pixels(count, channels, salt):
     words = np.arange(count * 64 * channels, dtype=np.uint64) + np.uint64(salt)
@@ -59,7 +59,7 @@ print(json.dumps([digests, [info.get("architecture") for info in threadpoolctl.t
 DECODE = """
 import sys
 from pathlib import Path
-from dqcodec.exact import threads as exact_threads
+from dqcodec.base import threads as exact_threads
 from dqcodec.exact.program import load_program
 from dqcodec.methods import flow
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dqcodec import files
-from dqcodec.files import Job
+from dqcodec.command import files
+from dqcodec.command.files import Job
 
 
 def plan(sources, output=None, **options):

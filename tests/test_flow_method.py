@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import KINDS
 
-from dqcodec import codec, png
-from dqcodec.container import Layer, Method
-from dqcodec.errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow, UnknownModelError
+from dqcodec import png
+from dqcodec.base.errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow, UnknownModelError
+from dqcodec.codec import codec
+from dqcodec.format.container import Layer, Method
 from dqcodec.methods import learned, select
 from dqcodec.methods.report import ModelReport
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from flows import autoregressive_density, near_middle, symbols
 
-from dqcodec.exact.context import FEATURE_PLACES, NEIGHBOURS
+from dqcodec.exact.autoregressive.context import FEATURE_PLACES, NEIGHBOURS
 from dqcodec.flows.autoregressive_density import AutoregressiveDensity, coding_order, plane_order
 from dqcodec.flows.context import planes
 from dqcodec.flows.mixture import LEAST_MASS, LogisticMixture

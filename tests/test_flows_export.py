@@ -4,11 +4,11 @@ import pytest
 import torch
 from flows import randomised, symbols
 
-from dqcodec import config as configs
-from dqcodec.errors import ModelError
+from dqcodec.base.errors import ModelError
 from dqcodec.exact.program import load_program
-from dqcodec.flows.build import build
-from dqcodec.flows.export import export_bytes, has_exact_twin
+from dqcodec.export.program import export_bytes, has_exact_twin
+from dqcodec.training import config as configs
+from dqcodec.training.build import build
 
 AUTOREGRESSIVE = ("dequantizer.kind=posterior", "density.kind=autoregressive", "density.width=8", "density.head=4")
 SMALL = ("data.crop=8", "density.levels=[{subflows=1, width=4, blocks=1}]", "dequantizer.width=4", "data.channels=1")

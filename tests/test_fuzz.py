@@ -25,17 +25,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load, save
 
-from dqcodec import archive, codec, container, layers, png
-from dqcodec.container import MAGIC, Group, Layer, Method, pack_section, sample_checksum
-from dqcodec.errors import CorruptError, DqcodecError, ModelError, UnsupportedImageError
-from dqcodec.exact.context_mixing import Mixer
-from dqcodec.exact.dequantizers import SigmoidCells
+from dqcodec import png
+from dqcodec.base.errors import CorruptError, DqcodecError, ModelError, UnsupportedImageError
+from dqcodec.base.varint import write_varint
+from dqcodec.codec import codec
+from dqcodec.exact.flow.dequantizers import SigmoidCells
+from dqcodec.exact.flow.tables import TableLaw
+from dqcodec.exact.mixing.context_mixing import Mixer
 from dqcodec.exact.program import load_program
-from dqcodec.exact.tables import TableLaw
-from dqcodec.layers import Split
+from dqcodec.format import archive, container
+from dqcodec.format.container import MAGIC, Group, Layer, Method, pack_section, sample_checksum
+from dqcodec.format.split import Split, candidates, skeleton
 from dqcodec.methods import select
 from dqcodec.png.chunks import KINDS
-from dqcodec.varint import write_varint
 
 _path = Path(__file__).parents[1] / "benchmarks" / "fuzz.py"
 _spec = importlib.util.spec_from_file_location("fuzz", _path)
@@ -366,9 +368,9 @@ def test_a_recipes_number_of_too_many_digits_is_refused_in_linear_time():
 def test_a_palette_with_two_lists_of_alphas_is_split_without_loss():
     alphas = pngs.chunk(b"tRNS", b"\x80" * 3) + pngs.chunk(b"tRNS", b"\x70" * 5)
     image = png.read(pngs.write(np.arange(9).reshape(3, 3, 1), 8, 3, before=alphas))
-    for split in layers.candidates(image):
+    for split in candidates(image):
         parts = [split.apply(raster, image.skeleton) for raster in image.rasters]
-        assert split.undo(parts, layers.skeleton(image, split)).same(image)
+        assert split.undo(parts, skeleton(image, split)).same(image)
 
 
 @pytest.mark.parametrize("dtype", ["F8_E5M2", "F8_E4M3", "F8_E8M0", "F4"])

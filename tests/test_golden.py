@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from dqcodec import codec, png
+from dqcodec import png
+from dqcodec.codec import codec
 from dqcodec.exact.program import load_program
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dqcodec import layers, palette, png
-from dqcodec.errors import CorruptError
-from dqcodec.layers import Split, Step
+from dqcodec import png
+from dqcodec.base.errors import CorruptError
+from dqcodec.format import palette
+from dqcodec.format.split import Split, Step, candidates, for_models, skeleton
 
 quick = settings(max_examples=60, deadline=None, derandomize=True)
 
@@ -17,12 +18,12 @@ def image(color_type, bit_depth, samples, chunks=()):
 
 
 def assert_every_split_is_undone(source):
-    for split in layers.candidates(source):
+    for split in candidates(source):
         arrays = split.apply(source.pixels, source.skeleton)
         assert [array.dtype for array in arrays] == [np.uint8] * len(arrays)
         assert [array.shape for array in arrays] == split.shapes(source.pixels.shape[:2], source.skeleton)
         assert len(arrays) == len(split.names(source.skeleton)) == len(split.modelled(source.skeleton))
-        assert split.undo([arrays], layers.skeleton(source, split)).same(source)
+        assert split.undo([arrays], skeleton(source, split)).same(source)
 
 
 @quick
@@ -39,9 +40,9 @@ def test_every_split_is_undone(kind, height, width, seed, has_alphas):
 
 def test_scaled_samples_have_one_layer_and_others_keep_low_bytes():
     scaled = np.arange(60).reshape(4, 5, 3).astype(np.uint16) * np.uint16(257)
-    assert layers.candidates(image(2, 16, scaled)) == [Split(Step.SCALED)]
+    assert candidates(image(2, 16, scaled)) == [Split(Step.SCALED)]
     scaled[3, 4, 2] ^= 1
-    assert layers.candidates(image(2, 16, scaled)) == [Split(Step.BYTES), Split(Step.RESIDUAL)]
+    assert candidates(image(2, 16, scaled)) == [Split(Step.BYTES), Split(Step.RESIDUAL)]
     assert_every_split_is_undone(image(2, 16, scaled))
 
 
@@ -56,7 +57,7 @@ def test_models_are_kept_from_indices_and_low_bytes():
         samples = np.zeros((2, 2, pngs.SAMPLES[color_type]), np.uint16 if bit_depth == 16 else np.uint8)
         samples[0, 0] = bit_depth == 16
         source = image(color_type, bit_depth, samples, (png.Chunk(b"PLTE", bytes(768)),))
-        split = layers.for_models(source)
+        split = for_models(source)
         assert (split is None) == (color_type == 3)
         if bit_depth == 16:
             assert split.step == Step.BYTES and split.modelled(source.skeleton)[-1] is False
@@ -90,7 +91,7 @@ def test_indices_that_colours_do_not_tell_stay_indices():
     twice = (png.Chunk(b"PLTE", bytes(6)),)
     indices = np.array([[[1], [0]]], np.uint8)
     for samples, chunks in ((indices, twice), (indices * 9, twice), (indices, (*twice, png.Chunk(b"tRNS", bytes(3))))):
-        assert layers.candidates(image(3, 8, samples, chunks)) == [Split(Step.PLAIN)]
+        assert candidates(image(3, 8, samples, chunks)) == [Split(Step.PLAIN)]
 
 
 @quick

@@ -7,8 +7,11 @@ import pytest
 from PIL import Image, UnidentifiedImageError
 
 import dqcodec
-from dqcodec import archive, codec, files, library, png, zoo
-from dqcodec.errors import CorruptError, FormatError, UnsupportedImageError
+from dqcodec import png
+from dqcodec.base.errors import CorruptError, FormatError, UnsupportedImageError
+from dqcodec.codec import codec, library, zoo
+from dqcodec.command import files
+from dqcodec.format import archive
 from dqcodec.methods import select
 
 RNG = np.random.default_rng(0)

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_classical import images
 
-from dqcodec.errors import CorruptError
-from dqcodec.exact import context_mixing
+from dqcodec.base.errors import CorruptError
+from dqcodec.exact.mixing import context_mixing
 from dqcodec.methods import classical, mixing
 
 sizes = st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 256))  # and colours

@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import AUTOREGRESSIVE, LOWEST, run
 
-from dqcodec import choosing, codec, png
-from dqcodec.container import Method
-from dqcodec.errors import CorruptError, DqcodecError
+from dqcodec import png
+from dqcodec.base.errors import CorruptError, DqcodecError
+from dqcodec.codec import choose, codec
+from dqcodec.format.container import Method
 from dqcodec.methods import autoregressive, mixing, model_mixing, select
 
 shapes = st.sampled_from([(1, 1), (1, 13), (9, 1), (7, 5), (6, 17), (20, 30)])
@@ -94,7 +95,7 @@ def test_large_images_are_coded_by_it_only_if_asked_for(by_models_alone, monkeyp
     monkeypatch.setattr(select, "_MAX_RIVAL_SAMPLES", 100)
     program, source = programs.program(AUTOREGRESSIVE), png.write(png.plain(image(40, 50)))
     assert codec.compress(source, [program])[1].method == "autoregressive"
-    monkeypatch.setattr(choosing, "_photographs", lambda sources, by_model, best: {0})  # no mixing without the model
+    monkeypatch.setattr(choose, "_photographs", lambda sources, by_model, best: {0})  # no mixing without the model
     assert codec.compress(source, [program], best=True)[1].method == "model-mixing"
 
 

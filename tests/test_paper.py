@@ -19,9 +19,9 @@ from full import FULL, costs  # noqa: E402
 from published import CHECKERBOARD_IW, CHECKERBOARD_VI, IMAGES  # noqa: E402
 from results import Results  # noqa: E402
 
-from dqcodec import config as configs  # noqa: E402
-from dqcodec.flows.build import build as build_images  # noqa: E402
-from dqcodec.flows.export import has_exact_twin  # noqa: E402
+from dqcodec.export.program import has_exact_twin  # noqa: E402
+from dqcodec.training import config as configs  # noqa: E402
+from dqcodec.training.build import build as build_images  # noqa: E402
 
 CHECKERBOARD = tables.cells("checkerboard")
 CODED, DIGITS = tables.cells("coded"), tables.cells("digits")

@@ -12,15 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import noise_stack
 
-from dqcodec import choosing, cli, codec, png
+from dqcodec import png
 from dqcodec.ans import bits_back
 from dqcodec.ans.bits_back import MAX_PARTICLES, CoupledBitsBack
 from dqcodec.ans.logarithms import EXP2_BITS, LOG2_BITS, ONE, exp2, log2
 from dqcodec.ans.stack import Stack
-from dqcodec.container import Layer, Method
-from dqcodec.errors import CorruptError, DqcodecError, LatentOverflow, ParticlesError, StackUnderflow
+from dqcodec.base.errors import CorruptError, DqcodecError, LatentOverflow, ParticlesError, StackUnderflow
+from dqcodec.base.varint import read_varint, write_varint
+from dqcodec.codec import choose, codec
+from dqcodec.command import cli
+from dqcodec.format.container import Layer, Method
 from dqcodec.methods import flow, learned, select
-from dqcodec.varint import read_varint, write_varint
 
 few = settings(max_examples=12, deadline=None, derandomize=True)
 numbers = st.sampled_from([1, 2, 3, 4, 7, 16, MAX_PARTICLES])
@@ -319,7 +321,7 @@ def test_an_image_that_cannot_be_coded_does_not_keep_a_flow_from_others(by_model
 
 def test_a_flow_that_cannot_pay_for_those_that_stay_with_it_is_given_up(by_models_alone, monkeypatch):
     encode, sources = flow.encode, [codec.read(gray(1, count)) for count in (30, 31, 32)]
-    tried = choosing._usual
+    tried = choose._usual
 
     def leave(sources, places):  # two of three images go another way
         return {place: coded for place, coded in tried(sources, places).items() if place[0] == 1}
@@ -329,7 +331,7 @@ def test_a_flow_that_cannot_pay_for_those_that_stay_with_it_is_given_up(by_model
             raise StackUnderflow("too small")
         return encode(layers, *rest)
 
-    monkeypatch.setattr(choosing, "_usual", leave)
+    monkeypatch.setattr(choose, "_usual", leave)
     monkeypatch.setattr(flow, "encode", careful)
     coded = codec.encode(sources, [uniform()])
     assert "flow" not in {entry.method for entry in coded.group.entries}

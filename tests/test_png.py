@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from dqcodec import png
-from dqcodec.errors import CorruptError, DqcodecError, UnsupportedImageError
+from dqcodec.base.errors import CorruptError, DqcodecError, UnsupportedImageError
 from dqcodec.png import metadata
 from dqcodec.png import samples as png_samples
 

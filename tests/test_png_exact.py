@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from dqcodec import png
-from dqcodec.errors import CorruptError, DqcodecError
+from dqcodec.base.errors import CorruptError, DqcodecError
 from dqcodec.png import exact
 
 SMOOTH = (np.add.outer(np.arange(50) * 5, np.arange(70) * 3)[..., None] * np.arange(1, 4) // 2 % 256).astype(np.uint8)

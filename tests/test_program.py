@@ -9,8 +9,9 @@ from safetensors.numpy import save
 
 from dqcodec.ans.logarithms import ONE
 from dqcodec.ans.stack import Stack
-from dqcodec.errors import CorruptError, DqcodecError, LatentOverflow, ModelError, StackUnderflow
-from dqcodec.exact.program import FlowProgram, load_program
+from dqcodec.base.errors import CorruptError, DqcodecError, LatentOverflow, ModelError, StackUnderflow
+from dqcodec.exact.flow.program import FlowProgram
+from dqcodec.exact.program import load_program
 
 few = settings(max_examples=5, deadline=None, derandomize=True)
 every_kind = pytest.mark.parametrize("kind", KINDS)

@@ -8,7 +8,7 @@ import pytest
 from programs import KINDS
 
 from dqcodec.ans.stack import Stack
-from dqcodec.errors import StackUnderflow
+from dqcodec.base.errors import StackUnderflow
 
 
 class Number:

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 from programs import AUTOREGRESSIVE
 
-from dqcodec import codec, png, sampling, zoo
-from dqcodec.exact.fronts import Fronts
+from dqcodec import png
+from dqcodec.codec import codec, sampling, zoo
+from dqcodec.exact.autoregressive.fronts import Fronts
 from dqcodec.methods import learned, model_mixing, select
 
 few = settings(max_examples=10, deadline=None, derandomize=True)

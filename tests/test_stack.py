@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dqcodec.ans.stack import MAX_SIZE, Stack
-from dqcodec.errors import CorruptError, StackUnderflow
+from dqcodec.base.errors import CorruptError, StackUnderflow
 
 SEED = bytes(range(256)) * 4
 few = settings(max_examples=40, deadline=None, derandomize=True)

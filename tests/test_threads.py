@@ -7,7 +7,7 @@ import threadpoolctl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dqcodec.exact.threads import in_threads, set_threads, single_thread
+from dqcodec.base.threads import in_threads, set_threads, single_thread
 
 few = settings(max_examples=60, deadline=None, derandomize=True)
 
@@ -48,7 +48,7 @@ def test_every_part_has_a_thread_of_its_own_and_the_caller_the_first():
 
 def test_without_a_count_there_is_a_thread_a_processor(monkeypatch):
     for processors, parts in [(3, 3), (1, 1), (None, 1)]:
-        monkeypatch.setattr("dqcodec.exact.threads.os.cpu_count", lambda: processors)
+        monkeypatch.setattr("dqcodec.base.threads.os.cpu_count", lambda: processors)
         assert len(parts_of(100, 1)) == parts
 
 

@@ -13,10 +13,10 @@ import torch
 from click.testing import CliRunner
 from flows import smooth_images
 
-from dqcodec import config as configs
-from dqcodec.cli import main
-from dqcodec.errors import DqcodecError
+from dqcodec.base.errors import DqcodecError
+from dqcodec.command.cli import main
 from dqcodec.exact.program import load_program
+from dqcodec.training import config as configs
 from dqcodec.training import data
 from dqcodec.training.evaluate import evaluate
 from dqcodec.training.progress import LineProgress

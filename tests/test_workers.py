@@ -14,10 +14,10 @@ pytest.importorskip("distributed")
 
 from distributed import LocalCluster  # noqa: E402
 
-from dqcodec import workers
-from dqcodec.archive import Archive
-from dqcodec.cli import main
-from dqcodec.errors import WorkerError
+from dqcodec.base.errors import WorkerError
+from dqcodec.command import workers
+from dqcodec.command.cli import main
+from dqcodec.format.archive import Archive
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # distributed's own
 

@@ -21,7 +21,7 @@ DENSITIES = ("diagonal", "covariance", "flow")
 DEQUANTIZERS = ("uniform", "normal", "flow")
 
 _SHAPE = (2, 1, 1)
-_OFFSET, _UNIT = 1.0, 0.5  # [0, 2) to [-2, 2), as dqcodec.flows.build does for one bit
+_OFFSET, _UNIT = 1.0, 0.5  # [0, 2) to [-2, 2), as dqcodec.training.build does for one bit
 _WIDTH = 64
 _CONTEXT = 16
 _DENSITY_SUBFLOWS, _DEQUANTIZER_SUBFLOWS = 8, 4

@@ -21,10 +21,10 @@ from images import CONFIGS, read_mnist
 from results import RESULTS, Results
 from torch import Tensor
 
-from dqcodec import config as configs
 from dqcodec.ans.bits_back import coupling
-from dqcodec.config import Config
 from dqcodec.flows.model import DequantizedModel, bits_per_dim
+from dqcodec.training import config as configs
+from dqcodec.training.config import Config
 from dqcodec.training.data import Images
 from dqcodec.training.progress import LineProgress
 from dqcodec.training.runs import RunFolder

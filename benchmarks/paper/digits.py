@@ -14,11 +14,12 @@ from pathlib import Path
 
 from results import RESULTS, Results
 
-from dqcodec import archive, codec, zoo
-from dqcodec.archive import Member
 from dqcodec.bench import images, peers
 from dqcodec.bench.measure import file_bytes
+from dqcodec.codec import codec, zoo
 from dqcodec.exact.program import Program
+from dqcodec.format import archive
+from dqcodec.format.archive import Member
 
 CODECS = ("png", "webp", "jxl-e9")
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import torch
 
-from dqcodec import config as configs
-from dqcodec.config import Config
-from dqcodec.flows.build import build
 from dqcodec.flows.model import DequantizedModel
+from dqcodec.training import config as configs
+from dqcodec.training.build import build
 from dqcodec.training.card import multiplications_per_pixel
+from dqcodec.training.config import Config
 
 FULL = Path(__file__).parent / "configs" / "full.toml"
 

@@ -22,12 +22,12 @@ from coding import code, rates, symbols
 from PIL import Image
 from results import RESULTS, Results
 
-from dqcodec import config as configs
-from dqcodec.config import Config
+from dqcodec.export.program import has_exact_twin
 from dqcodec.flows.densities import CovarianceGaussian
-from dqcodec.flows.export import has_exact_twin
 from dqcodec.flows.model import DequantizedModel
+from dqcodec.training import config as configs
 from dqcodec.training import data
+from dqcodec.training.config import Config
 from dqcodec.training.data import Crops, Images
 from dqcodec.training.evaluate import evaluate
 from dqcodec.training.progress import LineProgress

@@ -28,7 +28,7 @@ import numpy as np
 from craystack import Codec, rans
 
 from dqcodec.ans.protocol import BitStack
-from dqcodec.errors import CorruptError, StackUnderflow
+from dqcodec.base.errors import CorruptError, StackUnderflow
 
 if TYPE_CHECKING:
     from dqcodec.exact.program import Program

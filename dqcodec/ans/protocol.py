@@ -7,7 +7,7 @@ import numpy as np
 
 class BitStack(Protocol):
     """Last in, first out. All that is ever coded is an integer below a size, taken as uniform: any other law is made
-    of uniforms (see dqcodec.exact.tables). push and pop undo each other, the stack's bits included."""
+    of uniforms (see dqcodec.exact.flow.tables). push and pop undo each other, the stack's bits included."""
 
     def push(self, symbols: np.ndarray, sizes: np.ndarray | int) -> None:
         """Push integers 0 <= symbol < size (any shape; sizes a number or an array of that shape), 1 <= size <= 2^23."""

@@ -3,7 +3,7 @@
 import constriction
 import numpy as np
 
-from dqcodec.errors import CorruptError, StackUnderflow
+from dqcodec.base.errors import CorruptError, StackUnderflow
 
 AnsCoder = constriction.stream.stack.AnsCoder
 Uniform = constriction.stream.model.Uniform
@@ -16,7 +16,7 @@ _TOP = (1).to_bytes(4, "little")  # above the seed: the coder needs a nonzero la
 class Stack:
     """Last in, first out. All that is ever coded is an integer below a size, taken as uniform.
 
-    Any other law is made of uniforms: see dqcodec.exact.tables. `seed` is what lies at the bottom; pops may
+    Any other law is made of uniforms: see dqcodec.exact.flow.tables. `seed` is what lies at the bottom; pops may
     borrow its bits, and once every push is undone it is there again.
     """
 

@@ -8,7 +8,7 @@ part of a uniform integer of a few bits more, a power of two, and what is left o
 import numpy as np
 
 from dqcodec.ans.protocol import BitStack
-from dqcodec.compiled import compiled
+from dqcodec.base.compiled import compiled
 
 _MAX_BITS = 23
 _SPARE_BITS = 11

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from .codecs import Codec
-from .ours import Dqcodec
-from .peers import PEERS
+from dqcodec.bench.codecs import Codec
+from dqcodec.bench.ours import Dqcodec
+from dqcodec.bench.peers import PEERS
 
 _OURS = {"dqcodec": False, "dqcodec-best": True}
 

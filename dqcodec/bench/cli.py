@@ -1,4 +1,4 @@
-"""The command `bench`. As in dqcodec.cli, what it needs is imported when it runs."""
+"""The command `bench`. As in dqcodec.command.cli, what it needs is imported when it runs."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .. import files
-from ..errors import DqcodecError
-from .catalogue import standard_names
-from .codecs import Codec
+from dqcodec.base.errors import DqcodecError
+from dqcodec.bench.catalogue import standard_names
+from dqcodec.bench.codecs import Codec
+from dqcodec.command import files
 
 if TYPE_CHECKING:
-    from .images import Image
-    from .report import BenchReport
-    from .worker import Options
+    from dqcodec.bench.images import Image
+    from dqcodec.bench.report import BenchReport
+    from dqcodec.bench.worker import Options
 
 _EXTRA = "pip install 'dqcodec[bench]'"
 _input = click.Path(exists=True, path_type=Path)
@@ -59,8 +59,8 @@ def bench(paths, output, markdown, figure, names, models, threads, repeat, jobs,
     dqcodec bench a.png --codec dqcodec --codec jxl-e7 -m photo --threads 4
     """
     _check_targets([target for target in (output, markdown, figure) if target], figure, force)
-    from . import catalogue, images, table
-    from .worker import Options
+    from dqcodec.bench import catalogue, images, table
+    from dqcodec.bench.worker import Options
 
     found = images.find(paths)
     if not found:
@@ -78,7 +78,7 @@ def bench(paths, output, markdown, figure, names, models, threads, repeat, jobs,
         if markdown:
             files.write(markdown, text.encode(), force=force)
         if figure:
-            from .figure import draw
+            from dqcodec.bench.figure import draw
 
             files.write(figure, draw(report, _kind(figure)), force=force)
     sys.exit(report.return_code)
@@ -86,9 +86,9 @@ def bench(paths, output, markdown, figure, names, models, threads, repeat, jobs,
 
 def _run(chosen: Sequence[Codec], found: Sequence[Image], options: Options, quiet: bool) -> BenchReport:
     """The report of all installed codecs on all images."""
-    from . import progress, worker
-    from .machine import machine
-    from .report import BenchReport
+    from dqcodec.bench import progress, worker
+    from dqcodec.bench.machine import machine
+    from dqcodec.bench.report import BenchReport
 
     installed = [codec for codec in chosen if codec.is_installed()]
     skipped = [f"{codec.title} is skipped: it needs {_EXTRA}." for codec in chosen if codec not in installed]

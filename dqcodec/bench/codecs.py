@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-    from .images import Source
+    from dqcodec.bench.images import Source
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from .report import BenchReport, Total
+from dqcodec.bench.report import BenchReport, Total
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -54,7 +54,7 @@ def find(paths: Sequence[Path]) -> list[Image]:
 
 def read(path: Path) -> Source:
     """Raises OSError, DqcodecError, and what `decode` raises."""
-    from .. import png
+    from dqcodec import png
 
     data = path.read_bytes()
     header = png.read(data, decode=False).header

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..errors import CorruptError
-from . import images, memory
-from .codecs import Codec, ModelBits
-from .images import Image, Source
+from dqcodec.base.errors import CorruptError, one_line
+from dqcodec.bench import images, memory
+from dqcodec.bench.codecs import Codec, ModelBits
+from dqcodec.bench.images import Image, Source
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,18 +106,13 @@ def warm_up(codec: Codec) -> None:
     """Code a small image, so that the first that is timed does not pay for what is loaded when it is first used."""
     import numpy as np
 
-    from .. import png
+    from dqcodec import png
 
     side = 64
     ramp = np.add.outer(np.arange(side), np.arange(side))
     pixels = np.repeat(ramp[..., None], 3, axis=2).astype(np.uint8)
     with contextlib.suppress(Exception):  # what does not work is told of real images
         codec.decode(codec.encode(Source(png.write(png.plain(pixels)), pixels, side, side, 3, "")).data)
-
-
-def one_line(error: BaseException) -> str:
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return " ".join((text or type(error).__name__).split())
 
 
 def file_bytes(codec: Codec, sources: Sequence[Source]) -> int:

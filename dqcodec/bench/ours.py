@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import __version__
-from . import images
-from .codecs import Codec, Coded, ModelBits
+from dqcodec import __version__
+from dqcodec.bench import images
+from dqcodec.bench.codecs import Codec, Coded, ModelBits
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..report import CompressReport
-    from .images import Source
+    from dqcodec.bench.images import Source
+    from dqcodec.codec.report import CompressReport
 
 
 class Dqcodec(Codec):
@@ -26,7 +26,7 @@ class Dqcodec(Codec):
 
     def __init__(self, model: str | None = None, *, best: bool = False):
         """Raises UnknownModelError and ModelError: models are loaded here to see that they can be."""
-        from .. import zoo
+        from dqcodec.codec import zoo
 
         shown = Path(model).stem if model and model.endswith(zoo.SUFFIX) else model
         plain_name, plain_title = ("dqcodec-best", "dqcodec --best") if best else ("dqcodec", "dqcodec")
@@ -43,23 +43,23 @@ class Dqcodec(Codec):
     def prepare(self, threads):
         from threadpoolctl import threadpool_limits
 
-        from .. import zoo
-        from ..exact.threads import set_threads
+        from dqcodec.base.threads import set_threads
+        from dqcodec.codec import zoo
 
         set_threads(threads)
         threadpool_limits(threads)
         self._programs = [zoo.load(str(path)) for path in self.models]
 
     def encode(self, source: Source) -> Coded:
-        from .. import codec
+        from dqcodec.codec import codec
 
         data, report = codec.compress(source.data, self._programs, best=self._best, verify=False)
         return Coded(data, report.method, _model_bits(report))
 
     def decode(self, data: bytes) -> np.ndarray:
-        from .. import codec
-        from ..colors import colors
-        from ..container import Group
+        from dqcodec.codec import codec
+        from dqcodec.format.colors import colors
+        from dqcodec.format.container import Group
 
         programs = {program.id: program for program in self._programs}
         (image,) = codec.decode(Group.parse(data), programs.__getitem__)

@@ -6,13 +6,13 @@ import os
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from . import images
-from .codecs import Codec, Coded
+from dqcodec.bench import images
+from dqcodec.bench.codecs import Codec, Coded
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from .images import Source
+    from dqcodec.bench.images import Source
 
 
 class PngAsGiven(Codec):

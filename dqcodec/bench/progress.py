@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import click
 
-from .measure import Row
+from dqcodec.bench.measure import Row
 
 
 def line(rows: Sequence[Row]) -> str:

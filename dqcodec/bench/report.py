@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .codecs import Codec, ModelParts
-from .measure import Measured, Row
-from .worker import Options
+from dqcodec.bench.codecs import Codec, ModelParts
+from dqcodec.bench.measure import Measured, Row
+from dqcodec.bench.worker import Options
 
 _WAITED = 0.9  # where less of the clock's time was spent on processors, the machine was busy
 
@@ -120,7 +120,7 @@ class BenchReport:
 
     def _models(self) -> dict[str, str]:
         """File name -> id of the models that dqcodec had at hand."""
-        from ..exact.identity import file_id
+        from dqcodec.exact.identity import file_id
 
         return {path.name: file_id(path).hex() for codec in self.codecs for path in codec.models}
 
@@ -133,7 +133,7 @@ class BenchReport:
         return [f"{image}: {', '.join(names)}: {error}" for (image, error), names in codecs.items()]
 
     def as_dict(self) -> dict[str, Any]:
-        from .. import __version__
+        from dqcodec import __version__
 
         return {
             "dqcodec": __version__,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .report import BenchReport, Total
+from dqcodec.bench.report import BenchReport, Total
 
 _HEADER = ("codec", "images", "bytes", "bpd", "% of PNG", "enc MP/s", "dec MP/s", "peak MB", "failed")
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 
-from .codecs import Codec
-from .images import Image
-from .measure import Row, measure, one_line, warm_up
+from dqcodec.base.errors import one_line
+from dqcodec.bench.codecs import Codec
+from dqcodec.bench.images import Image
+from dqcodec.bench.measure import Row, measure, warm_up
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from dqcodec.errors import ModelError
+from dqcodec.base.errors import ModelError
 from dqcodec.exact.identity import file_id
 
 _FORMAT = 1

@@ -11,8 +11,8 @@ from functools import cached_property
 
 import numpy as np
 
-from dqcodec.errors import ModelError
-from dqcodec.exact.threads import in_threads, single_thread
+from dqcodec.base.errors import ModelError
+from dqcodec.base.threads import in_threads, single_thread
 
 INPUT_BITS = 8  # what a network sees is on a grid of 2^-8 ...
 INPUT_BOUND = 8 << INPUT_BITS  # ... and clamped to [-8, 8]

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from dqcodec.exact import mixture as exact
-from dqcodec.exact.context import FEATURE_PLACES, STANDARD_BOUND, inputs
+from dqcodec.exact.autoregressive import mixture as exact
+from dqcodec.exact.autoregressive.context import FEATURE_PLACES, STANDARD_BOUND, inputs
 from dqcodec.flows.context import Context, context, gather_features
 from dqcodec.flows.densities import Density
 from dqcodec.flows.dequantizers import Dequantizer

@@ -1,6 +1,6 @@
 """What an autoregressive density knows of a pixel before it: its causal neighbours, freed of their mean and spread.
 
-All of it is integers on fixed grids, so that the exact twin (dqcodec.exact.context) computes the very same numbers.
+All of it is integers on fixed grids, so that the exact twin (dqcodec.exact.autoregressive.context) computes the very same numbers.
 Shapes: N = B H W pixels in raster order, P planes, n neighbours.
 """
 
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from dqcodec.exact.context import (
+from dqcodec.exact.autoregressive.context import (
     FEATURE_PLACES,
     GRID,
     MOMENT_WEIGHTS,

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dqcodec.ans.stack import Stack
-from dqcodec.errors import CorruptError, StackUnderflow
-from dqcodec.exact.autoregressive import AutoregressiveProgram, Slots
-from dqcodec.exact.threads import single_thread
+from dqcodec.base.errors import CorruptError, StackUnderflow
+from dqcodec.base.threads import single_thread
+from dqcodec.base.varint import read_varint, write_varint
+from dqcodec.exact.autoregressive.program import AutoregressiveProgram, Slots
 from dqcodec.methods.report import ModelReport
-from dqcodec.varint import read_varint, write_varint
 
 _MAX_STACK_PIXELS = 1 << 20  # about 100 bytes each
 

@@ -16,7 +16,7 @@ from io import BytesIO
 import numpy as np
 from PIL import Image, WebPImagePlugin
 
-from ..errors import CorruptError, UnsupportedImageError
+from dqcodec.base.errors import CorruptError, UnsupportedImageError
 
 _RAW, _WEBP = b"\0", b"\1"
 _BLOCK = 2048  # pixels a side: bounds the encoder's memory, about 25 bytes a pixel; WebP's own limit is 16383

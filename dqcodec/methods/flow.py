@@ -18,11 +18,11 @@ import numpy as np
 
 from dqcodec.ans.bits_back import BitsBack, CoupledBitsBack
 from dqcodec.ans.stack import Stack
-from dqcodec.errors import CorruptError, LatentOverflow, ParticlesError, StackUnderflow
-from dqcodec.exact.program import FlowProgram
+from dqcodec.base.errors import CorruptError, LatentOverflow, ParticlesError, StackUnderflow
+from dqcodec.base.varint import read_varint, write_varint
+from dqcodec.exact.flow.program import FlowProgram
 from dqcodec.methods import mixing
 from dqcodec.methods.report import ModelReport
-from dqcodec.varint import read_varint, write_varint
 
 _FIRST_LOAN_TILES = 3
 _MAX_BATCH_DIMS = 3 << 17

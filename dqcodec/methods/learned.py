@@ -7,10 +7,10 @@ from types import ModuleType
 
 import numpy as np
 
-from ..errors import CorruptError
-from ..exact.program import Program
-from . import autoregressive, flow, model_mixing
-from .report import ModelReport
+from dqcodec.base.errors import CorruptError
+from dqcodec.exact.program import Program
+from dqcodec.methods import autoregressive, flow, model_mixing
+from dqcodec.methods.report import ModelReport
 
 _SAMPLE_PIXELS = 1 << 14  # how much of the layers a model is tried on
 _SAMPLE_SIDE = 64

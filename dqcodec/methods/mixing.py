@@ -1,4 +1,4 @@
-"""Layers by context mixing, see exact/context_mixing.py: icons, drawings, screenshots, palette indices, masks.
+"""Layers by context mixing, see exact/mixing/context_mixing.py: icons, drawings, screenshots, palette indices, masks.
 
 About 5 microseconds a sample, both ways. Layers of as many channels are coded one after the other: what is learned from one
 is known for the next. The payload: 1 byte for each layer, the number of bits that its largest sample needs; then the
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..errors import CorruptError
-from ..exact.context_mixing import MARGIN, ORDERS, Mixer, canvas_shape, code_image, fill
+from dqcodec.base.errors import CorruptError
+from dqcodec.exact.mixing.context_mixing import MARGIN, ORDERS, Mixer, canvas_shape, code_image, fill
 
 
 def encode(layers: Sequence[np.ndarray]) -> tuple[bytes, list[int]]:

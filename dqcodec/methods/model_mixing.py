@@ -1,16 +1,16 @@
 """Layers by context mixing with an autoregressive model's predictions: the smallest files, and the slowest.
 
 Layers are cut into tiles, and these go on stacks, as in autoregressive.py; but there is one code for all stacks: what mixing
-learns on one it knows on the next. The payload is the code, see exact/context_mixing.py and exact/model_mixing.py.
+learns on one it knows on the next. The payload is the code, see exact/mixing/.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from dqcodec.exact.autoregressive import AutoregressiveProgram
-from dqcodec.exact.context_mixing import Mixer
-from dqcodec.exact.threads import single_thread
+from dqcodec.base.threads import single_thread
+from dqcodec.exact.autoregressive.program import AutoregressiveProgram
+from dqcodec.exact.mixing.context_mixing import Mixer
 from dqcodec.methods.autoregressive import stacks
 
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..container import Layer, Method
-from ..errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow
-from . import classical
+from dqcodec.base.errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow
+from dqcodec.format.container import Layer, Method
+from dqcodec.methods import classical
 
 if TYPE_CHECKING:
-    from ..exact.program import Program
-    from .report import ModelReport
+    from dqcodec.exact.program import Program
+    from dqcodec.methods.report import ModelReport
 
     FindProgram = Callable[[bytes], Program]  # model id -> program
 
@@ -58,7 +58,7 @@ def by_model(
 ) -> list[list[Coded]]:
     """Layers of as many channels, their samples of the programs' bits, each by the program that suits all of them best, in
     the ways that there are; none where it cannot. `best`: by mixing too, however long it takes."""
-    from . import learned
+    from dqcodec.methods import learned
 
     program = learned.choose(layers, programs)
     if program is None:
@@ -78,7 +78,7 @@ def by_model(
         return [next(coded) if is_taken else [] for is_taken in takes]
     payloads = {layer.method: payload}
     if layer.method == Method.AUTOREGRESSIVE and (best or is_small):
-        from . import model_mixing
+        from dqcodec.methods import model_mixing
 
         payloads[Method.MODEL_MIXING] = model_mixing.encode(layers, program)
     reports = {layer.method: report}
@@ -96,7 +96,7 @@ def by_model(
 
 def _is_strange(layers: Sequence[np.ndarray], program: Program) -> bool:
     """Whether mixing, though it knows nothing, takes less for a sample of the layers than the model does."""
-    from . import learned, mixing
+    from dqcodec.methods import learned, mixing
 
     parts = list(learned.sample(layers))
     return 8 * len(mixing.encode(parts)[0]) < learned.sample_bits(parts, program)
@@ -104,7 +104,7 @@ def _is_strange(layers: Sequence[np.ndarray], program: Program) -> bool:
 
 def by_mixing(layers: Sequence[np.ndarray]) -> list[list[Coded]]:
     """Layers of as many channels, each in the one way that mixing has."""
-    from . import mixing
+    from dqcodec.methods import mixing
 
     payload, sizes = mixing.encode(layers)
     return [[Coded(Layer(Method.MIXING), payload, size, together=len(layers))] for size in sizes]
@@ -112,7 +112,7 @@ def by_mixing(layers: Sequence[np.ndarray]) -> list[list[Coded]]:
 
 def mixes_badly(layers: Sequence[np.ndarray], program: Program) -> bool:
     """Whether a sample of layers, all of as many channels, shows that mixing has no hope to beat a model on them."""
-    from . import learned, mixing
+    from dqcodec.methods import learned, mixing
 
     parts = list(learned.sample(layers))
     return 8 * len(mixing.encode(parts)[0]) > _HOPELESS * learned.sample_bits(parts, program)
@@ -130,14 +130,14 @@ def together(layers: Sequence[np.ndarray], coded: Coded) -> tuple[bytes, ModelRe
     Raises LatentOverflow, StackUnderflow: a flow cannot code them.
     """
     if coded.layer.method == Method.MIXING:
-        from . import mixing
+        from dqcodec.methods import mixing
 
         return mixing.encode(layers)[0], None
     if coded.layer.method == Method.MODEL_MIXING:
-        from . import model_mixing
+        from dqcodec.methods import model_mixing
 
         return model_mixing.encode(layers, coded.program), None
-    from . import learned
+    from dqcodec.methods import learned
 
     return learned.encode(layers, coded.program, coded.particles)
 
@@ -149,10 +149,10 @@ def decode(
     if layer.method == Method.CLASSICAL:
         return [classical.decode(payload, shape) for shape in shapes]
     if layer.method == Method.MIXING:
-        from . import mixing
+        from dqcodec.methods import mixing
 
         return mixing.decode(payload, shapes)
-    from . import learned
+    from dqcodec.methods import learned
 
     program = find_program(layer.model_id)
     is_mixed = layer.method == Method.MODEL_MIXING

@@ -13,8 +13,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from . import chunks
-from .chunks import SIGNATURE, Chunk, Header, Skeleton
+from dqcodec.png import chunks
+from dqcodec.png.chunks import SIGNATURE, Chunk, Header, Skeleton
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,8 +61,8 @@ def read(data: bytes, max_pixels: int = MAX_PIXELS, *, decode: bool = True) -> P
     header, skeleton, streams = structure.header, structure.skeleton, structure.streams
     if not decode:
         return Png(header, skeleton, ())
-    from ..errors import CorruptError
-    from . import samples
+    from dqcodec.base.errors import CorruptError
+    from dqcodec.png import samples
 
     raster, is_tidy = samples.decode(streams[0], (header.height, header.width), header, structure.interlace)
     if not (skeleton and is_tidy):
@@ -81,7 +81,7 @@ def read(data: bytes, max_pixels: int = MAX_PIXELS, *, decode: bool = True) -> P
 
 def write(image: Png) -> bytes:
     """The PNG file of an image that has a skeleton, packed anew and not interlaced."""
-    from . import samples
+    from dqcodec.png import samples
 
     streams = [chunks.cut(samples.encode(raster, image.header)) for raster in image.rasters]
     return chunks.assemble(image.skeleton, streams)
@@ -97,6 +97,6 @@ def plain(pixels: np.ndarray, before: tuple[Chunk, ...] = (), after: tuple[Chunk
 def _equal(samples: np.ndarray, others: np.ndarray) -> bool:
     import numpy as np
 
-    from .samples import bands
+    from dqcodec.png.samples import bands
 
     return samples.shape == others.shape and all(map(np.array_equal, bands(samples), bands(others)))

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..errors import CorruptError, UnsupportedImageError
+from dqcodec.base.errors import CorruptError, UnsupportedImageError
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 KINDS = tuple(

@@ -27,10 +27,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import CorruptError
-from ..varint import read_varint, write_varint
-from . import Png, chunks, samples
-from .filters import FILTERS
+from dqcodec.base.errors import CorruptError
+from dqcodec.base.varint import read_varint, write_varint
+from dqcodec.png import Png, chunks, samples
+from dqcodec.png.filters import FILTERS
 
 _CHECKSUM_BYTES = 8
 _PREFIX_BYTES = 1 << 17  # what a setting is first tried on; enough for deflate to write something

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..compiled import compiled
+from dqcodec.base.compiled import compiled
 
 FILTERS = 5  # None, Sub, Up, Average, Paeth
 

@@ -7,14 +7,14 @@ has none. A chunk's item:
                   bit 7 set: a varint follows, the length of its body; else the length is the usual one, in the list
     *     body
 
-A PLTE and its tRNS may be coded by way of the image's colours: see palette.py.
+A PLTE and its tRNS may be coded by way of the image's colours: see format/palette.py.
 """
 
 from __future__ import annotations
 
-from ..errors import CorruptError
-from ..varint import read_varint, write_varint
-from .chunks import MAX_PARTS, Chunk, Header, Skeleton
+from dqcodec.base.errors import CorruptError
+from dqcodec.base.varint import read_varint, write_varint
+from dqcodec.png.chunks import MAX_PARTS, Chunk, Header, Skeleton
 
 # The usual lengths are those that the PNG specification fixes, or most common.
 _TYPES = {

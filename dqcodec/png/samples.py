@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ..errors import CorruptError
-from . import filters
-from .chunks import PALETTE, Header
+from dqcodec.base.errors import CorruptError
+from dqcodec.png import filters
+from dqcodec.png.chunks import PALETTE, Header
 
 _ADAM7 = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
 _BAND_BYTES = 1 << 20

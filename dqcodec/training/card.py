@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
-from dqcodec.config import Config
 from dqcodec.flows.model import DequantizedModel
+from dqcodec.training.config import Config
 
 
 def card(model: DequantizedModel, config: Config, seconds: float, steps: int, valid_vi_bpd: float | None) -> dict:

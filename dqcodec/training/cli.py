@@ -1,4 +1,4 @@
-"""The commands that need torch: train, evaluate, export. As in dqcodec.cli, all else is imported when one runs."""
+"""The commands that need torch: train, evaluate, export. As in dqcodec.command.cli, all else is imported when one runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from ..errors import DqcodecError
+from dqcodec.base.errors import DqcodecError
 
 _folder = click.Path(exists=True, file_okay=False, path_type=Path)
 _data = click.Path(exists=True, path_type=Path)
@@ -32,7 +32,7 @@ def _one_line_errors() -> Iterator[None]:
 @click.command()
 @click.argument("data", type=_data)
 @click.option("-o", "--output", metavar="RUN", required=True, type=click.Path(path_type=Path), help="The run's folder.")
-@click.option("--config", "config_file", type=_data, metavar="FILE", help="Settings in TOML; see dqcodec/config.py.")
+@click.option("--config", "config_file", type=_data, metavar="FILE", help="Settings in TOML; see dqcodec/training/config.py.")
 @click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change a setting, as data.crop=64.")
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Train that long, over all sittings.")
 @click.option("--images", type=click.IntRange(min=1), help="Train on that many crops, over all sittings.")
@@ -55,10 +55,10 @@ def train(data, output, config_file, overrides, minutes, images, resume, init, s
     if resume and (config_file or overrides or init or seed is not None):
         raise click.UsageError("--resume keeps the run's own settings; leave out --config, --set, --seed and --init.")
     with _one_line_errors():
-        from .. import config as configs
-        from . import data as data_sets
-        from . import progress, runs
-        from .trainer import Budget, Trainer
+        from dqcodec.training import config as configs
+        from dqcodec.training import data as data_sets
+        from dqcodec.training import progress, runs
+        from dqcodec.training.trainer import Budget, Trainer
 
         seeds = () if seed is None else (f"training.seed={seed}",)
         config = runs.RunFolder(output).config() if resume else configs.load(config_file, overrides + seeds)
@@ -87,9 +87,9 @@ def train(data, output, config_file, overrides, minutes, images, resume, init, s
 def evaluate(run, data, samples, split, limit, as_json):
     """Print the bounds of RUN's averaged model on DATA: vi, iw, and KL(q|p) as their difference."""
     with _one_line_errors():
-        from .data import load
-        from .evaluate import evaluate as bounds
-        from .trainer import load_model
+        from dqcodec.training.data import load
+        from dqcodec.training.evaluate import evaluate as bounds
+        from dqcodec.training.trainer import load_model
 
         model, config = load_model(run)
         images = load(data, config.data.channels, config.data.crop, config.data.bits)
@@ -113,7 +113,7 @@ def export(run, data, output, name, tile, facts):
     if bad := next((fact for fact in facts if "=" not in fact), None):
         raise click.UsageError(f"--set-card takes KEY=VALUE, not {bad!r}.")
     with _one_line_errors():
-        from .release import export_run
+        from dqcodec.training.release import export_run
 
         card = dict(fact.split("=", 1) for fact in facts)
         click.echo(export_run(run, output, data=data, name=name, tile=tile, facts=card))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from dqcodec.errors import DqcodecError
+from dqcodec.base.errors import DqcodecError
 
 _VALIDATION_STRIDE = 40
 _ARRAYS = {".npy", ".npz"}

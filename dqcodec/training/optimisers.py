@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from dqcodec.config import Training
+from dqcodec.training.config import Training
 from dqcodec.training.muon import Muon
 
 _LEAST_INPUTS = 8  # of a layer that Muon steps

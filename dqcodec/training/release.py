@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from dqcodec.flows.export import export
+from dqcodec.export.program import export
 from dqcodec.training.card import card
 from dqcodec.training.data import load
 from dqcodec.training.evaluate import evaluate

@@ -15,9 +15,9 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from dqcodec import config as configs
-from dqcodec.config import Config
-from dqcodec.errors import DqcodecError
+from dqcodec.base.errors import DqcodecError
+from dqcodec.training import config as configs
+from dqcodec.training.config import Config
 
 
 class RunError(DqcodecError):

@@ -14,15 +14,15 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
-from dqcodec.config import Config
-from dqcodec.errors import DqcodecError
+from dqcodec.base.errors import DqcodecError
 from dqcodec.exact.program import load_program
-from dqcodec.flows.build import build
-from dqcodec.flows.export import export, has_exact_twin
+from dqcodec.export.program import export, has_exact_twin
 from dqcodec.flows.model import DequantizedModel, bits_per_dim
 from dqcodec.flows.networks import Network
 from dqcodec.training import data
+from dqcodec.training.build import build
 from dqcodec.training.card import card
+from dqcodec.training.config import Config
 from dqcodec.training.evaluate import coded_bpd
 from dqcodec.training.optimisers import averaging, optimisers
 from dqcodec.training.progress import Progress

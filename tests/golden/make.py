@@ -14,8 +14,8 @@ from dqc import group, stored
 from test_flow_method import image
 
 from dqcodec import png
-from dqcodec.container import Method
 from dqcodec.exact.program import load_program
+from dqcodec.format.container import Method
 from dqcodec.methods import classical, learned, mixing, model_mixing
 
 HERE = Path(__file__).parent

@@ -1,0 +1,1 @@
+"""Images to bytes and back, by the methods that suit them; the library."""

@@ -1,0 +1,300 @@
+"""Images <-> .dqc files, all in memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dqcodec import png
+from dqcodec.base.errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow, VerifyError
+from dqcodec.base.varint import read_varint
+from dqcodec.codec.choose import Choice, choose
+from dqcodec.codec.report import CompressReport, DecompressReport, LayerReport
+from dqcodec.codec.source import Source, read
+from dqcodec.format.container import Entry, Group, Method, owners, sample_checksum
+from dqcodec.methods import select
+from dqcodec.png import MAX_PIXELS, Png, Skeleton
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dqcodec.exact.program import Program
+    from dqcodec.methods.report import ModelReport
+    from dqcodec.methods.select import FindProgram
+
+    Decoded = Png | bytes  # bytes: the PNG file of a stored image
+
+
+@dataclass(frozen=True)
+class Info:
+    """What a .dqc file says about itself. width, height: of the canvas, pixels; samples: per pixel, as the PNG stores them;
+    rasters: 1, or more for an animated PNG. `layers` say how each part of the image is coded; a stored file has none.
+    `chunk_bytes` are those of the PNG's ancillary chunks, their framing left out. exact: gives the PNG file byte for byte.
+    particles: of the flow that codes a layer, if one does.
+    """
+
+    method: str
+    width: int
+    height: int
+    samples: int
+    bit_depth: int
+    rasters: int
+    layers: tuple[LayerReport, ...]
+    dqc_bytes: int
+    payload_bytes: int
+    chunk_bytes: int
+    exact: bool
+    particles: int | None
+
+    @property
+    def model_id(self) -> str | None:
+        """That of the first layer that a model codes."""
+        return next((layer.model for layer in self.layers if layer.model), None)
+
+
+def compress(
+    data: bytes,
+    programs: Sequence[Program] = (),
+    *,
+    strip: bool = False,
+    exact: bool = False,
+    best: bool = False,
+    particles: int = 1,
+    verify: bool = True,
+    max_pixels: int = MAX_PIXELS,
+) -> tuple[bytes, CompressReport]:
+    """The smallest .dqc file for the PNG file `data`, by any method and the best-suited of `programs`.
+
+    strip, exact: see `read`. With `best`, methods that are slow both ways are tried on large images too. particles: of a flow with
+    a uniform dequantizer, more take less and longer, both ways. With `verify` the result is decoded again and compared. Raises
+    UnsupportedImageError, CorruptError (a damaged PNG), ParticlesError and VerifyError.
+    """
+    start = time.perf_counter()
+    source = read(data, strip=strip, exact=exact, max_pixels=max_pixels)
+    coded = encode([source], programs, best=best, particles=particles)
+    dqc, programs = coded.group.pack(), coded.programs
+    report = _report(source, coded, len(data), len(dqc))
+    del coded  # its payloads are as large as the file
+    if verify:
+        check(lambda: Group.parse(dqc, max_pixels), [source], programs, max_pixels)
+    return dqc, dataclasses.replace(report, verified=verify, seconds=time.perf_counter() - start)
+
+
+def decompress(
+    data: bytes, find_program: FindProgram, *, repack: bool = False, max_pixels: int = MAX_PIXELS
+) -> tuple[bytes, DecompressReport]:
+    """The PNG file that the .dqc file `data` holds, its samples checked against their checksum.
+
+    With `repack`, a file that was made to give its PNG byte for byte gives the same image packed anew. Raises FormatError,
+    CorruptError, UnsupportedImageError (too large), UnknownModelError.
+    """
+    start = time.perf_counter()
+    group = Group.parse(data, max_pixels)
+    (image,), (entry,) = decode(group, find_program, max_pixels), group.entries
+    del group  # its payloads are as large as the file
+    restored = restore(entry, image, repack=repack)
+    return restored, DecompressReport(entry.method, len(data), len(restored), time.perf_counter() - start)
+
+
+def info(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Info:
+    """The header of a .dqc file, without decoding its image; raises as `decompress` does."""
+    group = Group.parse(data, max_pixels)
+    (entry,) = group.entries
+    skeleton = entry.skeleton
+    header = skeleton.header if skeleton else _stored_image(group.payloads[0], max_pixels).header
+    return Info(
+        method=entry.method,
+        width=header.width,
+        height=header.height,
+        samples=header.samples,
+        bit_depth=header.bit_depth,
+        rasters=max(1, len(entry.rasters)),
+        layers=_describe(group, 0, [layer.model_id.hex() or None for layer in entry.layers]),
+        dqc_bytes=len(data),
+        payload_bytes=sum(map(len, group.payloads)),
+        chunk_bytes=sum(len(chunk.body) for part in skeleton.parts for chunk in part) if skeleton else 0,
+        exact=skeleton is None or bool(entry.recipe),
+        particles=next((read_varint(payload, 0)[0] for payload in _flow_payloads(group)), None),
+    )
+
+
+@dataclass(frozen=True)
+class CodedGroup:
+    """A group, how each of its images is coded, and the models' reports of its payloads, or Nones."""
+
+    group: Group
+    choices: tuple[Choice, ...]
+    reports: tuple[ModelReport | None, ...]
+
+    @property
+    def programs(self) -> list[Program]:
+        """Those of all layers."""
+        used = [each.program for choice in self.choices for each in choice.coded if each.program]
+        return list({program.id: program for program in used}.values())
+
+
+def encode(
+    sources: Sequence[Source], programs: Sequence[Program], *, best: bool = False, particles: int = 1
+) -> CodedGroup:
+    """The smallest group of the images, by any method and the best-suited of `programs`; best, particles: see `compress`."""
+    try:
+        choices = choose(sources, programs, best=best, particles=particles)
+        payloads, reports = zip(*(_payload(owned, sources, choices) for owned in owners([each.entry for each in choices])))
+    except (LatentOverflow, StackUnderflow):  # those layers that stayed with a flow cannot pay without those that left it
+        return encode(sources, [program for program in programs if program.kind != "flow"], best=best)
+    rasters = [raster for source, each in zip(sources, choices) if each.entry.skeleton for raster in source.image.rasters]
+    checksum = sample_checksum(rasters) if rasters else b""
+    return CodedGroup(Group(tuple(each.entry for each in choices), payloads, checksum), tuple(choices), reports)
+
+
+def decode(group: Group, find_program: FindProgram, max_pixels: int = MAX_PIXELS) -> list[Decoded]:
+    """The images of a group; raises CorruptError unless their samples match their checksum."""
+    decoded: list[dict[int, np.ndarray]] = [{} for _ in group.entries]
+    images: list[Decoded] = [b""] * len(group.entries)
+    layers_of = [entry.layers for entry in group.entries]
+    shapes_of = [entry.shapes if entry.skeleton else [] for entry in group.entries]
+    for payload, owned in zip(group.payloads, owners(group.entries)):
+        image, layer = owned[0]
+        if group.entries[image].skeleton is None:
+            _stored_image(payload, max_pixels)
+            images[image] = payload
+            continue
+        shapes = [shapes_of[image][layer] for image, layer in owned]
+        arrays = select.decode(payload, layers_of[image][layer], shapes, find_program)
+        for (image, layer), pixels in zip(owned, arrays):
+            decoded[image][layer] = pixels
+    for number, entry in enumerate(group.entries):
+        if entry.skeleton is not None:
+            ordered = iter([decoded[number][layer] for layer in range(len(decoded[number]))])
+            images[number] = entry.split.undo(
+                [list(itertools.islice(ordered, len(raster))) for raster in entry.rasters], entry.skeleton
+            )
+    rasters = [raster for image in images if isinstance(image, Png) for raster in image.rasters]
+    if rasters and sample_checksum(rasters) != group.checksum:
+        raise CorruptError("the decoded pixels do not match their checksum")
+    return images
+
+
+def restore(entry: Entry, image: Decoded, *, repack: bool = False) -> bytes:
+    """The PNG file of a decoded image; repack: see `decompress`."""
+    if isinstance(image, bytes):
+        return image
+    if repack or not entry.recipe:
+        return png.write(image)
+    from dqcodec.png import exact as packing
+
+    return packing.restore(image, entry.recipe)
+
+
+def check(parse: Callable[[], Group], sources: Sequence[Source], programs: Sequence[Program], max_pixels: int) -> None:
+    """Decode a group in full and compare it with what it was made of; raises VerifyError on any difference."""
+    try:
+        group = parse()
+        images = decode(group, {program.id: program for program in programs}.__getitem__, max_pixels)
+        same = len(images) == len(sources) and all(
+            image == source.stored
+            if isinstance(image, bytes)
+            else image.same(source.image) and (not entry.recipe or restore(entry, image) == source.stored)
+            for entry, image, source in zip(group.entries, images, sources)
+        )
+    except DqcodecError as error:
+        raise VerifyError(f"the compressed file does not decode ({error}); nothing is written") from error
+    if not same:
+        raise VerifyError("the compressed file decodes to another image; nothing is written")
+
+
+def _report(source: Source, coded: CodedGroup, png_bytes: int, dqc_bytes: int) -> CompressReport:
+    """Of one image, before it is verified."""
+    (entry,), (choice,) = coded.group.entries, coded.choices
+    header = source.image.header
+    payload_bytes = sum(map(len, coded.group.payloads))
+    recipe_bytes, chunk_bytes = (
+        len(entry.head()) - len(dataclasses.replace(entry, **bare).head()) if entry.skeleton else 0
+        for bare in ({"recipe": b""}, {"skeleton": Skeleton(header)})
+    )
+    dims = header.samples * sum(height * width for height, width in source.sizes)
+    return CompressReport(
+        method=entry.method,
+        width=header.width,
+        height=header.height,
+        samples=header.samples,
+        dims=dims,
+        png_bytes=png_bytes,
+        dqc_bytes=dqc_bytes,
+        payload_bytes=payload_bytes,
+        chunk_bytes=chunk_bytes,
+        recipe_bytes=recipe_bytes,
+        container_bytes=dqc_bytes - payload_bytes - chunk_bytes - recipe_bytes,
+        candidates=choice.candidates,
+        layers=_describe(coded.group, 0, [each.program and each.program.name for each in choice.coded]),
+        model="+".join(dict.fromkeys(program.name for program in coded.programs)) or None,
+        learned=_learned(coded, dims),
+        verified=False,
+        seconds=0.0,
+    )
+
+
+def _payload(
+    owned: Sequence[tuple[int, int]], sources: Sequence[Source], choices: Sequence[Choice]
+) -> tuple[bytes, ModelReport | None]:
+    """The payload of some layers (image, layer) as they are chosen to be coded."""
+    image, layer = owned[0]
+    if choices[image].entry.skeleton is None:
+        return choices[image].stored, None
+    tried = {id(choices[image].coded[layer].payload): choices[image].coded[layer] for image, layer in owned}
+    if len(tried) == 1:
+        (coded,) = tried.values()
+        if coded.together == len(owned):
+            return coded.payload, coded.report
+    layers_of = {image: sources[image].layers(choices[image].entry.split) for image in {image for image, _ in owned}}
+    return select.together([layers_of[image][layer] for image, layer in owned], choices[image].coded[layer])
+
+
+def _stored_image(data: bytes, max_pixels: int) -> Png:
+    """The structure of a stored PNG; raises CorruptError if it is none."""
+    if not data.startswith(png.SIGNATURE):
+        raise CorruptError("the stored file is not a PNG")
+    return png.read(data, max_pixels, decode=False)
+
+
+def _flow_payloads(group: Group) -> Iterator[bytes]:
+    for payload, ((image, layer), *_) in zip(group.payloads, owners(group.entries)):
+        entry = group.entries[image]
+        if entry.skeleton and entry.layers[layer].method == Method.FLOW:
+            yield payload
+
+
+def _describe(group: Group, image: int, models: Sequence[str | None]) -> tuple[LayerReport, ...]:
+    """The layers of an image; models: how to call the model of each."""
+    entry = group.entries[image]
+    if entry.skeleton is None:
+        return ()
+    names = entry.split.names(entry.skeleton)
+    sizes = {owned[0]: len(payload) for payload, owned in zip(group.payloads, owners(group.entries))}
+    return tuple(
+        LayerReport(
+            index // len(names), names[index % len(names)], layer.method.name.lower().replace("_", "-"), sizes.get((image, index)), model
+        )
+        for index, (layer, model) in enumerate(zip(entry.layers, models))
+    )
+
+
+def _learned(coded: CodedGroup, dims: int) -> dict[str, Any] | None:
+    """The reports of all models as one; what other methods code counts as it is."""
+    reports = [report for report in coded.reports if report]
+    if not reports:
+        return None
+    sizes = [8 * len(payload) for payload in coded.group.payloads]
+    vi_bits = sum(report.vi_bits if report else size for report, size in zip(coded.reports, sizes))
+    return {
+        "vi_bpd": vi_bits / dims,
+        "coded_bpd": sum(sizes) / dims,
+        "seed_bits": sum(report.seed_bits for report in reports),
+        "initial_bits": sum(report.initial_bits for report in reports),
+        "grid_bits": sum(report.grid_bits for report in reports),
+        "particles": max(report.particles for report in reports),
+    }

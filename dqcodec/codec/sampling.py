@@ -1,0 +1,37 @@
+"""Samples of a model, by what makes it a codec: random bits, decoded, are x ~ P(x)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dqcodec.ans.stack import Stack
+
+if TYPE_CHECKING:
+    from dqcodec.exact.program import Program
+
+_NOISE_BYTES_PER_DIM = 16  # what decoding may take
+
+
+def sample(program: Program, count: int, side: int, seed: int = 0) -> np.ndarray:
+    """count images x = floor(v), v ~ p(v), uint8 (count, side, side, C); their samples are below 2^bits.
+
+    A flow's x may lie outside an image's range: it is clamped. An autoregressive model learns from what it samples, as it does when
+    it codes, but starts anew with each image: else all would drift the same way.
+    """
+    stack = Stack(np.random.default_rng(seed).bytes(_NOISE_BYTES_PER_DIM * count * side * side * program.channels))
+    if program.kind == "flow":
+        v = program.codec.density.pop(stack, count, side, side)
+        return program.codec.dequantizer.quantize(v).clip(0, (1 << program.bits) - 1).astype(np.uint8)
+    return np.concatenate([program.pop(stack, [(side, side)]) for _ in range(count)])
+
+
+def grid(images: np.ndarray, bits: int = 8) -> np.ndarray:
+    """Images (N, H, W, C) of so many bits side by side, about as many down as across, as 8-bit pixels; the rest is black."""
+    count, height, width, channels = images.shape
+    across = int(np.ceil(np.sqrt(count)))
+    down = -(-count // across)
+    sheet = np.zeros((down * across, height, width, channels), np.uint8)
+    sheet[:count] = np.rint(images * (255 / ((1 << bits) - 1)))
+    return sheet.reshape(down, across, height, width, channels).swapaxes(1, 2).reshape(down * height, across * width, channels)

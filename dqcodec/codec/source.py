@@ -1,0 +1,58 @@
+"""Images to be coded, and the PNG files they come in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dqcodec import png
+from dqcodec.png import MAX_PIXELS, Png
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dqcodec.format.split import Split
+
+
+@dataclass(frozen=True)
+class Source:
+    """An image to be coded. stored: the PNG file to keep where nothing is smaller. recipe: by which it is packed, if its bytes
+    are kept too; None where they are, but there is no recipe."""
+
+    image: Png
+    stored: bytes
+    recipe: bytes | None = b""
+
+    @property
+    def is_expressible(self) -> bool:
+        """Whether the image can be coded as anything but its file."""
+        return self.image.skeleton is not None and self.recipe is not None
+
+    @property
+    def sizes(self) -> Sequence[tuple[int, int]]:
+        """(height, width) of each raster."""
+        image = self.image
+        return image.skeleton.sizes if image.skeleton else [(image.header.height, image.header.width)]
+
+    def layers(self, split: Split) -> list[np.ndarray]:
+        """Those of all rasters, (H, W, C) each."""
+        return [pixels for raster in self.image.rasters for pixels in split.apply(raster, self.image.skeleton)]
+
+
+
+def read(data: bytes, *, strip: bool = False, exact: bool = False, max_pixels: int = MAX_PIXELS) -> Source:
+    """The image in the PNG file `data`.
+
+    With `strip`, without the chunks that do not change the samples or what they mean; with `exact`, such that it gives back
+    `data` byte for byte. Raises UnsupportedImageError, CorruptError (a damaged PNG).
+    """
+    image = png.read(data, max_pixels)
+    if exact:
+        from dqcodec.png import exact as packing
+
+        return Source(image, data, packing.find(data, image))
+    if strip and image.skeleton:
+        image = image.stripped()
+        return Source(image, png.write(image))
+    return Source(image, data)

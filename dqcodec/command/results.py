@@ -1,0 +1,135 @@
+"""What happened, as data: per file (FileResult), per archive that is made (ArchiveReport) or decoded (UnpackReport), per run
+(RunReport).
+
+Each renders itself as one line for people and as a flat dict for --json.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+from dqcodec.codec.report import CompressReport, DecodedReport, DecompressReport, PackedReport, rate
+
+
+@dataclass(frozen=True)
+class FileResult:
+    """One input's fate: `report` where it went well, `error` (one line) where it did not. member: the name of the image
+    where the source is an archive."""
+
+    source: str
+    target: str | None = None
+    report: CompressReport | DecompressReport | PackedReport | DecodedReport | None = None
+    error: str | None = None
+    member: str | None = None
+
+    @property
+    def is_of_archive(self) -> bool:
+        return self.member is not None or isinstance(self.report, PackedReport)
+
+    def line(self) -> str:
+        subject = shown(self.source if self.member is None else f"{self.source}: {self.member}")
+        return f"{subject}: {shown(self.error)}" if self.error else f"{subject} {self.report.line()}"
+
+    def details(self) -> str | None:
+        """A second line, of some reports."""
+        return self.report.details() if isinstance(self.report, CompressReport | DecompressReport) else None
+
+    def as_dict(self) -> dict[str, Any]:
+        places = {"source": self.source, "member": self.member, "target": self.target}
+        outcome = {"error": self.error} if self.error else self.report.as_dict()
+        return {key: place for key, place in places.items() if place is not None} | outcome
+
+
+@dataclass
+class RunReport:
+    """A command's results so far, and the exit code that they amount to."""
+
+    results: list[FileResult] = field(default_factory=list)
+
+    @property
+    def done(self) -> list[FileResult]:
+        return [result for result in self.results if not result.error]
+
+    @property
+    def failed(self) -> list[FileResult]:
+        return [result for result in self.results if result.error]
+
+    @property
+    def return_code(self) -> int:
+        """0 all done, 1 some failed, 3 nothing done."""
+        return 3 if not self.done else 1 if self.failed else 0
+
+    def of(self, source: str) -> RunReport:
+        """The results of one source."""
+        return RunReport([result for result in self.results if result.source == source])
+
+    def totals(self) -> str:
+        """`3 files, png 900 B, dqc 600 B 66.7%, 1 failed`"""
+        reports = [result.report for result in self.done]
+        parts = [_count(len(reports), "file")]
+        if reports:
+            png_bytes = sum(report.png_bytes for report in reports)
+            parts.append(f"png {png_bytes} B")
+            if None not in (sizes := [report.dqc_bytes for report in reports]):
+                parts.append(f"dqc {sum(sizes)} B {100 * sum(sizes) / png_bytes:.1f}%")
+        if self.failed:
+            parts.append(f"{len(self.failed)} failed")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class ArchiveReport:
+    """An archive that is made, and how many inputs are not in it. png_bytes: of the sources; dims: all samples."""
+
+    archive: str
+    images: int
+    groups: int
+    failed: int
+    png_bytes: int
+    dqc_bytes: int
+    dims: int
+    verified: bool
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self) | {"bpd": 8 * self.dqc_bytes / self.dims}
+
+    def line(self) -> str:
+        """`set.dqc: 2000 images in 12 groups, 736501 -> 512003 B 69.5% 3.47 bpd verified, 3 failed`"""
+        size = rate(self.png_bytes, self.dqc_bytes, self.dims)
+        tail = " verified" if self.verified else ""
+        failed = f", {self.failed} failed" if self.failed else ""
+        images, groups = _count(self.images, "image"), _count(self.groups, "group")
+        return f"{shown(self.archive)}: {images} in {groups}, {size}{tail}{failed}"
+
+
+@dataclass(frozen=True)
+class UnpackReport:
+    """An archive that is decoded, into a folder or only to check it: how many images went well, how many did not."""
+
+    source: str
+    target: str | None
+    images: int
+    failed: int
+
+    def as_dict(self) -> dict[str, Any]:
+        return {key: value for key, value in dataclasses.asdict(self).items() if value is not None}
+
+    def line(self) -> str:
+        """`set.dqc -> set: 2000 images ok, 3 failed`"""
+        target = f" -> {shown(self.target)}" if self.target else ""
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"{shown(self.source)}{target}: {_count(self.images, 'image')} ok{failed}"
+
+
+def shown(text: str) -> str:
+    """A text, perhaps a stranger's file name, as it can be printed on a line: the unprintable is escaped."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode() for char in text
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

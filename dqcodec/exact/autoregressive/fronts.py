@@ -1,0 +1,109 @@
+"""The order in which an autoregressive density codes the pixels of tiles: fronts, and chunks of these.
+
+Tiles are taken in batches, as many as make a front of FRONT pixels on average, one batch after the other. A front are the
+pixels of a batch where x + SLOPE y, counted from the tile's corner, is the same: none needs another. Within it tiles follow
+each other, and rows within a tile. The last front is coded first. Coding a chunk borrows bits, which must lie on the
+stack already: while few pixels are coded, chunks are small.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from dqcodec.base.compiled import compiled
+from dqcodec.exact.autoregressive.context import SLOPE
+
+_FRONT = 512  # pixels: long vectors are fast, but the last layers learn once a front
+_LEAST_CHUNK = 2  # pixels
+_BITS_FOR_ONE = 128  # of samples of coded pixels whose code suffices for a loan of one more, at half a bit a bit and more
+_SHALLOW_CHUNK = 32  # at most, below 8 bits: long after the first pixels there may be next to no code
+
+
+class Fronts:
+    """Of tiles (height, width), whose pixels lie one tile after the other, row by row; their samples have so many bits.
+
+    Attributes:
+        pixels: how many they are. bounds: front f has the pixels bounds[f] to bounds[f + 1] of the order, (F + 1,).
+    """
+
+    def __init__(self, shapes: Sequence[tuple[int, int]], bits: int = 8):
+        tiles = np.array(shapes, np.int64).reshape(-1, 2)
+        areas = tiles.prod(1)
+        corners = np.cumsum(areas) - areas
+        self.pixels = int(areas.sum())
+        self._pixels_for_one, self._largest_chunk = _BITS_FOR_ONE // bits, _SHALLOW_CHUNK if bits < 8 else self.pixels
+        self._fronts: list[tuple[np.ndarray, np.ndarray, int, int]] = []  # tiles, corners, the first's number, x + SLOPE y
+        sizes = []
+        for batch in _batches(tiles):
+            turns = np.zeros(_turns(tiles[batch]).max(), np.int64)
+            _sizes(tiles[batch], turns)
+            used = np.flatnonzero(turns)  # narrow tiles leave gaps
+            sizes.append(turns[used])
+            self._fronts += [(tiles[batch], corners[batch], batch.start, int(turn)) for turn in used]
+        self.bounds = np.append(0, np.cumsum(np.concatenate(sizes)))
+
+    def __len__(self) -> int:
+        return len(self._fronts)
+
+    def places(self, front: int) -> np.ndarray:
+        """Where its pixels lie: int64 (N, 5), the position among all pixels, row, column, the tile's width, and number."""
+        places = np.empty((self.bounds[front + 1] - self.bounds[front], 5), np.int64)
+        _places(*self._fronts[front], places)
+        return places
+
+    def tiles(self) -> np.ndarray:
+        """Which tile each pixel lies in, in the order of fronts, (pixels,)."""
+        return np.concatenate([self.places(front)[:, 4] for front in range(len(self))])
+
+    def chunks(self, front: int) -> Iterator[slice]:
+        """The chunks of a front, in the order of decoding, as slices of its places."""
+        end = int(self.bounds[front + 1] - self.bounds[front])
+        coded, cuts = self.pixels - int(self.bounds[front + 1]), [end]
+        while cuts[-1]:
+            size = max(_LEAST_CHUNK, min(self._largest_chunk, coded // self._pixels_for_one))
+            cuts.append(max(0, cuts[-1] - size))
+            coded += cuts[-2] - cuts[-1]
+        return (slice(*pair) for pair in zip(cuts[:0:-1], cuts[-2::-1]))
+
+
+def _turns(tiles: np.ndarray) -> np.ndarray:
+    """How many values x + SLOPE y has in each tile."""
+    return tiles[:, 1] + SLOPE * (tiles[:, 0] - 1)
+
+
+def _batches(tiles: np.ndarray) -> Iterator[slice]:
+    first = pixels = longest = 0
+    for last, (area, turns) in enumerate(zip(tiles.prod(1).tolist(), _turns(tiles).tolist())):
+        pixels, longest = pixels + area, max(longest, turns)
+        if pixels >= _FRONT * longest or last == len(tiles) - 1:
+            yield slice(first, last + 1)
+            first, pixels, longest = last + 1, 0, 0
+
+
+@compiled
+def _rows(height: int, width: int, turn: int) -> tuple[int, int]:
+    """The rows of a tile that have a pixel where x + SLOPE y = turn: from, to."""
+    return max(0, (turn - width + SLOPE) // SLOPE), min(height, turn // SLOPE + 1)
+
+
+@compiled
+def _sizes(tiles: np.ndarray, sizes: np.ndarray) -> None:
+    """Add to each turn's size, how many pixels it has."""
+    for tile in range(len(tiles)):
+        height, width = tiles[tile, 0], tiles[tile, 1]
+        for turn in range(width + SLOPE * (height - 1)):
+            start, stop = _rows(height, width, turn)
+            sizes[turn] += max(0, stop - start)
+
+
+@compiled
+def _places(tiles: np.ndarray, corners: np.ndarray, first: int, turn: int, places: np.ndarray) -> None:
+    n = 0
+    for tile in range(len(tiles)):
+        height, width = tiles[tile, 0], tiles[tile, 1]
+        start, stop = _rows(height, width, turn)
+        for y in range(start, stop):
+            x = turn - SLOPE * y
+            places[n, 0], places[n, 1], places[n, 2] = corners[tile] + y * width + x, y, x
+            places[n, 3], places[n, 4] = width, first + tile
+            n += 1

@@ -1,0 +1,206 @@
+"""Mixtures of logistics as exact distribution functions over symbols; twin of dqcodec.flows.mixture.
+
+Positions are 64ths of a pixel step. The symbol x holds the slots start(x) .. start(x + 1) - 1 of TOTAL, at least one.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dqcodec.base.compiled import compiled
+from dqcodec.base.errors import ModelError
+from dqcodec.exact.autoregressive.learning import GRADIENT_BOUND, GRADIENT_GRID
+
+TOTAL_BITS = 19
+TOTAL = 1 << TOTAL_BITS
+POSITION_BITS = 6  # positions are 64ths of a pixel step
+MEAN_GRID = 256  # means come in 256ths of a spread ...
+MEAN_BOUND = 16 * MEAN_GRID  # ... up to 16 of them
+LOGIT_GRID = 32
+LOGIT_RANGE = 16 * LOGIT_GRID  # a component whose logit is this far below the largest has no weight to speak of
+LOG2_SCALE_GRID = 32  # equals exact.context.GRID: log-spreads and log-scales add
+LOG2_SCALE_LOW, LOG2_SCALE_HIGH = -4 * LOG2_SCALE_GRID, 7 * LOG2_SCALE_GRID
+SIGMOID_CELLS = 8192  # over [-16, 16)
+SIGMOID_GRID = SIGMOID_CELLS // 32
+INVERSE_SCALE_BITS = 11  # inverse scales are in 2^-11 per pixel step
+_WEIGHT_BITS = 14
+_MASS_SHIFT = 16 + _WEIGHT_BITS - TOTAL_BITS
+_SIGMOID_SHIFT = POSITION_BITS + INVERSE_SCALE_BITS - 8  # a sigmoid's cell is 1/256
+_LEAST_MEAN, _LARGEST_MEAN = -320 << POSITION_BITS, 576 << POSITION_BITS
+
+
+# Laws of N symbols are float64 (3, K, N) that hold integers, a column a component: loops over N take several at once. Together
+# a law's weights are a little less than 2^14, so that every symbol gets a slot beside its mass.
+WEIGHT, MEAN, INVERSE_SCALE = range(3)
+
+
+class MixtureTables(NamedTuple):
+    """int32. sigmoid: 2^16 sigmoid at the middle of each cell. weight: 2^16 e^-(i / LOGIT_GRID). inverse_scale: 2^11 2^-s
+    for log2 scales s from LOG2_SCALE_LOW."""
+
+    sigmoid: np.ndarray
+    weight: np.ndarray
+    inverse_scale: np.ndarray
+
+    @classmethod
+    def checked(cls, sigmoid: np.ndarray, weight: np.ndarray, inverse_scale: np.ndarray) -> "MixtureTables":
+        """Raises ModelError unless every mixture of them is a law."""
+        shapes = (SIGMOID_CELLS,), (LOGIT_RANGE + 1,), (LOG2_SCALE_HIGH - LOG2_SCALE_LOW + 1,)
+        highest = (1 << 16), (1 << 16), (1 << 15)
+        for table, shape, high in zip((sigmoid, weight, inverse_scale), shapes, highest):
+            if table.shape != shape or table.min() < 0 or table.max() > high:
+                raise ModelError("a table of the mixture is not one")
+        if (np.diff(sigmoid) < 0).any() or weight[0] < 1 or inverse_scale.min() < 1:
+            raise ModelError("a table of the mixture is not one")
+        return cls(*(np.ascontiguousarray(table, np.int32) for table in (sigmoid, weight, inverse_scale)))
+
+
+@compiled
+def set_mixtures(laws, symbols, tables, out, moments, log_spreads, offsets):
+    """Set laws from a network's raw outputs (3 K, N).
+
+    moments: the plane's (2, N), see exact.autoregressive.context. offsets: added to all means, pixel steps, (N,).
+    """
+    _set_weights(laws, symbols, tables, out)
+    components, count = laws.shape[1:]
+    for k in range(components):
+        for n in range(count):
+            mean = np.floor(np.float64(out[components + k, n]) * np.float64(moments[1, n]) * (1 / MEAN_GRID))
+            mean += 8 * moments[0, n] + (offsets[n] << POSITION_BITS) + (1 << POSITION_BITS >> 1)
+            laws[MEAN, k, n] = min(max(mean, np.float64(_LEAST_MEAN)), np.float64(_LARGEST_MEAN))
+        for n in range(count):
+            scale = np.int32(out[2 * components + k, n]) + log_spreads[moments[1, n]] - LOG2_SCALE_LOW
+            laws[INVERSE_SCALE, k, n] = tables.inverse_scale[min(max(scale, 0), LOG2_SCALE_HIGH - LOG2_SCALE_LOW)]
+
+
+@compiled
+def _set_weights(laws, symbols, tables, out):
+    components, count = laws.shape[1:]
+    highest, whole = np.empty(count, np.float32), np.zeros(count)
+    for n in range(count):
+        highest[n] = out[0, n]
+    for k in range(1, components):
+        for n in range(count):
+            highest[n] = max(highest[n], out[k, n])
+    for k in range(components):
+        for n in range(count):
+            laws[WEIGHT, k, n] = tables.weight[np.int32(min(highest[n] - out[k, n], np.float32(LOGIT_RANGE)))]
+            whole[n] += laws[WEIGHT, k, n]
+    shares = np.float64((1 << _WEIGHT_BITS) - max(1, symbols >> 16 - _MASS_SHIFT))
+    for k in range(components):
+        for n in range(count):  # the quotient of integers below 2^30 is rounded to no other integer
+            laws[WEIGHT, k, n] = np.floor(laws[WEIGHT, k, n] * shares / whole[n])
+
+
+@compiled
+def _cell(position, mean, inverse_scale):
+    """Where a position lies for a component, in cells of the sigmoid's table from its middle; not clamped."""
+    return np.floor((np.float64(position << POSITION_BITS) - mean) * inverse_scale * np.float64(2.0**-_SIGMOID_SHIFT))
+
+
+@compiled
+def _sigmoid(sigmoid, cell):
+    """2^16 times what a component has below a cell, between the first and the last."""
+    middle = np.float64(SIGMOID_CELLS // 2)
+    return sigmoid[np.int32(min(max(cell, -middle), middle - 1) + middle)]
+
+
+@compiled
+def start(laws, n, sigmoid, symbols, symbol):
+    """The first slot of a symbol by law n; TOTAL for the one after the last."""
+    if symbol == 0:
+        return 0
+    if symbol == symbols:
+        return TOTAL
+    slots = 0
+    for k in range(laws.shape[1]):
+        cell = _cell(symbol, laws[MEAN, k, n], laws[INVERSE_SCALE, k, n])
+        slots += _sigmoid(sigmoid, cell) * np.int64(laws[WEIGHT, k, n])
+    return (slots >> _MASS_SHIFT) + symbol
+
+
+@compiled
+def find(laws, sigmoid, symbols, slots, found):
+    """Set `found`, int32, to the symbols that hold slots, (N,) both."""
+    components, count = laws.shape[1:]
+    sums = np.empty(count, np.int32)
+    for n in range(count):
+        found[n] = 0
+    step = symbols >> 1
+    while step:
+        for n in range(count):
+            sums[n] = 0
+        for k in range(components):
+            for n in range(count):
+                cell = _cell(found[n] + step, laws[MEAN, k, n], laws[INVERSE_SCALE, k, n])
+                sums[n] += np.int32(_sigmoid(sigmoid, cell) * np.int32(laws[WEIGHT, k, n]))
+        for n in range(count):
+            found[n] += step * ((sums[n] >> _MASS_SHIFT) + found[n] + step <= slots[n])
+        step >>= 1
+
+
+@compiled
+def edges(laws, sigmoid, symbols, coded):
+    """The lower and upper edges of symbols (N,), int32, for every component.
+
+    Returns:
+        2^16 times the mass below, int32 (2, K, N).
+        where the edges lie, in scales from the means, float32 (2, K, N).
+    """
+    components, count = laws.shape[1:]
+    masses, places = np.empty((2, components, count), np.int32), np.empty((2, components, count), np.float32)
+    for edge in range(2):
+        for k in range(components):
+            for n in range(count):
+                symbol = coded[n] + edge
+                cell = _cell(symbol, laws[MEAN, k, n], laws[INVERSE_SCALE, k, n])
+                inner = _sigmoid(sigmoid, cell)
+                masses[edge, k, n] = 0 if symbol == 0 else (1 << 16 if symbol == symbols else inner)
+                places[edge, k, n] = np.float32(cell) * np.float32(1 / SIGMOID_GRID)
+    return masses, places
+
+
+@compiled
+def set_slots(laws, masses, symbols, coded, slots, p):
+    """Set slots (N, P, 2) of plane p to the first and the number of the slots of symbols, from the masses below their edges."""
+    components, count = laws.shape[1:]
+    sums = np.zeros((2, count), np.int32)
+    for edge in range(2):
+        for k in range(components):
+            for n in range(count):
+                sums[edge, n] += np.int32(masses[edge, k, n] * np.int32(laws[WEIGHT, k, n]))
+    for n in range(count):
+        end = TOTAL if coded[n] + 1 == symbols else (sums[1, n] >> _MASS_SHIFT) + coded[n] + 1
+        slots[n, p, 0] = (sums[0, n] >> _MASS_SHIFT) + coded[n]
+        slots[n, p, 1] = end - slots[n, p, 0]
+
+
+@compiled
+def set_gradients(laws, masses, places, spreads, out):
+    """Set out (3 K, N) to the derivative of -log P by the raw outputs: integers, 1/GRADIENT_GRID nats.
+
+    masses, places: see edges; spreads: of the plane, (N,). All is float32, each operation alone.
+    """
+    components, count = laws.shape[1:]
+    one, bound = np.float32(1), np.float32(GRADIENT_BOUND)
+    whole = np.full(count, np.float32(2.0**-TOTAL_BITS))
+    for k in range(components):
+        for n in range(count):
+            low = np.float32(masses[0, k, n]) * np.float32(2.0**-16)
+            high = np.float32(masses[1, k, n]) * np.float32(2.0**-16)
+            low_slope, high_slope = low * (one - low), high * (one - high)
+            mass = np.float32(laws[WEIGHT, k, n]) * np.float32(2.0**-_WEIGHT_BITS) * (high - low)
+            whole[n] += mass
+            out[k, n], out[components + k, n] = mass, high_slope - low_slope
+            out[2 * components + k, n] = places[1, k, n] * high_slope - places[0, k, n] * low_slope
+    for k in range(components):
+        for n in range(count):
+            weight = np.float32(laws[WEIGHT, k, n]) * np.float32(2.0**-_WEIGHT_BITS)
+            share = weight / whole[n]
+            scale = np.float32(laws[INVERSE_SCALE, k, n]) * np.float32(2.0**-INVERSE_SCALE_BITS)
+            out[k, n] = weight - out[k, n] / whole[n]
+            out[components + k, n] = out[components + k, n] * share * (scale * (np.float32(spreads[n]) * np.float32(1 / 64)))
+            out[2 * components + k, n] = out[2 * components + k, n] * share * np.float32(0.6931472)
+    for i in range(out.shape[0]):
+        for n in range(count):
+            out[i, n] = min(max(np.rint(out[i, n] * np.float32(GRADIENT_GRID)), -bound), bound)

@@ -1,0 +1,1 @@
+"""Flows and their dequantizers in integers."""

@@ -1,0 +1,1 @@
+"""Context mixing, alone and with a model."""

@@ -1,0 +1,313 @@
+"""Context mixing (Mahoney 2005), in integers: samples coded bit by bit, by what followed where contexts were the same.
+
+Every context, a set of neighbours' values and of channels already known, remembers how often a bit was 0 and 1 where the
+context was the same. These opinions, and that of a trained model where there is one, are mixed by weights that are learned
+on the way, and an arithmetic coder takes what comes out. The decoder learns just the same: all is done in integers, so that
+no machine decodes otherwise.
+
+Samples lie in canvases (rows, columns, channels), uint8, channels in the order of coding: an image, and MARGIN rows above and
+columns at both sides of it that are 0.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dqcodec.base.compiled import compiled
+from dqcodec.base.errors import CorruptError
+from dqcodec.exact.autoregressive.mixture import TOTAL, start
+
+MARGIN = 2  # how far contexts reach, pixels
+ORDERS = {1: [0], 2: [1, 0], 3: [1, 0, 2], 4: [3, 1, 0, 2]}  # of channels
+_CONTEXTS = 18
+_INPUTS = 2 * _CONTEXTS + 1  # two of each, and the model's
+_MAX_SLOT_BITS = 16  # slots of each context, 64 bytes each
+_MAX_BYTES = 13  # of a sample: 8 bits, of 12 bits and a little each, as the least probability is 2^-12
+
+# Logits are in units of 1/256, between -_LIMIT and _LIMIT; probabilities, always of a 1, in 1/65536. No value is so near to
+# a half that another machine's exp could round it otherwise.
+_LIMIT = 2815
+_SQUASH = np.array([round(65536 / (1 + math.exp(-logit / 256))) for logit in range(-_LIMIT, _LIMIT + 1)])
+_STRETCH = np.searchsorted(_SQUASH, np.arange(4096) * 16 + 8) - _LIMIT
+_MIN_PROBABILITY = 16
+# A state is how many zeros and ones a context saw of late, 4 bits each; 0 is none. How it starts to be understood:
+_STATES = np.array([65536 * (5 * (state & 15) + 2) // (5 * ((state >> 4) + (state & 15)) + 4) for state in range(256)])
+_RATES = np.array([65536 * 2 // (2 * count + 3) for count in range(256)])  # by how often something was updated before
+_MIN_USES, _MAX_USES = 6, 240
+_WEIGHT = 65536 // 10
+_MAX_BITS_A_BYTE = 23_000  # the most certain bits take 8 / log2(65536 / 65520) to a byte
+# The arithmetic coder: the interval, the code's value in it, bytes written or read, samples done.
+_LOW, _HIGH, _VALUE, _POSITION, _DONE = range(5)
+_FRESH = (0, 0xFFFFFFFF, 0, 0, 0)
+
+
+class Mixer(NamedTuple):
+    """All that coder and decoder know.
+
+    What is learned: entries, each a probability and a state, 16 to a slot, one for each node of 4 bits; for each context and
+    state a probability (maps), and how often it was used (uses); two mixers' weights. Of the bit at hand: the contexts'
+    hashes and their values; slots; inputs; each mixer's set of weights and logit. The arithmetic coder, and the code's
+    bytes, written or read. slot_bits: log2 of the slots of a context.
+    """
+
+    entries: np.ndarray
+    maps: np.ndarray
+    uses: np.ndarray
+    weights: np.ndarray
+    hashes: np.ndarray
+    values: np.ndarray
+    slots: np.ndarray
+    inputs: np.ndarray
+    sets: np.ndarray
+    logits: np.ndarray
+    coder: np.ndarray
+    code: np.ndarray
+    slot_bits: int
+
+    @classmethod
+    def new(cls, shapes: Sequence[tuple[int, int, int]], bits: Sequence[int], code: bytes | None = None) -> "Mixer":
+        """For images of samples of so many bits each; to read a code, or else to write one.
+
+        Raises CorruptError: a code is too short for any such images.
+        """
+        decisions = sum(math.prod(shape) * bits_here for shape, bits_here in zip(shapes, bits))
+        if code is not None and decisions > _MAX_BITS_A_BYTE * (len(code) + 5):
+            raise CorruptError("the payload is too short for its image")
+        uses = sum(math.prod(shape) * -(-bits_here // 4) for shape, bits_here in zip(shapes, bits))
+        slot_bits = min(_MAX_SLOT_BITS, uses.bit_length())
+        mixer = cls(
+            np.full((_CONTEXTS << slot_bits) * 16, 32768 << 8, np.uint32), np.tile(_STATES, (_CONTEXTS, 1)),
+            np.zeros((_CONTEXTS, 256), np.int64), np.full((2, 64, _INPUTS), _WEIGHT, np.int32),
+            np.empty(_CONTEXTS, np.uint64), np.empty((_CONTEXTS, 9), np.int64), np.empty(_CONTEXTS, np.int64),
+            np.empty(_INPUTS, np.int32), np.zeros(2, np.int64), np.zeros(2, np.int64), np.array(_FRESH),
+            np.empty(_MAX_BYTES * sum(map(math.prod, shapes)) + 8, np.uint8) if code is None else np.frombuffer(code, np.uint8).copy(),
+            slot_bits,
+        )  # fmt: skip
+        if code is not None:
+            for _ in range(4):
+                _read_byte(mixer.coder, mixer.code)
+        return mixer
+
+    @property
+    def position(self) -> int:
+        """How many bytes of the code are written or read."""
+        return int(self.coder[_POSITION])
+
+    def finish(self) -> bytes:
+        """The code, once all is coded. The decoder reads zeros after its end: of the numbers in the interval, the one that
+        has the most of them is written."""
+        low, high = map(int, self.coder[[_LOW, _HIGH]])
+        numbers = (((low + (1 << zeros) - 1) >> zeros) << zeros for zeros in range(24, -1, -8))
+        last = next(number for number in numbers if number <= high)
+        return self.code[: self.position].tobytes() + last.to_bytes(4, "big").rstrip(b"\0")
+
+
+def canvas_shape(height: int, width: int, channels: int) -> tuple[int, int, int]:
+    """Of an image's canvas."""
+    return height + MARGIN, width + 2 * MARGIN, channels
+
+
+def fill(canvas: np.ndarray, pixels: np.ndarray) -> None:
+    """Put an image (H, W, C) into its canvas."""
+    canvas[MARGIN:, MARGIN:-MARGIN] = pixels[..., ORDERS[pixels.shape[2]]]
+
+
+@compiled
+def _hashed(value, other):
+    return (value * np.uint64(0x9E3779B97F4A7C15) + np.uint64(other) + np.uint64(1)) * np.uint64(0xD6E8FEB86659FD93)
+
+
+@compiled
+def _clamped(value):
+    return min(255, max(0, value))
+
+
+@compiled
+def _whole(pixels, y, x):
+    """All channels of a pixel as one number."""
+    whole = np.int64(0)
+    for c in range(pixels.shape[2]):
+        whole = whole << 8 | np.int64(pixels[y, x, c])
+    return whole
+
+
+@compiled
+def _set_contexts(mixer, pixels, y, x, c, bits):
+    """The hash of each context of a sample. Compass points: neighbours, small letters for the last channel."""
+    hashes, values = mixer.hashes, mixer.values
+    N, W = np.int64(pixels[y - 1, x, c]), np.int64(pixels[y, x - 1, c])
+    NW, NE = np.int64(pixels[y - 1, x - 1, c]), np.int64(pixels[y - 1, x + 1, c])
+    known = last = second = n = w = nw = np.int64(0)
+    for k in range(c):
+        known = known << 8 | np.int64(pixels[y, x, k])
+    if c > 0:
+        last, n = np.int64(pixels[y, x, c - 1]), np.int64(pixels[y - 1, x, c - 1])
+        w, nw = np.int64(pixels[y, x - 1, c - 1]), np.int64(pixels[y - 1, x - 1, c - 1])
+    if c > 1:
+        second = np.int64(pixels[y, x, c - 2])
+    pixel_n, pixel_w = _whole(pixels, y - 1, x), _whole(pixels, y, x - 1)
+    pixel_nw, pixel_ne, pixel_nn = _whole(pixels, y - 1, x - 1), _whole(pixels, y - 1, x + 1), _whole(pixels, y - 2, x)
+    gradient, gradient_last = _clamped(N + W - NW), _clamped(n + w - nw)
+    shifted = _clamped(gradient + last - gradient_last)
+    busy = abs(W - NW) + abs(N - NW) + abs(N - NE)
+
+    values[:] = 0  # a row for each context
+    values[1, 0], values[1, 1] = W, N
+    values[2, 0], values[2, 1], values[2, 2], values[2, 3] = W, N, NW, NE
+    values[3, 0], values[3, 1], values[3, 2], values[3, 3] = W, N, NW, NE
+    values[3, 4], values[3, 5] = np.int64(pixels[y, x - 2, c]), np.int64(pixels[y - 2, x, c])
+    values[4, 0], values[4, 1], values[4, 2] = W, last, second
+    values[5, 0], values[5, 1], values[5, 2] = N, last, second
+    values[6, 0] = known
+    values[7, 0] = shifted
+    values[8, 0], values[8, 1] = _clamped(W + last - w), _clamped(N + last - n)
+    values[9, 0], values[9, 1], values[9, 2] = pixel_w, pixel_n, known
+    values[10, 0], values[10, 1], values[10, 2], values[10, 3] = pixel_w, pixel_n, pixel_nw, pixel_ne
+    values[10, 4] = known
+    values[11, 0], values[11, 1] = pixel_w, known
+    values[12, 0], values[12, 1] = pixel_n, known
+    values[13, 0], values[13, 1], values[13, 2] = gradient, last - gradient_last, abs(W - N) >> 3
+    values[14, 0], values[14, 1] = W + N + 1 >> 1, last - (w + n + 1 >> 1) >> 1
+    values[15, 0], values[15, 1], values[15, 2], values[15, 3] = pixel_w, pixel_n, pixel_nw, pixel_ne
+    values[15, 4], values[15, 5], values[15, 6] = _whole(pixels, y, x - 2), pixel_nn, known
+    values[15, 7] = np.int64(pixels[y - 1, x - 2, c]) << 8 | np.int64(pixels[y - 1, x + 2, c])
+    values[15, 8] = np.int64(pixels[y - 2, x - 1, c]) << 8 | np.int64(pixels[y - 2, x + 1, c])
+    values[16, 0], values[16, 1] = shifted, busy >> 2
+    values[17, 0], values[17, 1], values[17, 2] = pixel_ne, pixel_nn, known
+    for i in range(_CONTEXTS):
+        value = _hashed(np.uint64(i), c << 4 | bits)
+        for k in range(values.shape[1]):
+            value = _hashed(value, values[i, k])
+        hashes[i] = value
+
+
+@compiled
+def _find_slots(mixer, node):
+    """The slots for the next 4 bits, after those in `node`."""
+    hashes, slots, slot_bits = mixer.hashes, mixer.slots, mixer.slot_bits
+    shift = np.uint64(64 - slot_bits)
+    for i in range(_CONTEXTS):
+        mixed = (hashes[i] + np.uint64(node) * np.uint64(0xA0761D6478BD642F)) * np.uint64(0xE7037ED1A0B428DB)
+        slots[i] = ((i << slot_bits) + np.int64(mixed >> shift)) << 4
+
+
+@compiled
+def _predict(mixer, place, node, foretold):
+    """The probability of a 1, for a bit at a `place` among a pixel's bits. node: 1, and those of the 4 bits that are known.
+    foretold: the model's logit."""
+    entries, maps, weights = mixer.entries, mixer.maps, mixer.weights
+    slots, inputs, sets, logits = mixer.slots, mixer.inputs, mixer.sets, mixer.logits
+    familiar = 0
+    for i in range(_CONTEXTS):
+        entry = np.int64(entries[slots[i] + node])
+        state = entry & 255
+        if state:
+            inputs[2 * i], inputs[2 * i + 1] = _STRETCH[entry >> 12], _STRETCH[maps[i, state] >> 4]
+            familiar += 1
+        else:
+            inputs[2 * i], inputs[2 * i + 1] = 0, 0
+    inputs[_INPUTS - 1] = foretold
+    sets[0], sets[1] = place, familiar
+    total = 0
+    for m in range(2):
+        row = weights[m, sets[m]]
+        dot = np.int64(0)
+        for i in range(_INPUTS):
+            dot += np.int64(row[i]) * np.int64(inputs[i])
+        logits[m] = min(_LIMIT, max(-_LIMIT, dot >> 16))
+        total += logits[m]
+    return min(65536 - _MIN_PROBABILITY, max(_MIN_PROBABILITY, _SQUASH[(total >> 1) + _LIMIT]))
+
+
+@compiled
+def _learn(mixer, node, bit, rate):
+    """From a bit, once it is known."""
+    entries, maps, uses, weights = mixer.entries, mixer.maps, mixer.uses, mixer.weights
+    slots, inputs, sets, logits = mixer.slots, mixer.inputs, mixer.sets, mixer.logits
+    for m in range(2):
+        error = ((bit << 16) - _SQUASH[logits[m] + _LIMIT]) * rate
+        row = weights[m, sets[m]]
+        for i in range(_INPUTS):
+            row[i] += (inputs[i] * error + (1 << 17)) >> 18
+    target = 65535 * bit
+    for i in range(_CONTEXTS):
+        entry = np.int64(entries[slots[i] + node])
+        state, probability = entry & 255, entry >> 8
+        zeros, ones = state >> 4, state & 15
+        probability += ((target - probability) * _RATES[zeros + ones]) >> 16
+        if state:
+            seen = uses[i, state]
+            maps[i, state] += ((target - maps[i, state]) * _RATES[seen + _MIN_USES]) >> 16
+            uses[i, state] = min(seen + 1, _MAX_USES)
+        if bit:  # what was seen is half forgotten when the contrary is seen
+            ones = min(ones + 1, 15)
+            zeros = (zeros + 1) >> 1 if zeros > 2 else zeros
+        else:
+            zeros = min(zeros + 1, 15)
+            ones = (ones + 1) >> 1 if ones > 2 else ones
+        entries[slots[i] + node] = probability << 8 | zeros << 4 | ones
+
+
+@compiled
+def _rate(done):
+    """How fast weights learn after so many samples."""
+    return 6 + 40 * 256 // (256 + done)
+
+
+@compiled
+def code_sample(mixer, pixels, y, x, c, bits, is_sought, laws, n, sigmoid):
+    """Code a sample of so many bits, channel c at (y, x) of a canvas, and learn from it; write it there where it is sought.
+
+    laws: what a model says of samples, this one by law n, see exact.autoregressive.mixture, with its table; (3, 0, 1) without one.
+    """
+    coder, code = mixer.coder, mixer.code
+    _set_contexts(mixer, pixels, y, x, c, bits)
+    node, value, rate = 1, np.int64(pixels[y, x, c]), _rate(coder[_DONE])
+    low, first, end = 0, 0, TOTAL  # of what the bits so far leave of the law: its first symbol, and its slots
+    for position in range(bits):
+        if position % 4 == 0:
+            _find_slots(mixer, (c << 8) + node)
+        half, half_start, foretold = low + (1 << bits - 1 - position), 0, 0
+        if laws.shape[1]:
+            half_start = start(laws, n, sigmoid, 1 << bits, half)
+            foretold = _STRETCH[min((end - half_start) * 4096 // (end - first), 4095)]
+        inner = 1 << position % 4 | node & (1 << position % 4) - 1
+        probability = _predict(mixer, c * 8 + position, inner, foretold)
+        middle = coder[_LOW] + ((coder[_HIGH] - coder[_LOW]) * probability >> 16)
+        bit = np.int64(coder[_VALUE] <= middle) if is_sought else value >> bits - 1 - position & 1
+        if bit:
+            coder[_HIGH] = middle
+            low, first = half, half_start
+        else:
+            coder[_LOW] = middle + 1
+            end = half_start
+        while (coder[_LOW] ^ coder[_HIGH]) >> 24 == 0:
+            if is_sought:
+                _read_byte(coder, code)
+            else:
+                code[coder[_POSITION]] = coder[_HIGH] >> 24
+                coder[_POSITION] += 1
+            coder[_LOW], coder[_HIGH] = coder[_LOW] << 8 & 0xFFFFFFFF, coder[_HIGH] << 8 & 0xFFFFFFFF | 255
+        _learn(mixer, inner, bit, rate)
+        node = node * 2 + bit
+    coder[_DONE] += 1
+    pixels[y, x, c] = node - (1 << bits)
+
+
+@compiled
+def code_image(mixer, pixels, bits, is_sought):
+    """Code the samples, of so many bits, of an image that has a canvas of its own; row by row, channel by channel."""
+    laws, sigmoid = np.empty((3, 0, 1)), np.empty(0, np.int32)
+    for y in range(MARGIN, pixels.shape[0]):
+        for x in range(MARGIN, pixels.shape[1] - MARGIN):
+            for c in range(pixels.shape[2]):
+                code_sample(mixer, pixels, y, x, c, bits, is_sought, laws, 0, sigmoid)
+
+
+@compiled
+def _read_byte(coder, code):
+    byte = np.int64(code[coder[_POSITION]]) if coder[_POSITION] < len(code) else 0
+    coder[_VALUE] = coder[_VALUE] << 8 & 0xFFFFFFFF | byte
+    coder[_POSITION] += 1

@@ -1,0 +1,66 @@
+"""Context mixing with a model: an autoregressive density foretells every bit, and that is mixed with what contexts tell.
+
+The model walks through tiles front by front, as when it codes alone; plane by plane the samples of a front are coded by
+context_mixing.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from dqcodec.base.compiled import compiled
+from dqcodec.exact.autoregressive.context import context, enter
+from dqcodec.exact.autoregressive.context_net import head_sums, tell
+from dqcodec.exact.autoregressive.heads import foretell, learn, note
+from dqcodec.exact.mixing.context_mixing import MARGIN, canvas_shape, code_sample, fill
+
+
+class Canvases:
+    """The canvases of tiles, see context_mixing, each as large as its tile needs it, one after the other.
+
+    samples: all of them, flat, uint8. bounds: tile t's canvas are the samples bounds[t] to bounds[t + 1], (T + 1,).
+    """
+
+    def __init__(self, shapes: Sequence[tuple[int, int]], channels: int):
+        self._shapes = [canvas_shape(*shape, channels) for shape in shapes]
+        self.bounds = np.append(0, np.cumsum([math.prod(shape) for shape in self._shapes]))
+        self.samples = np.zeros(self.bounds[-1], np.uint8)
+
+    def enter(self, tiles: Sequence[np.ndarray]) -> None:
+        """Put tiles (H, W, C) into their canvases."""
+        for tile, canvas, shape in zip(tiles, np.split(self.samples, self.bounds[1:-1]), self._shapes):
+            fill(canvas.reshape(shape), tile)
+
+
+@compiled
+def code_front(net, matrices, tables, log_spreads, bits, planes, features, places, mixer, samples, bounds, is_sought):
+    """Code the pixels of a front.
+
+    Args:
+        net: ContextNet.weights. matrices: last layers, see LearningLinears. planes, features: a Canvas's. places: see Fronts.
+        mixer: see context_mixing. samples, bounds: of Canvases.
+        is_sought: whether samples are read and entered into planes and canvases; else they are there.
+
+    Returns:
+        what that teaches the last layers.
+    """
+    count, channels = len(places), planes.shape[1]
+    seen, moments = context(planes, features, places, bits, log_spreads)
+    sums, taught = head_sums(net, seen), np.zeros(matrices.shape)
+    values = np.empty((count, channels), np.int16)
+    standards, known = np.empty((count, channels), np.float32), np.empty((count, 2 * channels), np.float32)
+    laws, coded, offsets = np.empty((3, matrices.shape[2] // 3, count)), np.empty(count, np.int32), np.zeros(count, np.int64)
+    symbols = 1 << bits
+    for p in range(channels):
+        head, out = foretell(net, sums, known, p, matrices, tables, log_spreads, moments[p], offsets, symbols, laws)
+        for n in range(count):
+            tile = places[n, 4]
+            pixels = samples[bounds[tile] : bounds[tile + 1]].reshape(-1, places[n, 3] + 2 * MARGIN, channels)
+            y, x = places[n, 1] + MARGIN, places[n, 2] + MARGIN
+            code_sample(mixer, pixels, y, x, p, bits, is_sought, laws, n, tables.sigmoid)
+            coded[n] = pixels[y, x, p]
+        learn(head, out, laws, tables.sigmoid, symbols, coded, moments[p], p, taught)
+        note(coded, offsets, moments[p], p, values, standards, known)
+    enter(planes, features, places, values, tell(net, seen, standards))
+    return taught

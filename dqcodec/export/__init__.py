@@ -1,0 +1,1 @@
+"""From a trained model in real numbers to its exact program."""

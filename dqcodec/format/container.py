@@ -1,0 +1,347 @@
+"""The .dqc file format, version 1. This docstring is its specification; archive.py has that of archives, files of many images.
+
+A varint is an unsigned little-endian base-128 number: 7 bits a byte, low bits first, the high bit set on every byte
+but the last, in the fewest bytes, at most 5. A section is a varint n, and n bytes. A file is, in this order:
+
+    bytes  field       content
+    4      magic       89 44 51 43 ("\x89DQC")
+    1      version     1
+    *      head        see below
+    8      checksum    of the samples, see below; not for stored
+    *      payloads    see below
+    4      CRC-32      of everything before it, little-endian
+
+**head**: all that is told of an image and its layers, but for the payloads.
+
+    1      kind        bits 0-3 samples: 0 stored; else number of (colour type, bit depth) in this list, from 1 on:
+                                (0, 1) (0, 2) (0, 4) (0, 8) (0, 16) (2, 8) (2, 16) (3, 1) (3, 2) (3, 4) (3, 8)
+                                (4, 8) (4, 16) (6, 8) (6, 16)
+                       bits 4-5 packing of the chunks' section: 0 no chunks, 1 raw, 2 deflate, 3 LZMA; 0 for stored
+                       bit 6 a recipe is present; 0 for stored
+                       bit 7 zero
+    1-5    width       varint, at least 1                       } this and all that follows: not for stored
+    1-5    height      varint, at least 1                       }
+    *      chunks      section, see below                       only if present
+    *      recipe      section, see `png/exact.py`              only if present
+    1      split       bits 0-2 step, bit 3 alpha set apart: see `split.py`
+                       bits 4-7 method of the first layer
+    8      model id    of the first layer, as below
+                       for each other layer:
+    1      method      bits 0-2: 1 classical, 2 flow, 3 autoregressive, 4 mixing, 5 model mixing;
+                       bit 3: the model is that of the last layer that has one; bits 4-7 zero
+    8      model id    first 8 bytes of the model file's SHA-256    only for 2, 3, 5, bit 3 not set
+
+The layers are those of the default image first, then those of each frame with data of its own. How many there are and
+their shapes follow from chunks and split.
+
+**payloads**: of a stored image, the PNG file, verbatim. Else, one for every layer by a method that codes layers alone, in order;
+then those of layers that are coded together, in the order of their first ones: one for each method of 2, 3 and 5 and model,
+and one for all mixing layers of as many channels. Before each payload but the last stands a varint, its length. What they
+hold: see `methods/classical.py`, `flow.py`, `autoregressive.py`, `mixing.py`, `model_mixing.py`.
+
+**chunks** are those around the image data, as `png/metadata.py` and `palette.py` pack them. Raw: so. Deflate, LZMA: a varint,
+the length of the raw form (at most 2^26), and a raw stream of it: deflate with the preset dictionary in
+`png/metadata.py`, or LZMA1 with lc 3, lp 0, pb 0 and a dictionary of 1 MiB.
+
+**checksum** is the first 8 bytes of SHA-256(of each raster: width ‖ height ‖ samples per pixel, each as a varint ‖ the samples,
+one byte each, or two, high byte first, row by row, channels innermost).
+
+Magic and version are read first (FormatError), then the CRC, then the rest (CorruptError). The size of a file is its
+payloads, its chunks, and 10 bytes for stored, at most 32 for one layer by a model, up to 2^28 - 1 pixels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from dqcodec.base.errors import CorruptError, FormatError, UnsupportedImageError
+from dqcodec.base.varint import read_varint, write_varint
+from dqcodec.format.split import Split, Step
+from dqcodec.png import MAX_PIXELS, Header, Skeleton, metadata
+from dqcodec.png.chunks import KINDS
+
+MAGIC = b"\x89DQC"
+VERSION = 1
+MODEL_ID_BYTES = 8
+CHECKSUM_BYTES = 8
+CRC_BYTES = 4
+FRAME_BYTES = len(MAGIC) + 1 + CRC_BYTES
+_MAX_RAW_BYTES, _MIN_LZMA_BYTES = 1 << 26, 1 << 11
+_RAW, _DEFLATE, _LZMA = 1, 2, 3
+_LZMA_FILTERS = [{"id": lzma.FILTER_LZMA1, "preset": 9, "lc": 3, "lp": 0, "pb": 0, "dict_size": 1 << 20}]
+
+
+class Method(IntEnum):
+    """How a layer's payload carries it; stored is the whole file's."""
+
+    STORED = 0
+    CLASSICAL = 1
+    FLOW = 2
+    AUTOREGRESSIVE = 3
+    MIXING = 4
+    MODEL_MIXING = 5
+
+
+LEARNED = {Method.FLOW, Method.AUTOREGRESSIVE, Method.MODEL_MIXING}
+TOGETHER = {Method.FLOW, Method.AUTOREGRESSIVE, Method.MIXING, Method.MODEL_MIXING}  # methods that code layers together
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer as a head tells of it; model_id only for a model's."""
+
+    method: Method
+    model_id: bytes = b""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An image as its head tells of it: of one that is stored nothing, of any other all.
+
+    skeleton: its palette is coded where the split says so. rasters: the layers of each.
+    """
+
+    skeleton: Skeleton | None = None
+    split: Split = Split(Step.PLAIN)
+    rasters: tuple[tuple[Layer, ...], ...] = ()
+    recipe: bytes = b""
+
+    @property
+    def layers(self) -> list[Layer]:
+        """Those of all rasters."""
+        return [layer for layers in self.rasters for layer in layers]
+
+    @property
+    def shapes(self) -> list[tuple[int, int, int]]:
+        """Of all layers, (H, W, C)."""
+        return [shape for size in self.skeleton.sizes for shape in self.split.shapes(size, self.skeleton)]
+
+    @property
+    def method(self) -> str:
+        """Each method that a layer has, once, in the order of layers: `classical`, `autoregressive+classical`, `stored`."""
+        methods = [layer.method for layer in self.layers] or [Method.STORED]
+        return "+".join(method.name.lower().replace("_", "-") for method in dict.fromkeys(methods))
+
+    def head(self, last_id: bytes = b"", *, is_lone: bool = True) -> bytes:
+        """last_id: the model of the last layer before that has one. is_lone: its chunks are packed for themselves; else they
+        are raw."""
+        if self.skeleton is None:
+            return bytes([Method.STORED])
+        header = self.skeleton.header
+        chunks = metadata.pack(self.skeleton)
+        coding, section = 0, b""
+        if chunks:
+            coding, section = pack_section(chunks) if is_lone else (_RAW, write_varint(len(chunks)) + chunks)
+        kind = 1 + KINDS.index((header.color_type, header.bit_depth)) | coding << 4 | bool(self.recipe) << 6
+        out = [bytes([kind]), write_varint(header.width), write_varint(header.height), section]
+        out += [write_varint(len(self.recipe)), self.recipe] if self.recipe else []
+        for number, layer in enumerate(self.layers):
+            is_last = bool(layer.model_id) and layer.model_id == last_id
+            code = layer.method | is_last << 3
+            out.append(bytes([self.split.step | self.split.alpha << 3 | code << 4 if number == 0 else code]))
+            if layer.model_id and not is_last:
+                out.append(layer.model_id)
+                last_id = layer.model_id
+        return b"".join(out)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Images, and the payloads of their layers, in the order of the format. checksum: of all images that are not stored."""
+
+    entries: tuple[Entry, ...]
+    payloads: tuple[bytes, ...]
+    checksum: bytes = b""
+
+    def pack(self) -> bytes:
+        """The .dqc file of a group of one."""
+        body = b"".join((MAGIC, bytes([VERSION]), self.heads(), self.tail()))
+        return body + zlib.crc32(body).to_bytes(CRC_BYTES, "little")
+
+    @classmethod
+    def parse(cls, data: bytes, max_pixels: int = MAX_PIXELS) -> Group:
+        """Undo pack.
+
+        Raises FormatError (no .dqc, or another version), CorruptError (damaged), UnsupportedImageError (more than
+        `max_pixels`, those of all frames together).
+        """
+        reader = checked_reader(data, MAGIC, VERSION, ".dqc file")
+        return read_tail(read_heads(reader, 1, max_pixels), reader)
+
+    def heads(self, *, are_lone: bool = True) -> bytes:
+        """The heads of all images, one after the other; are_lone: see Entry.head."""
+        out, last_id = [], b""
+        for entry in self.entries:
+            out.append(entry.head(last_id, is_lone=are_lone))
+            last_id = next((layer.model_id for layer in reversed(entry.layers) if layer.model_id), last_id)
+        return b"".join(out)
+
+    def tail(self) -> bytes:
+        """Checksum and payloads."""
+        lengths = [*(write_varint(len(payload)) for payload in self.payloads[:-1]), b""]
+        return self.checksum + b"".join(part for pair in zip(lengths, self.payloads) for part in pair)
+
+
+def read_heads(reader: Reader, count: int, max_pixels: int) -> tuple[Entry, ...]:
+    """Undo Group.heads; raises CorruptError, and UnsupportedImageError for more than `max_pixels` in all images together."""
+    entries, last_id = [], b""
+    for _ in range(count):
+        entry, last_id = _read_head(reader, last_id, max_pixels)
+        max_pixels -= _pixels(entry.skeleton.sizes) if entry.skeleton else 0
+        entries.append(entry)
+    return tuple(entries)
+
+
+def read_tail(entries: tuple[Entry, ...], reader: Reader) -> Group:
+    """Undo Group.tail; raises CorruptError."""
+    checksum = reader.take(CHECKSUM_BYTES) if any(entry.skeleton for entry in entries) else b""
+    payloads = [reader.take(reader.varint()) for _ in owners(entries)[1:]]
+    return Group(entries, (*payloads, reader.rest()), checksum)
+
+
+def owners(entries: Sequence[Entry]) -> list[list[tuple[int, int]]]:
+    """For each payload of a group, the layers that it codes, as (image, layer), numbers from 0 on; (image, 0) for a stored one."""
+    alone, together = [], {}
+    for image, entry in enumerate(entries):
+        if entry.skeleton is None:
+            alone.append([(image, 0)])
+            continue
+        for number, (layer, shape) in enumerate(zip(entry.layers, entry.shapes)):
+            if layer.method in TOGETHER:
+                together.setdefault((layer.method, layer.model_id or shape[2]), []).append((image, number))
+            else:
+                alone.append([(image, number)])
+    return [*alone, *together.values()]
+
+
+def sample_checksum(rasters: Sequence[np.ndarray]) -> bytes:
+    """The checksum field for the samples (H, W, C), uint8 or uint16, of every raster."""
+    digest = hashlib.sha256()
+    for samples in rasters:
+        height, width, channels = samples.shape
+        digest.update(write_varint(width) + write_varint(height) + write_varint(channels))
+        digest.update(np.ascontiguousarray(samples, samples.dtype.newbyteorder(">")))
+    return digest.digest()[:CHECKSUM_BYTES]
+
+
+class Reader:
+    """Takes fields off the front of data[position:end]; raises CorruptError where they run past the end."""
+
+    def __init__(self, data: bytes, position: int, end: int) -> None:
+        self.data, self.position, self.end = data, position, end
+
+    def take(self, count: int) -> bytes:
+        start, self.position = self.position, self.position + count
+        if self.position > self.end:
+            raise CorruptError("a field of the .dqc file runs past its end")
+        return self.data[start : self.position]
+
+    def varint(self) -> int:
+        value, position = read_varint(self.data, self.position)
+        self.take(position - self.position)
+        return value
+
+    def rest(self) -> bytes:
+        return self.take(self.end - self.position)
+
+
+def checked_reader(data: bytes, magic: bytes, version: int | None, what: str) -> Reader:
+    """Of what lies between magic, version (if it has one) and CRC; raises FormatError and CorruptError where these are wrong."""
+    if data[: len(magic)] != magic:
+        raise FormatError(f"not a {what}")
+    start, end = len(magic) + (version is not None), len(data) - CRC_BYTES
+    if end <= start:
+        raise CorruptError(f"truncated {what}")
+    if version not in (None, data[start - 1]):
+        raise FormatError(f"{what} of version {data[start - 1]}, but this release reads version {version} only")
+    if zlib.crc32(memoryview(data)[:end]).to_bytes(CRC_BYTES, "little") != data[end:]:
+        raise CorruptError(f"damaged {what} (its CRC differs)")
+    return Reader(data, start, end)
+
+
+def pack_section(raw: bytes) -> tuple[int, bytes]:
+    """(packing, section) of bytes, the smallest."""
+    sections = {_RAW: raw}
+    if len(raw) <= _MAX_RAW_BYTES:
+        deflate = zlib.compressobj(9, wbits=-15, zdict=metadata.DICTIONARY)
+        sections[_DEFLATE] = write_varint(len(raw)) + deflate.compress(raw) + deflate.flush()
+        if len(raw) >= _MIN_LZMA_BYTES:
+            sections[_LZMA] = write_varint(len(raw)) + lzma.compress(raw, lzma.FORMAT_RAW, filters=_LZMA_FILTERS)
+    coding = min(sections, key=lambda each: len(sections[each]))
+    return coding, write_varint(len(sections[coding])) + sections[coding]
+
+
+def read_section(reader: Reader, packing: int) -> bytes:
+    """The bytes of a section; raises CorruptError."""
+    section = reader.take(reader.varint())
+    if packing == _RAW:
+        return section
+    if packing not in (_DEFLATE, _LZMA):
+        raise CorruptError("a section of the .dqc file is packed in an unknown way")
+    inner = Reader(section, 0, len(section))
+    raw_bytes = inner.varint()
+    if raw_bytes > _MAX_RAW_BYTES:
+        raise CorruptError("a section of the .dqc file is too large")
+    if packing == _DEFLATE:
+        stream = zlib.decompressobj(-15, metadata.DICTIONARY)
+    else:
+        stream = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=_LZMA_FILTERS)
+    try:
+        raw = stream.decompress(inner.rest(), raw_bytes + 1)
+    except (zlib.error, lzma.LZMAError, EOFError) as error:
+        raise CorruptError("a section of the .dqc file is damaged") from error
+    if len(raw) != raw_bytes or not stream.eof or stream.unused_data:
+        raise CorruptError("a section of the .dqc file is damaged")
+    return raw
+
+
+def _read_head(reader: Reader, last_id: bytes, max_pixels: int) -> tuple[Entry, bytes]:
+    """Undo Entry.head; the model of the last layer that has one beside."""
+    (kind,) = reader.take(1)
+    if kind == Method.STORED:
+        return Entry(), last_id
+    if not kind & 15 or kind >> 7:
+        raise CorruptError("malformed .dqc header")
+    width, height = reader.varint(), reader.varint()
+    if not width or not height:
+        raise CorruptError("malformed .dqc header")
+    header = Header(width, height, *KINDS[(kind & 15) - 1])
+    _check_pixels(header, [(height, width)], max_pixels)
+    packing = kind >> 4 & 3
+    skeleton = metadata.unpack(read_section(reader, packing) if packing else b"", header)
+    _check_pixels(header, skeleton.sizes, max_pixels)
+    recipe = reader.take(reader.varint()) if kind >> 6 else b""
+    (code,) = reader.take(1)
+    if code & 7 > max(Step):
+        raise CorruptError("malformed .dqc header")
+    split, code = Split(Step(code & 7), bool(code >> 3 & 1)), code >> 4
+    counts = [len(split.shapes(size, skeleton)) for size in skeleton.sizes]
+    layers = []
+    for number in range(sum(counts)):
+        if number:
+            (code,) = reader.take(1)
+        method, is_last = code & 7, code >> 3
+        if not 0 < method <= max(Method) or is_last > (method in LEARNED and bool(last_id)):
+            raise CorruptError("malformed layer in the .dqc file")
+        if method in LEARNED and not is_last:
+            last_id = reader.take(MODEL_ID_BYTES)
+        layers.append(Layer(Method(method), last_id if method in LEARNED else b""))
+    ordered = iter(layers)
+    rasters = tuple(tuple(next(ordered) for _ in range(count)) for count in counts)
+    return Entry(skeleton, split, rasters, recipe), last_id
+
+
+def _check_pixels(header: Header, sizes: Sequence[tuple[int, int]], max_pixels: int) -> None:
+    if _pixels(sizes) > max_pixels:
+        raise UnsupportedImageError(f"{header.width} x {header.height} is more than the limit of {max_pixels} pixels")
+
+
+def _pixels(sizes: Sequence[tuple[int, int]]) -> int:
+    return sum(height * width for height, width in sizes)

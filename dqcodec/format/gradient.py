@@ -1,0 +1,54 @@
+"""16-bit samples less what their neighbours foretell: see split.py. Compiled by numba when first used."""
+
+import numpy as np
+
+from dqcodec.base.compiled import compiled
+
+
+def residual(samples: np.ndarray) -> np.ndarray:
+    """The residuals (H, W, C) uint16 of samples (H, W, C) uint16."""
+    return _residual(_less_green(samples, -1))
+
+
+def restore(residuals: np.ndarray) -> np.ndarray:
+    """residual's inverse."""
+    return _less_green(_restore(residuals), 1)
+
+
+def _less_green(samples: np.ndarray, sign: int) -> np.ndarray:
+    if samples.shape[2] < 3:
+        return samples
+    shifted = samples.copy()
+    shifted[..., [0, 2]] += np.uint16(sign & 65535) * samples[..., 1:2]
+    return shifted
+
+
+@compiled
+def _foretold(samples, y, x, c):
+    left = np.int64(samples[y, x - 1, c]) if x else 0
+    up = np.int64(samples[y - 1, x, c]) if y else 0
+    corner = np.int64(samples[y - 1, x - 1, c]) if x and y else 0
+    return max(min(left, up), min(max(left, up), left + up - corner))
+
+
+@compiled
+def _residual(samples):
+    out = np.empty(samples.shape, np.uint16)
+    for y in range(samples.shape[0]):
+        for x in range(samples.shape[1]):
+            for c in range(samples.shape[2]):
+                value = (samples[y, x, c] - _foretold(samples, y, x, c)) & 65535
+                out[y, x, c] = 2 * value if value < 32768 else 2 * (65535 - value) + 1
+    return out
+
+
+@compiled
+def _restore(residuals):
+    samples = np.empty(residuals.shape, np.uint16)
+    for y in range(residuals.shape[0]):
+        for x in range(residuals.shape[1]):
+            for c in range(residuals.shape[2]):
+                code = np.int64(residuals[y, x, c])
+                value = code >> 1 if code % 2 == 0 else 65535 - (code >> 1)
+                samples[y, x, c] = (value + _foretold(samples, y, x, c)) & 65535
+    return samples

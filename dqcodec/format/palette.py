@@ -1,0 +1,146 @@
+"""Palettes: the colours behind indices, and a palette coded as the order in which an image's own colours stand in it.
+
+A table is (n, 3 or 4) uint8, n at most 256: a PNG's PLTE, with the alphas of its tRNS where it has one.
+
+In the code that `compact` makes, PLTE's body is, in this order: varint n; 1 byte, the order of the image's u colours, see
+`_ORDERS`; (n - u) x (3 or 4) bytes, the entries that no pixel has; a number, little-endian, without zeros at its end, of
+mixed radix: a digit for each entry, the first the lowest. Of the colours not yet placed, in their order, and rotated so that
+those after the last one placed come first, the digit tells which is next; their count stands for an entry that no pixel
+has, and its radix is one more than their count while there are such entries to come, or else their count. tRNS's body is
+varint, its length.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dqcodec.base.errors import CorruptError
+from dqcodec.base.varint import read_varint, write_varint
+from dqcodec.png import Skeleton
+
+
+def table(skeleton: Skeleton) -> np.ndarray:
+    """The table of a palette PNG; raises CorruptError where it has more alphas than colours."""
+    colors = np.frombuffer(skeleton.find(b"PLTE"), np.uint8)
+    if len(colors) % 3 or not 0 < len(colors) <= 768:
+        raise CorruptError("PNG with a palette of an impossible length")
+    colors, alphas = colors.reshape(-1, 3), skeleton.find(b"tRNS")
+    if alphas is None:
+        return colors
+    if len(alphas) > len(colors):
+        raise CorruptError("PNG with more alphas than colours")
+    opaque = bytes([255]) * (len(colors) - len(alphas))
+    return np.column_stack([colors, np.frombuffer(alphas + opaque, np.uint8)])
+
+
+def channels(skeleton: Skeleton) -> int:
+    """How many a table has."""
+    return 3 + (skeleton.find(b"tRNS") is not None)
+
+
+def indices(colors: np.ndarray, entries: np.ndarray) -> np.ndarray:
+    """(H, W, 1) uint8: of each colour (H, W, C) the first index in the table `entries`.
+
+    Raises:
+        CorruptError: a colour is not in the table.
+    """
+    keys, wanted = _keys(entries), _keys(colors)
+    order = np.argsort(keys, kind="stable")
+    found = order[np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)]
+    if not np.array_equal(keys[found], wanted):
+        raise CorruptError("a colour is not in the palette")
+    return found.astype(np.uint8)[..., None]
+
+
+def compact(skeleton: Skeleton, rasters: list[np.ndarray]) -> Skeleton:
+    """The skeleton with its table coded, given the colours (H, W, C) of every raster."""
+    entries = table(skeleton)
+    code = min((_encode(entries, _ordered(rasters, order), order) for order in range(len(_ORDERS))), key=len)
+    alphas = skeleton.find(b"tRNS")
+    return skeleton.replace({b"PLTE": code, b"tRNS": b"" if alphas is None else write_varint(len(alphas))})
+
+
+def restore(skeleton: Skeleton, rasters: list[np.ndarray]) -> Skeleton:
+    """compact's inverse; raises CorruptError."""
+    entries = _decode(skeleton.find(b"PLTE"), rasters)
+    bodies = {b"PLTE": entries[:, :3].tobytes()}
+    if entries.shape[1] == 4:
+        length, _ = read_varint(skeleton.find(b"tRNS"), 0)
+        bodies[b"tRNS"] = entries[:length, 3].tobytes()
+    return skeleton.replace(bodies)
+
+
+_ORDERS = (
+    lambda keys, first, count: first,  # of first appearance, row by row
+    lambda keys, first, count: keys,  # by value, red the lowest byte, alpha the highest
+    lambda keys, first, count: first - (count << 32),  # the most frequent first, then of first appearance
+    lambda keys, first, count: keys + ((keys & 255) * 299 + (keys >> 8 & 255) * 587 + (keys >> 16 & 255) * 114 << 32),
+    # by brightness, then by value
+)
+
+
+_MAX_DIGITS_BYTES = 257  # of 256 digits below 257
+
+
+def _ordered(rasters: list[np.ndarray], order: int) -> np.ndarray:
+    """The colours (u, C) of the rasters, each once, in one of `_ORDERS`."""
+    flat = np.concatenate([raster.reshape(-1, raster.shape[2]) for raster in rasters])
+    keys, first, count = np.unique(_keys(flat), return_index=True, return_counts=True)
+    return flat[first[np.argsort(_ORDERS[order](keys, first, count), kind="stable")]]
+
+
+def _keys(colors: np.ndarray) -> np.ndarray:
+    """One int64 (...) for each colour (..., C) uint8."""
+    return sum(colors[..., channel].astype(np.int64) << 8 * channel for channel in range(colors.shape[-1]))
+
+
+def _encode(entries: np.ndarray, used: np.ndarray, order: int) -> bytes:
+    left, extras, digits, start = [tuple(color) for color in used.tolist()], [], [], 0
+    unused = len(entries) - len(left)
+    for entry in map(tuple, entries.tolist()):
+        radix = len(left) + (unused > 0)
+        if entry in left:
+            place = left.index(entry)
+            digits.append(((place - start) % len(left), radix))
+            del left[place]
+            start = place
+        else:
+            digits.append((len(left), radix))
+            extras.append(entry)
+            unused -= 1
+    number = 0
+    for digit, radix in reversed(digits):
+        number = number * radix + digit
+    packed = number.to_bytes(-(-number.bit_length() // 8), "little")
+    return write_varint(len(entries)) + bytes([order]) + bytes(np.array(extras, np.uint8)) + packed
+
+
+def _decode(code: bytes, rasters: list[np.ndarray]) -> np.ndarray:
+    length, position = read_varint(code, 0)
+    order = code[position] if position < len(code) else len(_ORDERS)
+    if order >= len(_ORDERS):
+        raise CorruptError("malformed palette in the .dqc file")
+    used = _ordered(rasters, order)
+    count, depth = used.shape
+    unused = length - count
+    if not 0 < length <= 256 or unused < 0:
+        raise CorruptError("malformed palette in the .dqc file")
+    position += 1
+    extras = code[position : position + depth * unused]
+    digits = code[position + depth * unused :]
+    if len(digits) > _MAX_DIGITS_BYTES:
+        raise CorruptError("malformed palette in the .dqc file")
+    number = int.from_bytes(digits, "little")
+    left, entries, start = [bytes(color) for color in used], [], 0
+    for _ in range(length):
+        number, digit = divmod(number, len(left) + (unused > 0))
+        if digit < len(left):
+            start = (start + digit) % len(left)
+            entries.append(left.pop(start))
+        else:
+            entries.append(extras[:depth])
+            extras = extras[depth:]
+            unused -= 1
+    if number or any(len(entry) != depth for entry in entries):
+        raise CorruptError("malformed palette in the .dqc file")
+    return np.frombuffer(b"".join(entries), np.uint8).reshape(length, depth)

@@ -1,0 +1,53 @@
+"""A model from its configuration."""
+
+from dqcodec.flows.autoregressive_density import AutoregressiveDensity
+from dqcodec.flows.densities import CovarianceGaussian, DiagonalGaussian, FlowDensity
+from dqcodec.flows.dequantizers import (
+    UniformDequantizer,
+    autoregressive_dequantizer,
+    bipartite_dequantizer,
+    gaussian_dequantizer,
+)
+from dqcodec.flows.model import AutoregressiveModel, DequantizedModel
+from dqcodec.training.config import Config
+
+
+def build(config: Config) -> DequantizedModel:
+    """The untrained model that a config describes."""
+    channels, bits = config.data.channels, config.data.bits
+    if config.density.kind == "autoregressive":
+        d = config.density
+        return AutoregressiveModel(
+            AutoregressiveDensity(channels, bits, d.width, d.blocks, d.head, d.features, d.mixtures)
+        )
+    return DequantizedModel(_dequantizer(config, channels, bits), _density(config, channels, bits), bits)
+
+
+def _dequantizer(config, channels, bits):
+    q = config.dequantizer
+    net = (channels, bits, q.width, q.blocks)
+    match q.kind:
+        case "uniform":
+            return UniformDequantizer(q.bins)
+        case "gaussian":
+            return gaussian_dequantizer(*net, q.bins, q.net)
+        case "bipartite":
+            return bipartite_dequantizer(*net, q.subflows, q.context_channels, q.bins, q.net)
+        case "ard":
+            return autoregressive_dequantizer(
+                *net, q.subflows, q.context_channels, q.channels_per_group, q.bins, q.net, q.alternating
+            )
+
+
+def _density(config, channels, bits):
+    # pixels 0 .. 2^bits to [-2, 2), half-infinite bins are centred already
+    offset, unit = (0.0, 1.0) if config.dequantizer.bins == "half_infinite" else (2.0 ** (bits - 1), 2.0 ** (bits - 2))
+    shape = (channels, config.data.crop, config.data.crop)
+    match config.density.kind:
+        case "diagonal":
+            return DiagonalGaussian(shape, offset, unit)
+        case "covariance":
+            return CovarianceGaussian(shape, offset, unit)
+        case "flow":
+            levels = [(level.subflows, level.width, level.blocks) for level in config.density.levels]
+            return FlowDensity(channels, levels, offset, unit, config.density.net)

@@ -1,0 +1,162 @@
+"""The typed configuration of a model and its training, read from TOML; unknown keys are refused in one line."""
+
+import tomllib
+from pathlib import Path
+from typing import Literal
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from dqcodec.base.errors import DqcodecError
+
+
+class ConfigError(DqcodecError):
+    """A configuration that cannot be read or holds an unknown key or a wrong value."""
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Data(Section):
+    """What the model sees. bits: kept of each 8-bit pixel, the high ones. crop: side of the training crops."""
+
+    channels: Literal[1, 3] = 3
+    bits: int = Field(8, ge=1, le=8)
+    crop: int = Field(32, ge=2)
+    flips: bool = True
+
+
+class DequantizerConfig(Section):
+    """q(u|x). width and blocks: of its nets, blocks being the depth of dense ones; subflows: of the bipartite and ARD kinds,
+    every second of which runs in reversed order where an ARD is alternating.
+
+    "posterior" is p(u|x) itself, which an autoregressive density has in closed form.
+
+    Half-infinite bins (Winkler et al. 2019) are for binary data, bits = 1.
+    """
+
+    kind: Literal["uniform", "gaussian", "bipartite", "ard", "posterior"] = "gaussian"
+    bins: Literal["hypercube", "half_infinite"] = "hypercube"
+    net: Literal["residual", "dense"] = "residual"
+    width: int = Field(32, ge=1)
+    blocks: int = Field(2, ge=0)
+    subflows: int = Field(1, ge=1)
+    context_channels: int = Field(24, ge=1)
+    channels_per_group: int = Field(4, ge=1)
+    alternating: bool = False
+
+
+class Level(Section):
+    """One level of the flow density. width and blocks: of each coupling's net, blocks being the depth of a dense one."""
+
+    subflows: int = Field(6, ge=1)
+    width: int = Field(48, ge=1)
+    blocks: int = Field(2, ge=0)
+
+
+class DensityConfig(Section):
+    """p(v). levels are the flow's, and so is net; the Gaussians are for images of the crop's size.
+
+    The autoregressive density's net: width and blocks of its trunk, head: width of each plane's head, features: that
+    a pixel tells its successors, mixtures: components of each mixture.
+    """
+
+    kind: Literal["diagonal", "covariance", "flow", "autoregressive"] = "flow"
+    net: Literal["residual", "dense"] = "residual"
+    levels: list[Level] = Field([Level(), Level()], min_length=1, max_length=8)
+    width: int = Field(64, ge=1)
+    blocks: int = Field(2, ge=0)
+    head: int = Field(32, ge=1)
+    features: int = Field(16, ge=1)
+    mixtures: int = Field(3, ge=1)
+
+
+class ObjectiveConfig(Section):
+    """Renyi bound with K samples: alpha 1 is vi, 0 is iw, -inf is VR-max."""
+
+    alpha: float = Field(1.0, le=1.0)
+    samples: int = Field(1, ge=1)
+
+
+class Training(Section):
+    """Muon (Jordan et al. 2024) for the convolutions or Adam for all; the rate decays linearly in the last part.
+
+    Step i draws its crops and noise from (seed, i) alone.
+    """
+
+    optimiser: Literal["muon", "adam"] = "muon"
+    learning_rate: float = 2e-3
+    adam_beta2: float = Field(0.99, ge=0, lt=1)
+    muon_learning_rate: float = 0.012
+    muon_weight_decay: float = Field(0.3, ge=0)
+    warmup_steps: int = Field(200, ge=1)
+    decay_fraction: float = Field(0.5, ge=0, le=1)
+    batch: int = Field(32, ge=1)
+    clip_norm: float = Field(1.0, gt=0)
+    ema: float = Field(0.998, ge=0, lt=1)
+    seed: int = Field(0, ge=0)
+    validation_crops: int = Field(256, ge=1)
+
+
+class Config(Section):
+    name: str = "model"
+    data: Data = Data()
+    dequantizer: DequantizerConfig = DequantizerConfig()
+    density: DensityConfig = DensityConfig()
+    objective: ObjectiveConfig = ObjectiveConfig()
+    training: Training = Training()
+
+    @model_validator(mode="after")
+    def _parts_fit_together(self) -> "Config":
+        levels = len(self.density.levels) if self.density.kind == "flow" else 0
+        squeezes = max(levels, self.dequantizer.kind not in ("uniform", "posterior"))
+        if self.data.crop % 2**squeezes:
+            raise ValueError(f"data.crop must be a multiple of {2**squeezes}")
+        if self.dequantizer.bins == "half_infinite" and self.data.bits != 1:
+            raise ValueError("half-infinite bins are for binary data: data.bits = 1")
+        if self.density.net == "dense" and not all(level.blocks for level in self.density.levels):
+            raise ValueError("a dense net has at least one layer: density.levels.blocks >= 1")
+        if self.dequantizer.net == "dense" and not self.dequantizer.blocks:
+            raise ValueError("a dense net has at least one layer: dequantizer.blocks >= 1")
+        if (self.dequantizer.kind == "posterior") != (self.density.kind == "autoregressive"):
+            raise ValueError("an autoregressive density takes the posterior dequantizer, and no other does")
+        return self
+
+
+def load(path: Path | None, overrides: tuple[str, ...] = ()) -> Config:
+    """A config from a TOML file (or the defaults), with ``section.key=value`` overrides, values in TOML syntax.
+
+    Raises:
+        ConfigError: unreadable file, unknown key, wrong value.
+    """
+    source = "the defaults" if path is None else path
+    try:
+        tree = {} if path is None else tomllib.loads(Path(path).read_text())
+        for override in overrides:
+            key, equals, value = override.partition("=")
+            if not equals:
+                raise ConfigError(f"expected section.key=value, not {override!r}")
+            section = tree
+            *parents, leaf = key.strip().split(".")
+            for parent in parents:
+                section = section.setdefault(parent, {})
+            section[leaf] = _toml_value(value)
+        return Config.model_validate(tree)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(": ".join(filter(None, [str(source), ".".join(map(str, first["loc"])), first["msg"]]))) from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, AttributeError, TypeError) as error:
+        raise ConfigError(f"{source}: {error}") from None
+
+
+def _toml_value(text: str):
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def dump(config: Config) -> str:
+    """The resolved config as TOML."""
+    return tomli_w.dumps(config.model_dump())
