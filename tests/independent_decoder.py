@@ -710,6 +710,7 @@ def autoregressive(payload, shapes, model, trace):
             walk.learn()
         stack.check_seed(bytes(seed))
         put(layers, tiles, walk.arrays())
+        trace("stack", stack.save())
     assert body.rest() == b""
     return layers
 
