@@ -12,6 +12,7 @@ import io
 import json
 import lzma
 import math
+import re
 import struct
 import zlib
 from collections.abc import Callable
@@ -21,20 +22,33 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-DICTIONARY = bytes.fromhex(
-    "".join(
-        (Path(__file__).parents[1] / "docs/format.md").read_text()
-        .split("<!-- dictionary -->")[1].split("<!-- end -->")[0].replace("```", "").split()
-    )
-)
+DOCUMENT = (Path(__file__).parents[1] / "docs/format.md").read_text()
+
+
+def part(name: str) -> str:
+    """What stands between marks in the document."""
+    return DOCUMENT.split(f"<!-- {name} -->\n")[1].split("<!-- end -->")[0]
+
+
+def cells(table: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.strip().splitlines()]
+
+
+def numbers(name: str) -> list[list[int]]:
+    """The rows of a table that hold numbers, and nothing else of them."""
+    rows = [[int(number) for number in re.findall(r"\b\d+\b", line)] for line in part(name).splitlines()]
+    return [row for row in rows if row]
+
+
+DICTIONARY = bytes.fromhex("".join(part("dictionary").replace("```", "").split()))
 f32 = np.float32
 Trace = Callable[[str, object], None]
 
 
 @dataclass
 class Decoded:
-    """png: of a stored image, its file. Else rasters: their samples (H, W, C). chunks: (type, body) before each raster and
-    after the last."""
+    """png: the file, of a stored image or by a recipe. rasters: their samples (H, W, C), none of a stored image. chunks: (type,
+    body) before each raster and after the last."""
 
     png: bytes
     rasters: list[np.ndarray]
@@ -53,8 +67,7 @@ def decode(data: bytes, models: dict[bytes, bytes], trace: Trace = lambda name, 
     width, height = body.varint(), body.varint()
     packing = kind >> 4 & 3
     chunks = parse_chunks(unpack(body.section(), packing) if packing else b"")
-    if kind >> 6 & 1:
-        body.section()  # the recipe
+    recipe = body.section() if kind >> 6 & 1 else b""
     split = body.byte()
     step, is_alpha, code = split & 7, split >> 3 & 1, split >> 4
     first = dict(reversed(chunks[0]))
@@ -81,7 +94,8 @@ def decode(data: bytes, models: dict[bytes, bytes], trace: Trace = lambda name, 
     else:
         rasters = [join(step, group) for group in groups]
     assert checksum == sample_checksum(rasters, depth)
-    return Decoded(b"", rasters, chunks)
+    file = packed_again(recipe, (width, height, depth, color_type), chunks, rasters[0]) if recipe else b""
+    return Decoded(file, rasters, chunks)
 
 
 # --- 1, 2
@@ -126,9 +140,7 @@ def varint(value: int) -> bytes:
     return bytes([*out, value])
 
 
-KINDS = [
-    (0, 1), (0, 2), (0, 4), (0, 8), (0, 16), (2, 8), (2, 16), (3, 1), (3, 2), (3, 4), (3, 8), (4, 8), (4, 16), (6, 8), (6, 16),
-]  # fmt: skip
+KINDS = list(zip(*numbers("kinds")[1:]))
 SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 
 
@@ -185,11 +197,7 @@ def unpack(section: bytes, packing: int) -> bytes:
     return raw
 
 
-USUAL = [
-    ("PLTE", 768), ("tRNS", 1), ("gAMA", 4), ("cHRM", 32), ("sRGB", 1), ("iCCP", 0), ("sBIT", 4), ("bKGD", 6), ("pHYs", 9),
-    ("tIME", 7), ("tEXt", 0), ("zTXt", 0), ("iTXt", 0), ("eXIf", 0), ("hIST", 0), ("sPLT", 0), ("oFFs", 9), ("cICP", 4),
-    ("mDCV", 24), ("cLLI", 8), ("acTL", 8), ("fcTL", 22),
-]  # fmt: skip
+USUAL = [pair for table in part("types").strip().split("\n\n") for pair in zip(cells(table)[2][1:], cells(table)[3][1:])]
 
 
 def parse_chunks(raw: bytes) -> list[list[tuple[bytes, bytes]]]:
@@ -199,7 +207,8 @@ def parse_chunks(raw: bytes) -> list[list[tuple[bytes, bytes]]]:
         if code == 0:
             parts.append([])
             continue
-        kind, length = (items.take(4), 0) if code & 127 == 127 else (USUAL[(code & 127) - 1][0].encode(), USUAL[(code & 127) - 1][1])
+        kind, length = USUAL[(code & 127) - 1] if code & 127 < 127 else (items.take(4).decode(), 0)
+        kind, length = kind.encode(), int(length)
         if code >> 7:
             length = items.varint()
         parts[-1].append((kind, items.take(length)))
@@ -465,10 +474,7 @@ def chunks_of(fronts, number, bits):
     return chunks[::-1]
 
 
-NEIGHBOURS = [
-    (0, -1), (1, 0), (1, -1), (1, 1), (0, -2), (2, 0), (0, -3), (1, -3), (1, -2), (1, 2), (2, -2), (2, -1), (2, 1), (2, 2),
-    (3, -1), (3, 0), (3, 1),
-]  # fmt: skip
+NEIGHBOURS = [tuple(map(int, pair)) for pair in re.findall(r"\((\d),(-?\d)\)", part("neighbours"))]
 FEATURE_PLACES = [(0, -1), (0, -2), (1, -1), (1, 0), (1, 1), (2, 0)]
 
 
@@ -724,7 +730,7 @@ def put(layers, tiles, arrays):
 
 SQUASH = [round(65536 / (1 + math.exp(-i / 256))) for i in range(-2815, 2816)]
 STRETCH = [bisect.bisect_left(SQUASH, 16 * j + 8) - 2815 for j in range(4096)]
-ORDER = {1: [0], 2: [1, 0], 3: [1, 0, 2], 4: [3, 1, 0, 2]}
+ORDER = {row[0]: row[1:] for row in numbers("order")}
 MASK = (1 << 64) - 1
 
 
@@ -1277,3 +1283,74 @@ def particle_offsets(K, D, F):
     columns = [hashes[j::D] for j in range(D)]
     places = [[sorted(column).index(z) for z in column] for column in columns]
     return np.array([[((place - column[0]) % K << F) // K for column in places for place in [column[k]]] for k in range(K)])
+
+
+# --- 13
+
+
+def packed_again(recipe: bytes, header, chunks, samples) -> bytes:
+    """The PNG file of a recipe."""
+    fields, (*_, depth, color_type) = Bytes(recipe), header
+    packing, deflate, stream, checksum = fields.byte(), fields.byte(), fields.take(2), fields.take(8)
+    interlace, level, memory = packing & 1, packing >> 1 & 15, 9 if packing >> 5 & 1 else 8
+    count, cuts = fields.varint(), []
+    if count >= 2:
+        first = fields.varint()
+        if first:
+            cuts = [first - 1, *(fields.varint() - 1 for _ in range(count - 2))]
+        else:
+            cuts = [fields.varint()] * (count - 1)
+    passes = [samples]
+    if interlace:
+        adam7 = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
+        passes = [samples[top::down, left::right] for top, left, down, right in adam7]
+    rows = [packed_rows(each, depth) for each in passes if each.size]
+    kinds = row_filters(fields.byte(), fields.rest(), sum(map(len, rows)))
+    distance, filtered = max(1, depth * SAMPLES[color_type] // 8), b""
+    for each in rows:
+        for y, row in enumerate(each):
+            kind, above = next(kinds), each[y - 1] if y else bytes(len(row))
+            filtered += bytes([kind]) + filtered_row(kind, row, above, distance)
+    compressor = zlib.compressobj(level, zlib.DEFLATED, deflate >> 3 & 15, memory, deflate & 7)
+    stream += (compressor.compress(filtered) + compressor.flush())[2:]
+    out = [b"\x89PNG\r\n\x1a\n", chunk(b"IHDR", struct.pack(">IIBBBBB", *header, 0, 0, interlace))]
+    out += [chunk(*each) for each in chunks[0]]
+    for size in cuts:
+        out.append(chunk(b"IDAT", stream[:size]))
+        stream = stream[size:]
+    out += [chunk(b"IDAT", stream), *(chunk(*each) for each in chunks[1]), chunk(b"IEND", b"")]
+    file = b"".join(out)
+    assert hashlib.sha256(file).digest()[:8] == checksum
+    return file
+
+
+def chunk(kind: bytes, body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+
+def packed_rows(samples, depth):
+    bits = (samples.reshape(len(samples), -1, 1).astype(np.int64) >> np.arange(depth)[::-1]) & 1
+    return [row.tobytes() for row in np.packbits(bits.reshape(len(samples), -1).astype(np.uint8), axis=1)]
+
+
+def row_filters(form: int, rest: bytes, count: int):
+    if form < 5:
+        return iter([form] * count)
+    if form == 6:
+        return iter(zlib.decompressobj(-15).decompress(rest))
+    number, digits = int.from_bytes(rest, "little"), []
+    for _ in range(count):
+        number, digit = divmod(number, 5)
+        digits.append(digit)
+    return iter(digits)
+
+
+def filtered_row(kind: int, row: bytes, above: bytes, distance: int) -> bytes:
+    """The filters of PNG."""
+    left, corner = bytes(distance) + row, bytes(distance) + above
+    out = []
+    for value, a, b, c in zip(row, left, above, corner):
+        p = a + b - c
+        paeth = min((a, b, c), key=lambda near: abs(p - near))
+        out.append((value - (0, a, b, (a + b) // 2, paeth)[kind]) % 256)
+    return bytes(out)
