@@ -19,6 +19,7 @@ from dqcodec import png
 from dqcodec.ans import logarithms, uniform
 from dqcodec.ans.bits_back import coupling
 from dqcodec.ans.stack import Stack
+from dqcodec.codec import codec
 from dqcodec.exact.autoregressive.fronts import Fronts
 from dqcodec.exact.flow.tables import TableLaw
 from dqcodec.exact.program import load_program
@@ -66,6 +67,19 @@ def test_the_documents_decoder_reads_tiny_golden_files(name):
 @pytest.mark.parametrize("name", FLOWS)
 def test_the_documents_decoder_reads_flows_of_several_batches(name):
     assert decoded_alike((GOLDEN / f"{name}.dqc").read_bytes(), (GOLDEN / "image.png").read_bytes())
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_the_documents_decoder_reads_what_the_package_chooses_to_write(data):
+    color_type, depth = data.draw(st.sampled_from(pngs.KINDS))
+    height, width = data.draw(st.tuples(st.integers(1, 8), st.integers(1, 8)))
+    channels, seed = pngs.SAMPLES[color_type], data.draw(st.integers(0, 1000))
+    patches = cases.flat(height, width, 1 << min(depth, data.draw(st.integers(1, 4))), seed).repeat(channels, 2)
+    samples = data.draw(st.sampled_from([patches, cases.smooth(height, width, channels, depth, seed=seed)]))
+    before = pngs.chunk(b"tRNS", bytes([7, 9])) if color_type == 3 and data.draw(st.booleans()) else b""
+    source = pngs.write(samples, depth, color_type, before=before)
+    assert decoded_alike(codec.compress(source)[0], source)
 
 
 def test_the_documents_dictionary_is_that_of_the_package():
