@@ -3,7 +3,8 @@
 It imports nothing of dqcodec, is slow, and checks little of what a damaged file could hold. Names and numbers of sections are
 those of the document. Integers are Python's; f32 and f64 are numpy's scalars.
 
-    decode(file, models) -> Decoded      models: model id -> bytes of the model file
+    decode(file, models) -> Decoded                 models: model id -> bytes of the model file
+    decode_archive(file, models) -> name -> Decoded
 """
 
 import bisect
@@ -43,6 +44,7 @@ def numbers(name: str) -> list[list[int]]:
 DICTIONARY = bytes.fromhex("".join(part("dictionary").replace("```", "").split()))
 f32 = np.float32
 Trace = Callable[[str, object], None]
+Models = dict[bytes, bytes]
 
 
 @dataclass
@@ -55,47 +57,84 @@ class Decoded:
     chunks: list[list[tuple[bytes, bytes]]]
 
 
-def decode(data: bytes, models: dict[bytes, bytes], trace: Trace = lambda name, value: None) -> Decoded:
+def decode(data: bytes, models: Models, trace: Trace = lambda name, value: None) -> Decoded:
     """trace is called with names and values of what stands in the worked example."""
     assert data[:5] == b"\x89DQC\1"
     assert zlib.crc32(data[:-4]) == int.from_bytes(data[-4:], "little")
     body = Bytes(data[5:-4])
-    kind = body.byte()
-    if kind == 0:
-        return Decoded(body.rest(), [], [])
-    color_type, depth = KINDS[(kind & 15) - 1]
-    width, height = body.varint(), body.varint()
-    packing = kind >> 4 & 3
-    chunks = parse_chunks(unpack(body.section(), packing) if packing else b"")
-    recipe = body.section() if kind >> 6 & 1 else b""
-    split = body.byte()
-    step, is_alpha, code = split & 7, split >> 3 & 1, split >> 4
-    first = dict(reversed(chunks[0]))
-    shapes = [
-        (*size, channels)
-        for size in sizes(height, width, chunks)
-        for channels in layer_channels(SAMPLES[color_type], step, is_alpha, b"tRNS" in first)
-    ]
-    layers, last_model = [], None
-    for number in range(len(shapes)):
-        code = body.byte() if number else code
-        method, model = code & 7, None
-        if method in (2, 3, 5):
-            model = last_model = last_model if code >> 3 else body.take(8)
-        layers.append((method, model))
-    checksum = body.take(8)
-    arrays = decode_payloads(body, layers, shapes, models, trace)
-    per_raster = len(arrays) // (len(chunks) - 1)
-    groups = [arrays[start : start + per_raster] for start in range(0, len(arrays), per_raster)]
-    if is_alpha:
-        groups = [[np.concatenate(pair, 2) for pair in zip(group[::2], group[1::2])] for group in groups]
-    if step == 4:
-        rasters = palette([group[0] for group in groups], chunks)
-    else:
-        rasters = [join(step, group) for group in groups]
-    assert checksum == sample_checksum(rasters, depth)
-    file = packed_again(recipe, (width, height, depth, color_type), chunks, rasters[0]) if recipe else b""
-    return Decoded(file, rasters, chunks)
+    return decode_set(body, read_heads(body, 1), models, trace)[0]
+
+
+@dataclass
+class Head:
+    """What the head of an image that is not stored says. shapes: of its layers. repeats: how many images before it is the one
+    whose samples it has, or 0."""
+
+    size: tuple[int, int]
+    color_type: int
+    depth: int
+    chunks: list[list[tuple[bytes, bytes]]]
+    recipe: bytes
+    step: int
+    is_alpha: bool
+    layers: list[tuple[int, bytes | None]]
+    shapes: list[tuple[int, int, int]]
+    repeats: int = 0
+
+
+def read_heads(body: "Bytes", count: int) -> list[Head | None]:
+    """None for a stored image."""
+    heads, last_model = [], None
+    for _ in range(count):
+        kind = body.byte()
+        if kind == 0:
+            heads.append(None)
+            continue
+        color_type, depth = KINDS[(kind & 15) - 1]
+        width, height = body.varint(), body.varint()
+        packing = kind >> 4 & 3
+        chunks = parse_chunks(unpack(body.section(), packing) if packing else b"")
+        recipe = body.section() if kind >> 6 & 1 else b""
+        split = body.byte()
+        if split == 96:
+            heads.append(Head((width, height), color_type, depth, chunks, recipe, 0, False, [], [], body.varint()))
+            continue
+        step, is_alpha, code = split & 7, bool(split >> 3 & 1), split >> 4
+        has_alphas = any(kind == b"tRNS" for kind, _ in chunks[0])
+        shapes = [
+            (*size, channels)
+            for size in sizes(height, width, chunks)
+            for channels in layer_channels(SAMPLES[color_type], step, is_alpha, has_alphas)
+        ]
+        layers = []
+        for number in range(len(shapes)):
+            code = body.byte() if number else code
+            method, model = code & 7, None
+            if method in (2, 3, 5):
+                model = last_model = last_model if code >> 3 else body.take(8)
+            layers.append((method, model))
+        heads.append(Head((width, height), color_type, depth, chunks, recipe, step, is_alpha, layers, shapes))
+    return heads
+
+
+def decode_set(body: "Bytes", heads: list[Head | None], models: Models, trace: Trace) -> list[Decoded]:
+    """Images whose heads are read: checksum and payloads."""
+    checksum = body.take(8) if any(heads) else b""
+    payloads = decode_payloads(body, heads, models, trace)
+    decoded, digest = [], hashlib.sha256()
+    for head, found in zip(heads, payloads):
+        if head is None:
+            decoded.append(Decoded(found, [], []))
+            continue
+        rasters = decoded[-head.repeats].rasters if head.repeats else join_layers(head, found)
+        for raster in rasters:
+            height, width, channels = raster.shape
+            digest.update(varint(width) + varint(height) + varint(channels))
+            digest.update(raster.astype(">u2" if head.depth == 16 else "u1").tobytes())
+        file = packed_again(head, rasters[0]) if head.recipe else b""
+        decoded.append(Decoded(file, rasters, head.chunks))
+    assert not checksum or digest.digest()[:8] == checksum
+    return decoded
 
 
 # --- 1, 2
@@ -144,40 +183,41 @@ KINDS = list(zip(*numbers("kinds")[1:]))
 SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 
 
-def decode_payloads(body, layers, shapes, models, trace):
-    companies = [[number] for number, (method, _) in enumerate(layers) if method == 1]
-    together = {}
-    for number, (method, model) in enumerate(layers):
-        if method != 1:
-            together.setdefault((method, model or shapes[number][2]), []).append(number)
-    companies += together.values()
+def decode_payloads(body, heads, models, trace):
+    """For each image its file, if it is stored, or the arrays of its layers."""
+    alone, together = [], {}
+    for image, head in enumerate(heads):
+        if head is None:
+            alone.append([(image, 0)])
+            continue
+        for number, ((method, model), shape) in enumerate(zip(head.layers, head.shapes)):
+            if method == 1:
+                alone.append([(image, number)])
+            else:
+                together.setdefault((method, model or shape[2]), []).append((image, number))
+    companies = [*alone, *together.values()]
     payloads = [body.section() for _ in companies[1:]]
     payloads.append(body.rest())
-    arrays = [None] * len(layers)
+    found = [head and [None] * len(head.layers) for head in heads]
     for payload, company in zip(payloads, companies):
-        (method, model), wanted = layers[company[0]], [shapes[number] for number in company]
+        image, number = company[0]
+        if heads[image] is None:
+            found[image] = payload
+            continue
+        (method, model), shapes = heads[image].layers[number], [heads[i].shapes[n] for i, n in company]
         if method == 1:
-            decoded = [classical(payload, wanted[0])]
+            decoded = [classical(payload, shapes[0])]
         elif method == 4:
-            decoded = mixing(payload, wanted, trace)
+            decoded = mixing(payload, shapes, trace)
         elif method == 2:
-            decoded = flow(payload, wanted, Model(models[model]))
+            decoded = flow(payload, shapes, Model(models[model]))
         elif method == 3:
-            decoded = autoregressive(payload, wanted, Model(models[model]), trace)
+            decoded = autoregressive(payload, shapes, Model(models[model]), trace)
         else:
-            decoded = model_mixing(payload, wanted, Model(models[model]))
-        for number, array in zip(company, decoded):
-            arrays[number] = array
-    return arrays
-
-
-def sample_checksum(rasters, depth):
-    digest = hashlib.sha256()
-    for raster in rasters:
-        height, width, channels = raster.shape
-        digest.update(varint(width) + varint(height) + varint(channels))
-        digest.update(raster.astype(">u2" if depth == 16 else "u1").tobytes())
-    return digest.digest()[:8]
+            decoded = model_mixing(payload, shapes, Model(models[model]))
+        for (image, number), array in zip(company, decoded):
+            found[image][number] = array
+    return found
 
 
 # --- 3
@@ -229,6 +269,17 @@ def sizes(height, width, chunks):
 def layer_channels(samples, step, is_alpha, is_transparent):
     channels = (4 if is_transparent else 3) if step == 4 else samples
     return ([channels - 1, 1] if is_alpha else [channels]) * (2 if step in (2, 3) else 1)
+
+
+def join_layers(head, arrays):
+    """The rasters of an image."""
+    per_raster = len(arrays) // (len(head.chunks) - 1)
+    groups = [arrays[start : start + per_raster] for start in range(0, len(arrays), per_raster)]
+    if head.is_alpha:
+        groups = [[np.concatenate(pair, 2) for pair in zip(group[::2], group[1::2])] for group in groups]
+    if head.step == 4:
+        return palette([group[0] for group in groups], head.chunks)
+    return [join(head.step, group) for group in groups]
 
 
 def join(step, arrays):
@@ -1288,9 +1339,9 @@ def particle_offsets(K, D, F):
 # --- 13
 
 
-def packed_again(recipe: bytes, header, chunks, samples) -> bytes:
+def packed_again(head: Head, samples) -> bytes:
     """The PNG file of a recipe."""
-    fields, (*_, depth, color_type) = Bytes(recipe), header
+    fields, depth, chunks = Bytes(head.recipe), head.depth, head.chunks
     packing, deflate, stream, checksum = fields.byte(), fields.byte(), fields.take(2), fields.take(8)
     interlace, level, memory = packing & 1, packing >> 1 & 15, 9 if packing >> 5 & 1 else 8
     count, cuts = fields.varint(), []
@@ -1306,14 +1357,14 @@ def packed_again(recipe: bytes, header, chunks, samples) -> bytes:
         passes = [samples[top::down, left::right] for top, left, down, right in adam7]
     rows = [packed_rows(each, depth) for each in passes if each.size]
     kinds = row_filters(fields.byte(), fields.rest(), sum(map(len, rows)))
-    distance, filtered = max(1, depth * SAMPLES[color_type] // 8), b""
+    distance, filtered = max(1, depth * SAMPLES[head.color_type] // 8), b""
     for each in rows:
         for y, row in enumerate(each):
             kind, above = next(kinds), each[y - 1] if y else bytes(len(row))
             filtered += bytes([kind]) + filtered_row(kind, row, above, distance)
     compressor = zlib.compressobj(level, zlib.DEFLATED, deflate >> 3 & 15, memory, deflate & 7)
     stream += (compressor.compress(filtered) + compressor.flush())[2:]
-    out = [b"\x89PNG\r\n\x1a\n", chunk(b"IHDR", struct.pack(">IIBBBBB", *header, 0, 0, interlace))]
+    out = [b"\x89PNG\r\n\x1a\n", chunk(b"IHDR", struct.pack(">IIBBBBB", *head.size, depth, head.color_type, 0, 0, interlace))]
     out += [chunk(*each) for each in chunks[0]]
     for size in cuts:
         out.append(chunk(b"IDAT", stream[:size]))
@@ -1354,3 +1405,70 @@ def filtered_row(kind: int, row: bytes, above: bytes, distance: int) -> bytes:
         paeth = min((a, b, c), key=lambda near: abs(p - near))
         out.append((value - (0, a, b, (a + b) // 2, paeth)[kind]) % 256)
     return bytes(out)
+
+
+# --- 14
+
+
+def decode_archive(data: bytes, models: Models) -> dict[str, Decoded]:
+    """By names, group after group; png is the content of a file that is kept verbatim."""
+    assert data[:5] == b"\x89DQA\2"
+    position, found, number, first_id = 5, {}, 0, None
+    while data[position : position + 4] == b"\x89DQG":
+        header, body, position = read_frame(data, position, number)
+        first_id = first_id or hashlib.sha256(header + body).digest()[:4]
+        found |= decode_group(header, body, models)
+        number += 1
+    end = data[-20:]
+    assert end[:4] == b"\x89DQE" and zlib.crc32(end[:-4]) == int.from_bytes(end[-4:], "little")
+    assert end[4:8] == (first_id or bytes(4)) and int.from_bytes(end[8:12], "little") == number
+    assert position + int.from_bytes(end[12:16], "little") == len(data) - 20
+    return found
+
+
+def read_frame(data: bytes, start: int, number: int) -> tuple[bytes, bytes, int]:
+    """(header, body, position after it) of a group's frame."""
+    frame = Bytes(data[start:])
+    frame.take(8)
+    assert frame.varint() == number
+    header_bytes, body_bytes = frame.varint(), frame.varint()
+    header, before = frame.take(header_bytes), frame.position
+    crc = zlib.crc32(frame.data[:before])
+    assert crc == int.from_bytes(frame.take(4), "little")
+    body = frame.take(body_bytes)
+    assert zlib.crc32(body, crc) == int.from_bytes(frame.take(4), "little")
+    return header, body, start + frame.position
+
+
+def signed(code: int) -> int:
+    return -(code + 1) // 2 if code % 2 else code // 2
+
+
+def decode_group(header: bytes, body: bytes, models: Models) -> dict[str, Decoded]:
+    outer = Bytes(header)
+    packing = outer.byte()
+    head = Bytes(unpack(outer.section(), packing))
+    members, contents, names, last = head.varint(), [], [], -1
+    for _ in range(members):
+        last += 1 + signed(head.varint())
+        contents.append(last)
+    for _ in range(members):
+        end = head.data.index(b"\0", head.position)
+        names.append(head.take(end - head.position).decode("utf-8", "surrogateescape"))
+        head.byte()
+    for _ in range(members):
+        head.varint(), head.varint()  # times
+    for _ in range(members):
+        head.varint()  # modes
+    sets = [read_heads(head, head.varint()) for _ in range(head.varint())]
+    inner, decoded = Bytes(body), []
+    for number, heads in enumerate(sets):
+        part = Bytes(inner.rest() if number == len(sets) - 1 else inner.section())
+        if heads:
+            decoded += decode_set(part, heads, models, lambda name, value: None)
+        else:
+            checksum, packing = part.take(8), part.byte()
+            file = unpack(part.section(), packing)
+            assert hashlib.sha256(file).digest()[:8] == checksum
+            decoded.append(Decoded(file, [], []))
+    return {name: decoded[content] for name, content in zip(names, contents)}

@@ -28,7 +28,7 @@ EXAMPLE = np.array([[128, 129, 131, 130], [127, 130, 133, 131], [126, 129, 132, 
 
 @dataclass(frozen=True)
 class Case:
-    """png: makes the file. model: its file. is_bound: the bytes follow from the format and this package alone, not from
+    """png: makes the file. model: its file. is_reproducible: the bytes follow from the format and this package alone, not from
     what libwebp, zlib or liblzma of some release make. is_quick: without compiled loops, too."""
 
     png: Callable[[], bytes]
@@ -37,7 +37,7 @@ class Case:
     split: Split = Split(Step.PLAIN)
     particles: int = 1
     has_recipe: bool = False
-    is_bound: bool = True
+    is_reproducible: bool = True
     is_quick: bool = True
 
 
@@ -118,13 +118,13 @@ def cases() -> dict[str, Case]:
     return {
         "stored": Case(lambda: pngs.write(smooth(4, 6, 3), tail=b"after"), method.STORED),
         "raw": Case(lambda: pngs.write(noise(5, 6, 3), before=text(b"raw")), method.CLASSICAL),
-        "webp": Case(lambda: pngs.write(smooth(10, 12, 2)), method.CLASSICAL, is_bound=False),
-        "webp-rgb": Case(lambda: pngs.write(smooth(10, 12, 3)), method.CLASSICAL, is_bound=False),
+        "webp": Case(lambda: pngs.write(smooth(10, 12, 2)), method.CLASSICAL, is_reproducible=False),
+        "webp-rgb": Case(lambda: pngs.write(smooth(10, 12, 3)), method.CLASSICAL, is_reproducible=False),
         "deflate": Case(
             lambda: pngs.write(noise(2, 3, 1), before=pngs.chunk(b"tEXt", b"Software\0Matplotlib version 3.9, https://matplotlib.org/")),
-            method.CLASSICAL, is_bound=False,
+            method.CLASSICAL, is_reproducible=False,
         ),
-        "lzma": Case(lambda: pngs.write(noise(2, 3, 1), before=text(b"long " * 999)), method.CLASSICAL, is_bound=False),
+        "lzma": Case(lambda: pngs.write(noise(2, 3, 1), before=text(b"long " * 999)), method.CLASSICAL, is_reproducible=False),
         "exact": Case(
             lambda: pngs.write(noise(9, 7, 3), interlace=True, idats=3, before=text(b"exact")), method.CLASSICAL, has_recipe=True
         ),
@@ -141,7 +141,7 @@ def cases() -> dict[str, Case]:
         "mixing-rgba": Case(lambda: pngs.write(smooth(4, 6, 4)), method.MIXING),
         "mixing-1-bit": Case(lambda: pngs.write(flat(11, 19, 2), 1), method.MIXING),
         "palette-indices": Case(lambda: pngs.write(flat(12, 10, 16), 4, 3), method.MIXING),
-        "palette-colors": Case(lambda: palette(False), method.MIXING, split=Split(step.COLORS)),
+        "palette-colors": Case(lambda: palette(False), method.MIXING, split=Split(step.COLORS), is_quick=False),
         "palette-alpha": Case(lambda: palette(True), method.MIXING, split=Split(step.COLORS), is_quick=False),
         "16-bit-scaled": Case(lambda: pngs.write(257 * smooth(5, 6, 1), 16), method.MIXING, split=Split(step.SCALED)),
         "16-bit-bytes": Case(lambda: pngs.write(smooth(3, 5, 4, 16), 16), method.MIXING, split=Split(step.BYTES, True)),
