@@ -1,7 +1,7 @@
 """A decoder of .dqc files written from docs/format.md: the proof that the document is complete.
 
-It imports nothing of dqcodec, is slow, and checks little of what a damaged file could hold. Names and numbers of sections are
-those of the document. Integers are Python's; f32 and f64 are numpy's scalars.
+It imports nothing of dqcodec, is slow, and checks little of what a damaged file could hold. Names and numbers of
+sections are those of the document. Integers are Python's or numpy's; f32 and f64 are numpy's.
 
     decode(file, models) -> Decoded                 models: model id -> bytes of the model file
     decode_archive(file, models) -> name -> Decoded
@@ -49,8 +49,8 @@ Models = dict[bytes, bytes]
 
 @dataclass
 class Decoded:
-    """png: the file, of a stored image or by a recipe. rasters: their samples (H, W, C), none of a stored image. chunks: (type,
-    body) before each raster and after the last."""
+    """png: the file, of a stored image or by a recipe. rasters: their samples (H, W, C), none of a stored image.
+    chunks: (type, body) before each raster and after the last."""
 
     png: bytes
     rasters: list[np.ndarray]
@@ -67,8 +67,8 @@ def decode(data: bytes, models: Models, trace: Trace = lambda name, value: None)
 
 @dataclass
 class Head:
-    """What the head of an image that is not stored says. shapes: of its layers. repeats: how many images before it is the one
-    whose samples it has, or 0."""
+    """What the head of an image that is not stored says. shapes: of its layers. repeats: how many images before it is
+    the one whose samples it has, or 0."""
 
     size: tuple[int, int]
     color_type: int
@@ -237,7 +237,8 @@ def unpack(section: bytes, packing: int) -> bytes:
     return raw
 
 
-USUAL = [pair for table in part("types").strip().split("\n\n") for pair in zip(cells(table)[2][1:], cells(table)[3][1:])]
+TABLES = [cells(table) for table in part("types").strip().split("\n\n")]
+USUAL = [pair for _, _, types, lengths in TABLES for pair in zip(types[1:], lengths[1:])]
 
 
 def parse_chunks(raw: bytes) -> list[list[tuple[bytes, bytes]]]:
@@ -367,7 +368,8 @@ def classical(payload: bytes, shape):
         webp = b"RIFF" + struct.pack("<I", 12 + n + n % 2) + b"WEBPVP8L" + struct.pack("<I", n) + b"\x2f"
         webp += struct.pack("<I", size) + stream + bytes(n % 2)
         block = np.asarray(Image.open(io.BytesIO(webp)).convert("RGBA"))
-        pixels[top : top + rows, left : left + columns] = block[..., {1: [0], 2: [0, 3], 3: [0, 1, 2], 4: [0, 1, 2, 3]}[channels]]
+        kept = {1: [0], 2: [0, 3], 3: [0, 1, 2], 4: [0, 1, 2, 3]}[channels]
+        pixels[top : top + rows, left : left + columns] = block[..., kept]
     return pixels
 
 
@@ -447,7 +449,9 @@ class Model:
         header, data = json.loads(data[8 : 8 + length]), data[8 + length :]
         self.description = json.loads(header.pop("__metadata__")["dqcodec"])
         self.tensors = {
-            name: np.frombuffer(data[slice(*entry["data_offsets"])], self.TYPES[entry["dtype"]]).reshape(entry["shape"]).astype(np.int64)
+            name: np.frombuffer(data[slice(*entry["data_offsets"])], self.TYPES[entry["dtype"]])
+            .reshape(entry["shape"])
+            .astype(np.int64)
             for name, entry in header.items()
         }
 
@@ -1413,21 +1417,46 @@ def filtered_row(kind: int, row: bytes, above: bytes, distance: int) -> bytes:
 def decode_archive(data: bytes, models: Models) -> dict[str, Decoded]:
     """By names, group after group; png is the content of a file that is kept verbatim."""
     assert data[:5] == b"\x89DQA\2"
-    position, found, number, first_id = 5, {}, 0, None
+    position, found, groups, archive_id = 5, {}, [], bytes(4)
     while data[position : position + 4] == b"\x89DQG":
-        header, body, position = read_frame(data, position, number)
-        first_id = first_id or hashlib.sha256(header + body).digest()[:4]
-        found |= decode_group(header, body, models)
-        number += 1
+        start = position
+        header, body, position = read_frame(data, start, len(groups))
+        archive_id = archive_id if groups else hashlib.sha256(header + body).digest()[:4]
+        assert data[start + 4 : start + 8] == archive_id
+        decoded = decode_group(header, body, models)
+        found |= decoded
+        groups.append((start, position - start, list(decoded)))
     end = data[-20:]
     assert end[:4] == b"\x89DQE" and zlib.crc32(end[:-4]) == int.from_bytes(end[-4:], "little")
-    assert end[4:8] == (first_id or bytes(4)) and int.from_bytes(end[8:12], "little") == number
+    assert end[4:8] == archive_id and int.from_bytes(end[8:12], "little") == len(groups)
     assert position + int.from_bytes(end[12:16], "little") == len(data) - 20
+    assert read_index(data[:-20], position, len(groups)) == groups
     return found
 
 
+def read_index(data: bytes, position: int, count: int) -> list[tuple[int, int, list[str]]]:
+    """(start, bytes, names) of each group."""
+    groups = []
+    while position < len(data):
+        assert data[position : position + 4] == b"\x89DQI"
+        header, _, position = read_frame(data, position, len(groups))
+        outer = Bytes(header)
+        packing = outer.byte()
+        block = Bytes(unpack(outer.section(), packing))
+        assert block.varint() == count
+        start = int.from_bytes(block.take(8), "little")
+        for _ in range(block.varint()):
+            length, names = block.varint(), []
+            while block.data[block.position]:
+                names.append(read_name(block))
+            block.byte()
+            groups.append((start, length, names))
+            start += length
+    return groups
+
+
 def read_frame(data: bytes, start: int, number: int) -> tuple[bytes, bytes, int]:
-    """(header, body, position after it) of a group's frame."""
+    """(header, body, position after it) of a frame."""
     frame = Bytes(data[start:])
     frame.take(8)
     assert frame.varint() == number
@@ -1436,12 +1465,18 @@ def read_frame(data: bytes, start: int, number: int) -> tuple[bytes, bytes, int]
     crc = zlib.crc32(frame.data[:before])
     assert crc == int.from_bytes(frame.take(4), "little")
     body = frame.take(body_bytes)
-    assert zlib.crc32(body, crc) == int.from_bytes(frame.take(4), "little")
+    assert not body or zlib.crc32(body, crc) == int.from_bytes(frame.take(4), "little")
     return header, body, start + frame.position
 
 
 def signed(code: int) -> int:
     return -(code + 1) // 2 if code % 2 else code // 2
+
+
+def read_name(body: Bytes) -> str:
+    name = body.take(body.data.index(b"\0", body.position) - body.position)
+    body.byte()
+    return name.decode("utf-8", "surrogateescape")
 
 
 def decode_group(header: bytes, body: bytes, models: Models) -> dict[str, Decoded]:
@@ -1453,9 +1488,7 @@ def decode_group(header: bytes, body: bytes, models: Models) -> dict[str, Decode
         last += 1 + signed(head.varint())
         contents.append(last)
     for _ in range(members):
-        end = head.data.index(b"\0", head.position)
-        names.append(head.take(end - head.position).decode("utf-8", "surrogateescape"))
-        head.byte()
+        names.append(read_name(head))
     for _ in range(members):
         head.varint(), head.varint()  # times
     for _ in range(members):
