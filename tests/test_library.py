@@ -9,10 +9,9 @@ from PIL import Image, UnidentifiedImageError
 import dqcodec
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, FormatError, UnsupportedImageError
-from dqcodec.codec import codec, library, zoo
+from dqcodec.codec import candidates, codec, library, zoo
 from dqcodec.command import files
 from dqcodec.format import archive
-from dqcodec.methods import select
 
 RNG = np.random.default_rng(0)
 COLORS = (np.add.outer(np.arange(12) * 9, np.arange(17))[..., None] + np.arange(3) * 40).astype(np.uint8)
@@ -23,7 +22,7 @@ def folder(tmp_path, monkeypatch):
     """An empty working folder, no models, and no mixing, whose loops would be compiled first."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(zoo, "directory", lambda: tmp_path / "models")
-    monkeypatch.setattr(select, "takes_mixing", lambda *_, **__: False)
+    monkeypatch.setattr(candidates, "takes_mixing", lambda *_, **__: False)
     return tmp_path
 
 

@@ -10,10 +10,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from dqcodec.base.compiled import compiled
-from dqcodec.exact.autoregressive.context import context, enter
+from dqcodec.exact.autoregressive.context import context, enter, log_spreads
 from dqcodec.exact.autoregressive.context_net import head_sums, tell
 from dqcodec.exact.autoregressive.heads import foretell, learn, note
-from dqcodec.exact.mixing.context_mixing import MARGIN, canvas_shape, code_sample, fill
+from dqcodec.exact.autoregressive.program import AutoregressiveProgram
+from dqcodec.exact.autoregressive.walk import Walk
+from dqcodec.exact.mixing.context_mixing import MARGIN, Mixer, canvas_shape, code_sample, fill
 
 
 class Canvases:
@@ -31,6 +33,30 @@ class Canvases:
         """Put tiles (H, W, C) into their canvases."""
         for tile, canvas, shape in zip(tiles, np.split(self.samples, self.bounds[1:-1]), self._shapes):
             fill(canvas.reshape(shape), tile)
+
+
+def mix(program: AutoregressiveProgram, tiles: Sequence[np.ndarray], mixer: Mixer) -> None:
+    """Code tiles, uint8 (H, W, C), by context mixing with a model: the mixer goes on writing its code."""
+    shapes = [tile.shape[:2] for tile in tiles]
+    canvases, walk = Canvases(shapes, program.channels), Walk(program, shapes)
+    canvases.enter(tiles)
+    walk.enter(tiles)
+    _code(walk, mixer, canvases, is_sought=False)
+
+
+def unmix(program: AutoregressiveProgram, shapes: Sequence[tuple[int, int]], mixer: Mixer) -> list[np.ndarray]:
+    """Undo mix: the uint8 tiles. Any code gives some tiles."""
+    walk = Walk(program, shapes)
+    _code(walk, mixer, Canvases(shapes, program.channels), is_sought=True)
+    return walk.tiles()
+
+
+def _code(walk: Walk, mixer: Mixer, canvases: Canvases, *, is_sought: bool) -> None:
+    for front in walk.fronts_learnt():
+        walk.taught += code_front(
+            walk.net.weights, walk.out.matrices, walk.tables, log_spreads(), walk.bits, walk.canvas.planes,
+            walk.canvas.features, walk.fronts.places(front), mixer, canvases.samples, canvases.bounds, is_sought,
+        )
 
 
 @compiled
