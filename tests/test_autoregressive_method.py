@@ -74,7 +74,7 @@ def test_odd_images_round_trip(channels):
 
 @pytest.mark.parametrize("front", [1, 30, 1000])
 def test_any_count_of_batches_round_trips(front, monkeypatch):
-    monkeypatch.setattr(fronts, "_FRONT", front)
+    monkeypatch.setattr(fronts, "FRONT", front)
     for shape in [(16, 11), (17, 11)]:
         assert_round_trip(image(*shape), programs.tiled(8, 9))
 
@@ -82,7 +82,7 @@ def test_any_count_of_batches_round_trips(front, monkeypatch):
 @pytest.mark.parametrize("pixels", [1, 12, 50])
 def test_stacks_of_few_pixels_round_trip(pixels, monkeypatch):
     """A stack never has less than a row of a tile."""
-    monkeypatch.setattr(autoregressive, "_MAX_STACK_PIXELS", pixels)
+    monkeypatch.setattr(autoregressive, "MAX_STACK_PIXELS", pixels)
     for shape in [(1, 12), (5, 12), (7, 1)]:
         assert_round_trip(image(*shape), programs.tiled(8, 9))
 
@@ -155,13 +155,13 @@ def test_layers_of_any_sizes_round_trip_together(tile, channels):
 @pytest.mark.parametrize("pixels", [1, 12, 100, 1 << 20])
 @pytest.mark.parametrize("front", [1, 30])
 def test_layers_round_trip_together_in_any_count_of_stacks_and_batches(pixels, front, monkeypatch):
-    monkeypatch.setattr(autoregressive, "_MAX_STACK_PIXELS", pixels)
-    monkeypatch.setattr(fronts, "_FRONT", front)
+    monkeypatch.setattr(autoregressive, "MAX_STACK_PIXELS", pixels)
+    monkeypatch.setattr(fronts, "FRONT", front)
     assert_round_trip_together(layers_of(*SOME), programs.tiled(8, 9))
 
 
 def test_stacks_take_tiles_as_long_as_they_fit(monkeypatch):
-    monkeypatch.setattr(autoregressive, "_MAX_STACK_PIXELS", 100)
+    monkeypatch.setattr(autoregressive, "MAX_STACK_PIXELS", 100)
     program = programs.tiled(8, 9)
     stacks = list(autoregressive.stacks(SOME, program))
     places = np.concatenate([np.full(shape, number) for number, shape in enumerate(SOME)], axis=None)
@@ -193,13 +193,13 @@ def test_what_is_learned_from_one_layer_is_known_for_the_next():
     """In batches of their own, and on one stack."""
     layers, program = [image(24, 24)] * 3, programs.tiled(24, 24)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fronts, "_FRONT", 1)
+        patch.setattr(fronts, "FRONT", 1)
         payload, report = assert_round_trip_together(layers, program)
         alone, of_one = programs.encode(layers[:1], program)
         first, second, third = report.layer_bits
         assert first == pytest.approx(of_one.vi_bits) and third < second < first
         assert len(payload) < 3 * len(alone)
-        patch.setattr(autoregressive, "_MAX_STACK_PIXELS", 24 * 24)
+        patch.setattr(autoregressive, "MAX_STACK_PIXELS", 24 * 24)
         assert programs.encode(layers, program)[1].layer_bits == pytest.approx([first] * 3)
 
 

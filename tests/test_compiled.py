@@ -32,7 +32,7 @@ def compiled_loops() -> dict[str, Dispatcher]:
 
 def test_all_loops_are_compiled_with_ieee_arithmetic_and_release_the_lock():
     loops = compiled_loops()
-    some = {"dqcodec.exact.autoregressive.program._code", "dqcodec.exact.autoregressive.learning._adam", "dqcodec.ans.uniform._shares"}
+    some = {"dqcodec.exact.autoregressive.walk._code", "dqcodec.exact.autoregressive.learning._adam", "dqcodec.ans.uniform._shares"}
     assert some <= loops.keys()
     for name, loop in loops.items():
         options = {option: value for option, value in loop.targetoptions.items() if value}
@@ -219,18 +219,23 @@ def test_where_nothing_can_be_kept_loops_are_compiled_all_the_same(tmp_path):
     assert not list(tmp_path.rglob("*.nb?"))
 
 
-def test_a_loop_is_compiled_anew_where_a_package_beside_its_own_changed(tmp_path):
-    """What is kept depends on all modules of the package just below the root."""
+def test_a_loop_is_compiled_anew_where_a_package_beside_its_own_or_a_constant_changed(tmp_path):
+    """What is kept depends on all modules of the package just below the root, and on the root's constants."""
 
-    def source(inner: str) -> str:
-        return inner.replace("package.b", "root.house.two.b").replace("package.", "root.house.")
+    def write(name: str, text: str) -> None:
+        path = tmp_path / "root" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.replace("package.b", "root.house.two.b"))
 
-    for name, text in {"one/a": LOOP, "two/b": INNER % 1}.items():
-        path = tmp_path / "root" / "house" / f"{name}.py"
-        path.parent.mkdir(parents=True)
-        path.write_text(source(text))
-    code = RESULT.replace("package.a", "root.house.one.a")
-    results = lambda: json.loads(run(code, tmp_path, PYTHONDONTWRITEBYTECODE="1", NUMBA_CACHE_DIR=""))  # noqa: E731
-    assert [results(), results()] == [[8, *COMPILED], [8, *KEPT]]
-    path.write_text(source(INNER % 5))
-    assert results() == [16, *COMPILED]
+    def result() -> list[int]:
+        code = RESULT.replace("package.a", "root.house.one.a")
+        return json.loads(run(code, tmp_path, PYTHONDONTWRITEBYTECODE="1", NUMBA_CACHE_DIR=""))
+
+    write("house/one/a", LOOP)
+    write("house/two/b", "from root.frozen.c import C\n" + INNER % "C")
+    write("frozen/c", "C = 1\n")
+    assert [result(), result()] == [[8, *COMPILED], [8, *KEPT]]
+    write("house/two/b", "from root.frozen.c import C\n" + INNER % "C + 4")
+    assert result() == [16, *COMPILED]
+    write("frozen/c", "C = 2\n")
+    assert result() == [18, *COMPILED]

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dqcodec.exact.autoregressive.heads import teach
-from dqcodec.exact.autoregressive.learning import GRADIENT_BOUND, LearningLinears
+from dqcodec.exact.autoregressive.learning import LearningLinears
 from dqcodec.exact.networks import Linear
+from dqcodec.frozen.autoregressive import GRADIENT_BOUND
 
 few = settings(max_examples=15, deadline=None, derandomize=True)
 

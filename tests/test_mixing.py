@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from test_classical import images
 
 from dqcodec.base.errors import CorruptError
-from dqcodec.exact.mixing import context_mixing
+from dqcodec.frozen.mixing import LIMIT
 from dqcodec.methods import classical, mixing
 
 sizes = st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 256))  # and colours
@@ -90,7 +90,7 @@ GOLDEN_OF_TWO = "0602ffff199438f407f388f223daefcaafa8aa64325ea1c7"
 
 
 def test_no_probability_is_so_near_a_half_that_machines_could_round_it_apart():
-    exact = [65536 / (1 + math.exp(-logit / 256)) for logit in range(-context_mixing._LIMIT, context_mixing._LIMIT + 1)]
+    exact = [65536 / (1 + math.exp(-logit / 256)) for logit in range(-LIMIT, LIMIT + 1)]
     assert min(abs(value % 1 - 0.5) for value in exact if value != 32768.5) > 1e-6
 
 

@@ -14,14 +14,16 @@ from programs import noise_stack
 
 from dqcodec import png
 from dqcodec.ans import bits_back
-from dqcodec.ans.bits_back import MAX_PARTICLES, CoupledBitsBack
-from dqcodec.ans.logarithms import EXP2_BITS, LOG2_BITS, ONE, exp2, log2
+from dqcodec.ans.bits_back import CoupledBitsBack
+from dqcodec.ans.logarithms import ONE, exp2, log2
 from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import CorruptError, DqcodecError, LatentOverflow, ParticlesError, StackUnderflow
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.codec import candidates, choose, codec
 from dqcodec.command import cli
 from dqcodec.format.container import Layer, Method
+from dqcodec.frozen.ans import EXP2_BITS, LOG2_BITS
+from dqcodec.frozen.flow import CHOICE_BITS, MAX_PARTICLES
 from dqcodec.methods import flow
 from dqcodec.methods.payload import Effort
 
@@ -90,10 +92,10 @@ GOLDEN_OFFSETS = [
 def test_every_particle_has_a_slot_and_all_of_them_the_whole(seed, particles):
     weights = -np.random.default_rng(seed).integers(0, 90 * ONE, (5, particles))
     starts, sizes = bits_back._shares(weights)
-    assert sizes.min() >= 1 and (sizes.sum(1) == 1 << bits_back._CHOICE_BITS).all()
+    assert sizes.min() >= 1 and (sizes.sum(1) == 1 << CHOICE_BITS).all()
     assert np.array_equal(starts[:, 1:], np.cumsum(sizes, 1)[:, :-1])
     shares = np.exp2((weights - weights.max(1, keepdims=True)) / ONE)
-    assert np.abs(sizes / (1 << bits_back._CHOICE_BITS) - shares / shares.sum(1, keepdims=True)).max() < 1e-4
+    assert np.abs(sizes / (1 << CHOICE_BITS) - shares / shares.sum(1, keepdims=True)).max() < 1e-4
 
 
 # --- the codec

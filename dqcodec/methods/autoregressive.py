@@ -17,9 +17,8 @@ from dqcodec.base.threads import single_thread
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram, Slots
 from dqcodec.exact.boxes import Box, cut, part, sides
+from dqcodec.frozen.autoregressive import MAX_STACK_PIXELS
 from dqcodec.methods.payload import Effort, ModelReport, Payload
-
-_MAX_STACK_PIXELS = 1 << 20  # about 100 bytes each
 
 
 def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram, effort: Effort = Effort()) -> Payload:
@@ -65,9 +64,9 @@ def stacks(shapes: Sequence[tuple[int, int]], program: AutoregressiveProgram) ->
     tiles, pixels = [], 0
     for number, shape in enumerate(shapes):
         rows, columns = program.tile
-        for box in cut(number, shape, (max(1, min(rows, _MAX_STACK_PIXELS // columns)), columns)):
+        for box in cut(number, shape, (max(1, min(rows, MAX_STACK_PIXELS // columns)), columns)):
             area = math.prod(sides(box))
-            if tiles and pixels + area > _MAX_STACK_PIXELS:
+            if tiles and pixels + area > MAX_STACK_PIXELS:
                 yield tiles
                 tiles, pixels = [], 0
             tiles.append(box)

@@ -17,15 +17,11 @@ import numpy as np
 from PIL import Image, WebPImagePlugin
 
 from dqcodec.base.errors import CorruptError, UnsupportedImageError
+from dqcodec.frozen.classical import BLOCK, FRAMING_BYTES, FROM_WEBP, TO_WEBP
 from dqcodec.methods.payload import Effort, Payload
 
 _RAW, _WEBP = b"\0", b"\1"
-_BLOCK = 2048  # pixels a side: bounds the encoder's memory, about 25 bytes a pixel; WebP's own limit is 16383
-_FRAMING_BYTES = 25
 _HAS_ALPHA = 1 << 28  # a hint for the decoder, in the size field
-# Channels of a layer -> of WebP, and of WebP's RGBA -> of the layer.
-_TO_WEBP = {1: [0, 0, 0], 2: [0, 0, 0, 1], 3: [0, 1, 2], 4: [0, 1, 2, 3]}
-_FROM_WEBP = {1: [0], 2: [0, 3], 3: [0, 1, 2], 4: [0, 1, 2, 3]}
 # (quality, method): effort, not loss. The slowest takes about ten seconds for half a megapixel and gains 1 to 3 % over
 # the next on photographs, but is larger on many small or synthetic images.
 _QUICK = ((50, 3),)
@@ -78,20 +74,20 @@ def _decode(data: bytes, shape: tuple[int, int, int]) -> np.ndarray:
 
 
 def _blocks(shape: tuple[int, int, int]) -> Iterator[tuple[slice, slice]]:
-    for top in range(0, shape[0], _BLOCK):
-        for left in range(0, shape[1], _BLOCK):
-            yield slice(top, min(top + _BLOCK, shape[0])), slice(left, min(left + _BLOCK, shape[1]))
+    for top in range(0, shape[0], BLOCK):
+        for left in range(0, shape[1], BLOCK):
+            yield slice(top, min(top + BLOCK, shape[0])), slice(left, min(left + BLOCK, shape[1]))
 
 
 def _encode_block(pixels: np.ndarray, efforts: tuple[tuple[int, int], ...]) -> bytes:
-    image = Image.fromarray(np.ascontiguousarray(pixels[..., _TO_WEBP[pixels.shape[2]]]))
+    image = Image.fromarray(np.ascontiguousarray(pixels[..., TO_WEBP[pixels.shape[2]]]))
     files = []
     for quality, method in efforts:
         buffer = BytesIO()
         image.save(buffer, "WEBP", lossless=True, quality=quality, method=method, exact=True)
         files.append(buffer.getvalue())
     webp = min(files, key=len)
-    stream = webp[_FRAMING_BYTES : 20 + int.from_bytes(webp[16:20], "little")]
+    stream = webp[FRAMING_BYTES : 20 + int.from_bytes(webp[16:20], "little")]
     if webp not in (_framed(stream, pixels.shape), _framed(stream, pixels.shape[:2] + (3,))):
         raise UnsupportedImageError("this libwebp writes an unexpected framing")
     return stream
@@ -105,7 +101,7 @@ def _decode_block(stream: bytes, shape: tuple[int, int, int]) -> np.ndarray:
         raise CorruptError("damaged WebP stream") from error
     if pixels.shape[:2] != shape[:2]:
         raise CorruptError("WebP stream of the wrong size")
-    return pixels[..., _FROM_WEBP[shape[2]]]
+    return pixels[..., FROM_WEBP[shape[2]]]
 
 
 def _framed(stream: bytes, shape: tuple[int, int, int]) -> bytes:

@@ -20,11 +20,11 @@ from dqcodec.base.errors import CorruptError, ParticlesError, StackUnderflow
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.exact.boxes import Box, part, sides
 from dqcodec.exact.flow.program import FlowProgram, bound, stacked
+from dqcodec.frozen.flow import MAX_BATCH_DIMS
 from dqcodec.methods import mixing
 from dqcodec.methods.payload import Effort, ModelReport, Payload
 
 _FIRST_LOAN_TILES = 3
-_MAX_BATCH_DIMS = 3 << 17
 
 
 def encode(layers: Sequence[np.ndarray], program: FlowProgram, effort: Effort = Effort()) -> Payload:
@@ -107,7 +107,7 @@ def _batches(tiles: Sequence[Box], loan_tiles: int, channels: int) -> Iterator[s
     done = loan_tiles
     while done < len(tiles):
         height, width = shape = sides(tiles[done])
-        size = min(max(1, _MAX_BATCH_DIMS // (height * width * channels)), done // loan_tiles)
+        size = min(max(1, MAX_BATCH_DIMS // (height * width * channels)), done // loan_tiles)
         alike = sum(sides(box) == shape for box in tiles[done : done + size])
         yield slice(done, done + alike)
         done += alike

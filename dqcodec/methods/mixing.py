@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from dqcodec.base.errors import CorruptError
-from dqcodec.exact.mixing.context_mixing import MARGIN, ORDERS, Mixer, canvas_shape, code_image, fill
+from dqcodec.exact.mixing.context_mixing import Mixer, canvas_shape, code_image, fill
+from dqcodec.frozen.mixing import MARGIN, ORDERS
 from dqcodec.methods.payload import Effort, Payload
 
 

@@ -3,9 +3,10 @@
 import numpy as np
 
 from dqcodec.base.compiled import compiled, inlined
-from dqcodec.exact.autoregressive.context import GRID, standard
+from dqcodec.exact.autoregressive.context import standard
 from dqcodec.exact.autoregressive.linear import activated, rounded
 from dqcodec.exact.autoregressive.mixture import edges, find, set_gradients, set_mixtures, set_slots
+from dqcodec.frozen.autoregressive import GRID
 
 _ONE_SPREAD = np.float32(GRID)
 

@@ -10,12 +10,7 @@ import numpy as np
 
 from dqcodec.base.compiled import compiled
 from dqcodec.exact.networks import Linear
-
-GRADIENT_GRID = 1024  # gradients come in 1024ths of a nat ...
-GRADIENT_BOUND = 64 * GRADIENT_GRID  # ... up to 64
-_MOMENTUM, _SECOND_MOMENTUM = 0.9, 0.99
-_EPSILON = 1.0  # in units of the integer gradients' sums
-_EXACT = float(1 << 24)
+from dqcodec.frozen.autoregressive import EPSILON, EXACT, MOMENTUM, SECOND_MOMENTUM
 
 
 class LearningLinears:
@@ -36,8 +31,8 @@ class LearningLinears:
 
     def step(self, sums: np.ndarray) -> None:
         """Learn from the gradients of the loss by the matrices, integers, summed over a batch; float64 (P, I + 1, O)."""
-        self._first_decay *= _MOMENTUM
-        self._second_decay *= _SECOND_MOMENTUM
+        self._first_decay *= MOMENTUM
+        self._second_decay *= SECOND_MOMENTUM
         _adam(
             self._weights, sums, self._first, self._second, 1 - self._first_decay, 1 - self._second_decay,
             self._rates, self._quanta, self._limits, self.matrices,
@@ -52,12 +47,12 @@ def _adam(layers, sums, first, second, first_decay, second_decay, rates, quanta,
         for i in range(layers.shape[1]):
             for o in range(layers.shape[2]):
                 gradient = sums[p, i, o]
-                first[p, i, o] += (1 - _MOMENTUM) * (gradient - first[p, i, o])
-                second[p, i, o] += (1 - _SECOND_MOMENTUM) * (gradient * gradient - second[p, i, o])
-                size = np.sqrt(second[p, i, o] / second_decay) + _EPSILON
+                first[p, i, o] += (1 - MOMENTUM) * (gradient - first[p, i, o])
+                second[p, i, o] += (1 - SECOND_MOMENTUM) * (gradient * gradient - second[p, i, o])
+                size = np.sqrt(second[p, i, o] / second_decay) + EPSILON
                 weights[i, o] = layers[p, i, o] - rates[i, o] * (first[p, i, o] / first_decay / size)
                 bounds[o] += abs(np.rint(weights[i, o] / quanta[p, o])) * limits[i]
-        if bounds.max() < _EXACT:  # else sums would not be exact any more: rather not learn
+        if bounds.max() < EXACT:  # else sums would not be exact any more: rather not learn
             for i in range(layers.shape[1]):
                 for o in range(layers.shape[2]):
                     layers[p, i, o] = weights[i, o]

@@ -16,8 +16,9 @@ from dqcodec.base.errors import ModelError
 from dqcodec.base.threads import single_thread
 from dqcodec.exact.autoregressive.context_net import ContextNet
 from dqcodec.exact.autoregressive.fronts import Fronts
-from dqcodec.exact.autoregressive.mixture import TOTAL, TOTAL_BITS, MixtureTables
+from dqcodec.exact.autoregressive.mixture import MixtureTables
 from dqcodec.exact.autoregressive.walk import Walk
+from dqcodec.frozen.autoregressive import TOTAL, TOTAL_BITS
 
 _LEAST_TILE, _LARGEST_TILE = 8, 1 << 12  # a side
 

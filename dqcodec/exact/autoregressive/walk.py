@@ -14,7 +14,7 @@ from dqcodec.exact.autoregressive.context_net import head_sums, tell
 from dqcodec.exact.autoregressive.fronts import Fronts
 from dqcodec.exact.autoregressive.heads import code
 from dqcodec.exact.autoregressive.learning import LearningLinears
-from dqcodec.exact.autoregressive.mixture import LOG2_SCALE_GRID, LOGIT_GRID, MEAN_GRID
+from dqcodec.frozen.autoregressive import LOG2_SCALE_GRID, LOGIT_GRID, MEAN_GRID
 
 if TYPE_CHECKING:
     from dqcodec.exact.autoregressive.program import AutoregressiveProgram

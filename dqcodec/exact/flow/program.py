@@ -6,7 +6,7 @@ from itertools import groupby
 
 import numpy as np
 
-from dqcodec.ans.bits_back import MAX_PARTICLES, BitsBack, CoupledBitsBack
+from dqcodec.ans.bits_back import BitsBack, CoupledBitsBack
 from dqcodec.ans.protocol import BitStack
 from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import LatentOverflow, ModelError, ParticlesError
@@ -25,9 +25,8 @@ from dqcodec.exact.flow.dequantizers import (
 from dqcodec.exact.flow.tables import TableLaw
 from dqcodec.exact.flow.transforms import Affine, AffineCoupling, Conv1x1
 from dqcodec.exact.model_file import Tensors
-from dqcodec.exact.networks import INPUT_BOUND, LOG_SCALE_BOUND, AutoregressiveNet, ResidualNet
-
-_MAX_LOCATION = 1 << 30  # a net's location output, in grid units
+from dqcodec.exact.networks import AutoregressiveNet, ResidualNet
+from dqcodec.frozen.flow import INPUT_BOUND, LOCATION_BOUND, LOG_SCALE_BOUND, MAX_PARTICLES
 
 
 @dataclass(frozen=True)
@@ -166,7 +165,7 @@ def _law(tensors, name: str, unbounded: bool = True) -> TableLaw:
 
 
 def _location_scale_bounds(channels: int) -> tuple[np.ndarray, np.ndarray]:
-    high = np.repeat([_MAX_LOCATION, LOG_SCALE_BOUND], channels).astype(np.float64)
+    high = np.repeat([LOCATION_BOUND, LOG_SCALE_BOUND], channels).astype(np.float64)
     return -high, high
 
 

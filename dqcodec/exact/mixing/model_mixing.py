@@ -15,7 +15,8 @@ from dqcodec.exact.autoregressive.context_net import head_sums, tell
 from dqcodec.exact.autoregressive.heads import foretell, learn, note
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram
 from dqcodec.exact.autoregressive.walk import Walk
-from dqcodec.exact.mixing.context_mixing import MARGIN, Mixer, canvas_shape, code_sample, fill
+from dqcodec.exact.mixing.context_mixing import Mixer, canvas_shape, code_sample, fill
+from dqcodec.frozen.mixing import MARGIN
 
 
 class Canvases:
