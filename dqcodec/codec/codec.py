@@ -281,7 +281,7 @@ def _describe(group: Group, image: int, models: Sequence[str | None]) -> tuple[L
     sizes = {owned[0]: len(payload) for payload, owned in zip(group.payloads, owners(group.entries))}
     return tuple(
         LayerReport(
-            index // len(names), names[index % len(names)], layer.method.name.lower().replace("_", "-"), sizes.get((image, index)), model
+            index // len(names), names[index % len(names)], layer.method.label, sizes.get((image, index)), model
         )
         for index, (layer, model) in enumerate(zip(entry.layers, models))
     )

@@ -82,7 +82,7 @@ def context(planes, features, places, bits, log_spreads):
             seen[n, (length + 1) * channels + p] = min(max(level, -_BOUND), _BOUND)
         seen[n, own - 2] = GRID if y == 0 else 0
         seen[n, own - 1] = GRID if x == 0 else 0
-        _told(features, cell, y, x, width, seen, n, own)
+        _neighbour_features(features, cell, y, x, width, seen, n, own)
     return seen, moments
 
 
@@ -128,7 +128,7 @@ def _neighbours(cell, y, x, width, cells):
 
 
 @inlined
-def _told(features, cell, y, x, width, seen, n, own):
+def _neighbour_features(features, cell, y, x, width, seen, n, own):
     """What the neighbours in the tile tell, from seen[n, own] on; nought elsewhere."""
     count = features.shape[1]
     for i in range(len(_FEATURE_PLACES)):

@@ -116,7 +116,7 @@ def head_sums(net, seen):
 
 
 @inlined
-def tell(net, seen, standards):
+def successor_features(net, seen, standards):
     """What pixels tell their successors (N, F), from their contexts and standardised planes (N, P)."""
     planes = standards.shape[1]
     own = len(net.features) - planes

@@ -114,7 +114,7 @@ class AutoregressiveProgram:
         """What is to be coded for tiles, uint8."""
         walk = Walk(self, [tile.shape[:2] for tile in tiles])
         walk.enter(tiles)
-        slots = [walk.code(walk.fronts.places(front)) for front in walk.fronts_learnt()]
+        slots = [walk.code(walk.fronts.places(front)) for front in walk.learning_fronts()]
         return Slots(np.concatenate(slots), walk.fronts)
 
     def push(self, stack: BitStack, slots: Slots) -> None:
@@ -137,7 +137,7 @@ class AutoregressiveProgram:
             StackUnderflow: not what push left.
         """
         walk = Walk(self, shapes)
-        for front in walk.fronts_learnt():
+        for front in walk.learning_fronts():
             places = walk.fronts.places(front)
             for chunk in walk.fronts.chunks(front):
                 wanted = stack.pop(TOTAL, (chunk.stop - chunk.start, self.channels))

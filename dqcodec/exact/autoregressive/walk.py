@@ -10,7 +10,7 @@ import numpy as np
 from dqcodec.base.compiled import compiled
 from dqcodec.base.threads import in_threads
 from dqcodec.exact.autoregressive.context import Canvas, context, enter, log_spreads
-from dqcodec.exact.autoregressive.context_net import head_sums, tell
+from dqcodec.exact.autoregressive.context_net import head_sums, successor_features
 from dqcodec.exact.autoregressive.fronts import Fronts
 from dqcodec.exact.autoregressive.heads import code
 from dqcodec.exact.autoregressive.learning import LearningLinears
@@ -33,14 +33,14 @@ class Walk:
         self.canvas = Canvas(self.fronts.pixels, d.channels, d.features)
         biases = np.ldexp(np.repeat([LOGIT_GRID, MEAN_GRID, LOG2_SCALE_GRID], d.mixtures).astype(np.float64), -d.rate_bits)
         self.out = LearningLinears(self.net.out, np.stack([np.ldexp(biases, -d.head_grid), biases]))
-        self.taught = np.zeros(self.out.matrices.shape)
+        self.matrix_gradients = np.zeros(self.out.matrices.shape)
 
-    def fronts_learnt(self) -> Iterator[int]:
+    def learning_fronts(self) -> Iterator[int]:
         """The fronts, in order; the last layers learn after each."""
         for front in range(len(self.fronts)):
             yield front
-            self.out.step(self.taught)
-            self.taught[:] = 0
+            self.out.step(self.matrix_gradients)
+            self.matrix_gradients[:] = 0
 
     def enter(self, tiles: Sequence[np.ndarray]) -> None:
         """Put known tiles, uint8 (H, W, C), on the canvas."""
@@ -63,8 +63,8 @@ class Walk:
             constants = self.net.weights, self.out.matrices, self.tables, log_spreads(), self.bits
             return _code(*constants, self.canvas.planes, self.canvas.features, places[part], sought, slots[part])
 
-        for taught in in_threads(code_part, len(places), _LEAST_PART):
-            self.taught += taught
+        for matrix_gradients in in_threads(code_part, len(places), _LEAST_PART):
+            self.matrix_gradients += matrix_gradients
         return slots
 
 
@@ -77,11 +77,11 @@ def _code(net, matrices, tables, log_spreads, bits, planes, features, places, wa
     for n in range(count):
         for p in range(channels):
             values[n, p] = planes[places[n, 0], p]
-    taught = np.zeros(matrices.shape)
+    matrix_gradients = np.zeros(matrices.shape)
     sums = head_sums(net, seen)
-    standards = code(net, sums, matrices, tables, log_spreads, moments, bits, wanted, values, slots, taught)
-    enter(planes, features, places, values, tell(net, seen, standards))
-    return taught
+    standards = code(net, sums, matrices, tables, log_spreads, moments, bits, wanted, values, slots, matrix_gradients)
+    enter(planes, features, places, values, successor_features(net, seen, standards))
+    return matrix_gradients
 
 
 def _planes(pixels: np.ndarray) -> np.ndarray:

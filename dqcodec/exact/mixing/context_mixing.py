@@ -194,9 +194,9 @@ def _find_slots(mixer, node):
 
 
 @compiled
-def _predict(mixer, place, node, foretold):
+def _predict(mixer, place, node, prediction):
     """The probability of a 1, for a bit at a `place` among a pixel's bits. node: 1, and those of the 4 bits that are known.
-    foretold: the model's logit."""
+    prediction: the model's logit."""
     entries, maps, weights = mixer.entries, mixer.maps, mixer.weights
     slots, inputs, sets, logits = mixer.slots, mixer.inputs, mixer.sets, mixer.logits
     familiar = 0
@@ -208,7 +208,7 @@ def _predict(mixer, place, node, foretold):
             familiar += 1
         else:
             inputs[2 * i], inputs[2 * i + 1] = 0, 0
-    inputs[INPUTS - 1] = foretold
+    inputs[INPUTS - 1] = prediction
     sets[0], sets[1] = place, familiar
     total = 0
     for m in range(2):
@@ -269,12 +269,12 @@ def code_sample(mixer, pixels, y, x, c, bits, is_sought, laws, n, sigmoid):
     for position in range(bits):
         if position % 4 == 0:
             _find_slots(mixer, (c << 8) + node)
-        half, half_start, foretold = low + (1 << bits - 1 - position), 0, 0
+        half, half_start, prediction = low + (1 << bits - 1 - position), 0, 0
         if laws.shape[1]:
             half_start = start(laws, n, sigmoid, 1 << bits, half)
-            foretold = STRETCH[min((end - half_start) * 4096 // (end - first), 4095)]
+            prediction = STRETCH[min((end - half_start) * 4096 // (end - first), 4095)]
         inner = 1 << position % 4 | node & (1 << position % 4) - 1
-        probability = _predict(mixer, c * 8 + position, inner, foretold)
+        probability = _predict(mixer, c * 8 + position, inner, prediction)
         middle = coder[_LOW] + ((coder[_HIGH] - coder[_LOW]) * probability >> 16)
         bit = np.int64(coder[_VALUE] <= middle) if is_sought else value >> bits - 1 - position & 1
         if bit:
