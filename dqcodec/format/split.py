@@ -23,10 +23,8 @@ import numpy as np
 
 from dqcodec.base.errors import CorruptError
 from dqcodec.format import palette
-from dqcodec.png import Png, Skeleton
+from dqcodec.png import Png, Skeleton, color_types
 from dqcodec.png.chunks import PALETTE, check_palette
-
-_NAMES = {0: "gray", 2: "RGB", 3: "palette indices", 4: "gray and alpha", 6: "RGBA"}  # of a colour type
 
 
 class Step(IntEnum):
@@ -75,7 +73,8 @@ class Split:
             case Step.COLORS:
                 names = ["palette colours"]
             case _:
-                names = [_NAMES[skeleton.header.color_type]]
+                color_type = skeleton.header.color_type
+                names = ["palette indices" if color_type == PALETTE else color_types.NAMES[color_type]]
         return [each for name in names for each in ((name, f"alpha of {name}") if self.alpha else (name,))]
 
     def modelled(self, skeleton: Skeleton) -> list[bool]:
