@@ -19,11 +19,10 @@ from PIL import Image, ImageSequence
 import dqcodec
 from dqcodec import png
 from dqcodec.base.errors import UnknownModelError
-from dqcodec.codec import library, zoo
+from dqcodec.codec import candidates, choose, library, zoo
 from dqcodec.command import archiving, files
 from dqcodec.command.cli import main
 from dqcodec.format import archive
-from dqcodec.methods import select
 
 PIXELS = (np.add.outer(np.arange(30) * 3, np.arange(40))[..., None] + np.arange(3) * 9).astype(np.uint8)
 SOURCE = pngs.write(PIXELS)
@@ -288,7 +287,7 @@ STAMPS = {"a.png": (0o640, 1_000_000_000_123_456_789), "deep/b.png": (0o600, -5)
 @pytest.fixture
 def quick(monkeypatch):
     """Without mixing, whose loops would be compiled first."""
-    monkeypatch.setattr(select, "takes_mixing", lambda *_, **__: False)
+    monkeypatch.setattr(candidates, "takes_mixing", lambda *_, **__: False)
 
 
 def grow(folder, count=3, **options):
@@ -581,7 +580,7 @@ def test_a_model_is_sampled(folder, model):
 
 
 def test_an_archive_by_a_model_comes_back(folder, model, quick, monkeypatch):
-    monkeypatch.setattr(select, "classically", lambda pixels, *, quick: None)  # the model is bad
+    monkeypatch.setattr(choose, "by_webp", lambda pixels, *, quick: None)  # the model is bad
     rng = np.random.default_rng(0)
     (folder / "in").mkdir()
     for number in range(3):

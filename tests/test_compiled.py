@@ -34,7 +34,7 @@ def compiled_loops() -> dict[str, Dispatcher]:
 
 def test_all_loops_are_compiled_with_ieee_arithmetic_and_release_the_lock():
     loops = compiled_loops()
-    some = {"dqcodec.exact.autoregressive.program._code", "dqcodec.exact.autoregressive.learning._adam", "dqcodec.ans.uniform._shares"}
+    some = {"dqcodec.exact.autoregressive.walk._code", "dqcodec.exact.autoregressive.learning._adam", "dqcodec.ans.uniform._shares"}
     assert some <= loops.keys()
     for name, loop in loops.items():
         options = {option: value for option, value in loop.targetoptions.items() if value}
@@ -233,21 +233,25 @@ def test_where_nothing_can_be_kept_loops_are_compiled_all_the_same(tmp_path):
     assert not list(tmp_path.rglob("*.nb?"))
 
 
-def test_a_loop_is_compiled_anew_where_a_package_beside_its_own_changed(tmp_path):
-    """What is kept depends on all modules of the package just below the root."""
+def test_a_loop_is_compiled_anew_where_a_package_beside_its_own_or_a_constant_changed(tmp_path):
+    """What is kept depends on all modules of the package just below the root, and on the root's constants."""
 
-    def source(inner: str) -> str:
-        return inner.replace("package.b", "root.house.two.b").replace("package.", "root.house.")
+    def write(name: str, text: str) -> None:
+        path = tmp_path / "root" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.replace("package.b", "root.house.two.b"))
 
-    for name, text in {"one/a": LOOP, "two/b": INNER % 1}.items():
-        path = tmp_path / "root" / "house" / f"{name}.py"
-        path.parent.mkdir(parents=True)
-        path.write_text(source(text))
-    code = RESULT.replace("package.a", "root.house.one.a")
-    assert result(tmp_path, code) == [8, *COMPILED]
-    assert result(tmp_path, code) == [8, *KEPT]
-    path.write_text(source(INNER % 5))
-    assert result(tmp_path, code) == [16, *COMPILED]
+    def found() -> list[int]:
+        return result(tmp_path, RESULT.replace("package.a", "root.house.one.a"))
+
+    write("house/one/a", LOOP)
+    write("house/two/b", "from root.frozen.c import C\n" + INNER % "C")
+    write("frozen/c", "C = 1\n")
+    assert [found(), found()] == [[8, *COMPILED], [8, *KEPT]]
+    write("house/two/b", "from root.frozen.c import C\n" + INNER % "C + 4")
+    assert found() == [16, *COMPILED]
+    write("frozen/c", "C = 2\n")
+    assert found() == [18, *COMPILED]
 
 
 DAMAGES = {

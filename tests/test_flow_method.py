@@ -13,10 +13,9 @@ from dqcodec import png
 from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow, UnknownModelError
 from dqcodec.base.varint import write_varint
-from dqcodec.codec import codec
+from dqcodec.codec import candidates, codec, trial
 from dqcodec.format.container import Layer, Method
-from dqcodec.methods import learned, select
-from dqcodec.methods.report import ModelReport
+from dqcodec.methods.payload import ModelReport
 
 SHAPES = [(32, 32), (33, 35), (31, 64), (47, 18), (8, 200), (200, 9), (17, 90), (70, 33)]
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -46,18 +45,18 @@ def program_of(kind, channels=3, levels=1):
 
 def encode(pixels: np.ndarray, program) -> tuple[bytes, ModelReport]:
     """The payload of one layer, and its report."""
-    payload, report = learned.encode([pixels], program)
+    payload, report = programs.encode([pixels], program)
     assert len(report.layer_bits) == 1
     return payload, report
 
 
 def decode(payload: bytes, shape: tuple[int, ...], program) -> np.ndarray:
-    (pixels,) = learned.decode(payload, [shape], program)
+    (pixels,) = programs.decode(payload, [shape], program)
     return pixels
 
 
 def choose(pixels: np.ndarray, candidates):
-    return learned.choose([pixels], candidates)
+    return trial.best_program([pixels], candidates)
 
 
 @every_kind
@@ -282,10 +281,10 @@ def test_a_flow_file_decompresses_and_tells_its_model(kind):
 
 def keep_models(monkeypatch) -> None:
     """Keep other methods from winning."""
-    loser = select.Coded(Layer(Method.CLASSICAL), bytes(1 << 16), 1 << 16)
-    monkeypatch.setattr(select, "classically", lambda pixels, quick: loser)
-    monkeypatch.setattr(select, "takes_mixing", lambda pixels, **told: False)
-    monkeypatch.setattr(select, "_MAX_RIVAL_SAMPLES", 0)
+    loser = candidates.CodedLayer(Layer(Method.CLASSICAL), bytes(1 << 16), 1 << 16)
+    monkeypatch.setattr("dqcodec.codec.choose.by_webp", lambda pixels, quick: loser)
+    monkeypatch.setattr(candidates, "takes_mixing", lambda pixels, **told: False)
+    monkeypatch.setattr(candidates, "_MAX_RIVAL_SAMPLES", 0)
 
 
 def test_a_flow_file_that_wins_is_what_compress_writes(monkeypatch):

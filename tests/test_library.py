@@ -14,11 +14,11 @@ import dqcodec
 from dqcodec import png
 from dqcodec.base import errors
 from dqcodec.base.errors import CorruptError, FormatError, UnsupportedImageError
-from dqcodec.codec import codec, library, zoo
+from dqcodec.codec import candidates, codec, library, zoo
 from dqcodec.command import files
 from dqcodec.format import archive
 from dqcodec.format.container import Method
-from dqcodec.methods import learned, select
+from dqcodec.methods import autoregressive
 
 RNG = np.random.default_rng(0)
 COLORS = (np.add.outer(np.arange(12) * 9, np.arange(17))[..., None] + np.arange(3) * 40).astype(np.uint8)
@@ -29,7 +29,7 @@ def folder(tmp_path, monkeypatch):
     """An empty working folder, no models, and no mixing, whose loops would be compiled first."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(zoo, "directory", lambda: tmp_path / "models")
-    monkeypatch.setattr(select, "takes_mixing", lambda *_, **__: False)
+    monkeypatch.setattr(candidates, "takes_mixing", lambda *_, **__: False)
     return tmp_path
 
 
@@ -239,7 +239,7 @@ def test_models_are_one_or_several_by_name_by_file_or_loaded(folder):
     program = programs.program(programs.AUTOREGRESSIVE)
     path = programs.path(programs.AUTOREGRESSIVE)
     pixels = programs.smooth(np.random.default_rng(0), 1, 24, 32)[0].astype(np.uint8)
-    payload, _ = learned.encode([pixels], program)
+    payload = autoregressive.encode([pixels], program).data
     dqc = group(pixels, Method.AUTOREGRESSIVE, payload, program.id).pack()
     for models in (program, [program], path, str(path), [path], iter([str(path)])):
         assert np.array_equal(dqcodec.decompress(dqc, models), pixels)

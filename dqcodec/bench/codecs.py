@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-    from dqcodec.bench.images import Source
+    from dqcodec.bench.images import Original
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Codec(ABC):
     def is_installed(self) -> bool:
         return self.requires is None or importlib.util.find_spec(self.requires) is not None
 
-    def takes(self, source: Source) -> bool:
+    def takes(self, source: Original) -> bool:
         return source.pixels.shape[2] in self.channels and 8 * source.pixels.itemsize in self.bit_depths
 
     @abstractmethod
@@ -77,7 +77,7 @@ class Codec(ABC):
         """Import and load what the work needs, so that it is not timed. Called once, in the process that works."""
 
     @abstractmethod
-    def encode(self, source: Source) -> Coded: ...
+    def encode(self, source: Original) -> Coded: ...
 
     @abstractmethod
     def decode(self, data: bytes) -> np.ndarray:

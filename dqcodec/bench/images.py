@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-_COLOR_TYPES = {0: "gray", 2: "RGB", 3: "palette", 4: "gray and alpha", 6: "RGBA"}
-
 
 class NotCompared(Exception):
     """A valid PNG whose pixels no decoder at hand gives faithfully."""
@@ -27,7 +25,7 @@ class Image:
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class Original:
     """A PNG file and its decoded pixels: (H, W, 1 to 4) uint8 or uint16, palettes and colour keys resolved.
 
     samples: per pixel as the file stores them, 1 for a palette index; what bits per dimension are counted in.
@@ -52,18 +50,19 @@ def find(paths: Sequence[Path]) -> list[Image]:
     return list(images.values())
 
 
-def read(path: Path) -> Source:
+def read(path: Path) -> Original:
     """Raises OSError, DqcodecError, and what `decode` raises."""
     from dqcodec import png
+    from dqcodec.png import color_types
 
     data = path.read_bytes()
     header = png.read(data, decode=False).header
-    kind = f"{header.bit_depth}-bit {_COLOR_TYPES[header.color_type]}"
-    return Source(data, decode(data), header.width, header.height, header.samples, kind)
+    kind = f"{header.bit_depth}-bit {color_types.NAMES[header.color_type]}"
+    return Original(data, decode(data), header.width, header.height, header.samples, kind)
 
 
 def decode(data: bytes) -> np.ndarray:
-    """Pixels of a PNG file, as in Source. Raises NotCompared, and what Pillow raises where the file is damaged."""
+    """Pixels of a PNG file, as in Original. Raises NotCompared, and what Pillow raises where the file is damaged."""
     import numpy as np
     from PIL import PngImagePlugin
 

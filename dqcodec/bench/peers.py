@@ -12,7 +12,7 @@ from dqcodec.bench.codecs import Codec, Coded
 if TYPE_CHECKING:
     import numpy as np
 
-    from dqcodec.bench.images import Source
+    from dqcodec.bench.images import Original
 
 
 class PngAsGiven(Codec):
@@ -24,7 +24,7 @@ class PngAsGiven(Codec):
 
         return f"Pillow {__version__}"
 
-    def encode(self, source: Source) -> Coded:
+    def encode(self, source: Original) -> Coded:
         return Coded(source.data)
 
     def decode(self, data: bytes) -> np.ndarray:
@@ -47,7 +47,7 @@ class Oxipng(Codec):
         os.environ["RAYON_NUM_THREADS"] = str(threads)  # read when its thread pool starts
         import oxipng  # noqa: F401
 
-    def encode(self, source: Source) -> Coded:
+    def encode(self, source: Original) -> Coded:
         import oxipng
 
         return Coded(oxipng.optimize_from_memory(source.data, level=6))
@@ -65,7 +65,7 @@ class WebP(Codec):
 
         return f"libwebp {features.version('webp')}"
 
-    def encode(self, source: Source) -> Coded:
+    def encode(self, source: Original) -> Coded:
         from PIL import Image
 
         buffer = BytesIO()
@@ -97,7 +97,7 @@ class _Imagecodecs(Codec):
     def version(self):
         return self._function("version")()
 
-    def encode(self, source: Source) -> Coded:
+    def encode(self, source: Original) -> Coded:
         pixels = source.pixels
         return Coded(self._function("encode")(pixels[..., 0] if pixels.shape[2] == 1 else pixels))
 
@@ -121,7 +121,7 @@ class JpegXl(_Imagecodecs):
     def prepare(self, threads):
         self._threads = threads
 
-    def encode(self, source: Source) -> Coded:
+    def encode(self, source: Original) -> Coded:
         options = {"lossless": True, "effort": self.effort, "numthreads": self._threads}
         return Coded(self._function("encode")(source.pixels, **options))
 
@@ -142,7 +142,7 @@ class Qoi(_Imagecodecs):
     codec, name, title = "qoi", "qoi", "QOI"
     bit_depths = (8,)
 
-    def encode(self, source: Source) -> Coded:
+    def encode(self, source: Original) -> Coded:
         return Coded(self._function("encode")(images.with_color(source.pixels)))
 
 

@@ -35,7 +35,7 @@ class CompressReport:
     `method` is that of its layers, joined where they differ. `dims` are its samples, of all frames. `dqc_bytes` is the
     sum of payloads, chunks and recipe (as packed) and container; bpd is its bits per sample. `candidates` are the whole
     file's bytes by each method tried; `png_bytes` are the source's, be it a PNG or not. `learned` holds the fields of
-    methods.report.ModelReport, for the whole image, or is None where no model was chosen. `dropped`: the types of the PNG's
+    methods.payload.ModelReport, for the whole image, or is None where no model was chosen. `dropped`: the types of the PNG's
     chunks that are not kept.
     """
 

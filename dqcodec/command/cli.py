@@ -22,11 +22,11 @@ import click
 from dqcodec import __version__
 from dqcodec.base import ending
 from dqcodec.base.errors import DqcodecError, FormatError, WorkerError, one_line
-from dqcodec.bench.cli import bench
 from dqcodec.codec.report import CompressReport, DecodedReport, DecompressReport
 from dqcodec.command import files
+from dqcodec.command import training as training_cli
+from dqcodec.command.bench import bench
 from dqcodec.command.results import ArchiveReport, FileResult, RunReport, UnpackReport, shown
-from dqcodec.training import cli as training_cli
 
 if TYPE_CHECKING:
     from dqcodec.command.archiving import Map, Task

@@ -92,6 +92,11 @@ class Method(IntEnum):
     MIXING = 4
     MODEL_MIXING = 5
 
+    @property
+    def label(self) -> str:
+        """Its name for people: `model-mixing`."""
+        return self.name.lower().replace("_", "-")
+
 
 LEARNED = {Method.FLOW, Method.AUTOREGRESSIVE, Method.MODEL_MIXING}
 TOGETHER = {Method.FLOW, Method.AUTOREGRESSIVE, Method.MIXING, Method.MODEL_MIXING}  # methods that code layers together
@@ -131,7 +136,7 @@ class Entry:
     def method(self) -> str:
         """Each method that a layer has, once, in the order of layers: `classical`, `autoregressive+classical`, `stored`."""
         methods = [layer.method for layer in self.layers] or [Method.STORED]
-        return "+".join(method.name.lower().replace("_", "-") for method in dict.fromkeys(methods))
+        return "+".join(method.label for method in dict.fromkeys(methods))
 
     def head(self, last_id: bytes = b"", *, is_lone: bool = True) -> bytes:
         """last_id: the model of the last layer before that has one. is_lone: its chunks are packed for themselves; else they

@@ -19,7 +19,8 @@ from test_flow_method import image
 from dqcodec import png
 from dqcodec.exact.program import load_program
 from dqcodec.format.container import Method
-from dqcodec.methods import classical, learned, mixing, model_mixing
+from dqcodec.methods import classical, mixing, model_mixing, table
+from dqcodec.methods.payload import Effort
 
 HERE = Path(__file__).parent
 MODELS = {kind: lambda kind=kind: programs.data(kind) for kind in programs.KINDS} | {
@@ -57,23 +58,23 @@ def make(name: str) -> None:
         case "stored":
             made = stored(png.write(png.plain(pixels, text)))
         case "classical":
-            made = group(pixels, Method.CLASSICAL, classical.encode(pixels), before=text)
+            made = group(pixels, Method.CLASSICAL, classical.encode([pixels]).data, before=text)
         case "mixing":
-            made = group(pixels, Method.MIXING, mixing.encode([pixels])[0], before=text)
+            made = group(pixels, Method.MIXING, mixing.encode([pixels]).data, before=text)
         case "model-mixing":
             program = load_program(HERE / "autoregressive.safetensors")
-            made = group(pixels, Method.MODEL_MIXING, model_mixing.encode([pixels], program), program.id, before=text)
+            made = group(pixels, Method.MODEL_MIXING, model_mixing.encode([pixels], program).data, program.id, before=text)
         case "particles":
             program = load_program(HERE / "uniform.safetensors")
-            payload, _ = learned.encode([pixels], program, 5)
-            made = group(pixels, Method.FLOW, payload, program.id, before=text)
+            payload = table.own(program).encode([pixels], program, Effort(particles=5))
+            made = group(pixels, Method.FLOW, payload.data, program.id, before=text)
         case _:
             path = HERE / f"{name}.safetensors"
             if not path.exists():
                 path.write_bytes(MODELS[name]())
             program = load_program(path)
-            payload, _ = learned.encode([pixels], program)
-            made = group(pixels, Method[program.kind.upper()], payload, program.id, before=text)
+            method = table.own(program)
+            made = group(pixels, method.number, method.encode([pixels], program).data, program.id, before=text)
     (HERE / f"{name}.dqc").write_bytes(made.pack())
 
 
