@@ -31,7 +31,6 @@ from dqcodec.format.container import (
     sample_checksum,
 )
 from dqcodec.format.split import Split, Step
-from dqcodec.methods import select
 from dqcodec.png.chunks import KINDS
 
 TEXT = png.Chunk(b"tEXt", b"Comment\0hello")

@@ -17,7 +17,8 @@ from dqcodec.exact.program import Program, load_program
 from dqcodec.format import split
 from dqcodec.format.container import LEARNED, Entry, Group, Layer, Method, owners, sample_checksum
 from dqcodec.format.split import Split, Step
-from dqcodec.methods import classical, learned, mixing, model_mixing
+from dqcodec.methods import table
+from dqcodec.methods.payload import Effort
 from dqcodec.png import exact
 
 HERE = Path(__file__).parent
@@ -178,14 +179,8 @@ def encode(case: Case, data: bytes) -> bytes:
 
 
 def _payload(case: Case, layers: list[np.ndarray]) -> bytes:
-    match case.method:
-        case Method.CLASSICAL:
-            return classical.encode(layers[0])
-        case Method.MIXING:
-            return mixing.encode(layers)[0]
-        case Method.MODEL_MIXING:
-            return model_mixing.encode(layers, program_of(case.model))
-    return learned.encode(layers, program_of(case.model), case.particles)[0]
+    program = program_of(case.model) if case.method in LEARNED else None
+    return table.encode(case.method, layers, program, Effort(particles=case.particles)).data
 
 
 def find_program(model_id: bytes) -> Program:
