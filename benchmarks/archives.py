@@ -86,7 +86,7 @@ def assert_same(original: Path, restored: Path) -> None:
     Raises:
         SystemExit: they differ.
     """
-    same = png.read(original.read_bytes()).same(png.read(restored.read_bytes()))
+    same = png.read(original.read_bytes()).repacked().same(png.read(restored.read_bytes()))
     if not same or Stamp.of(original.stat()) != Stamp.of(restored.stat()):
         raise SystemExit(f"{restored} is not {original}")
 

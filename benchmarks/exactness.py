@@ -31,12 +31,13 @@ import numpy as np
 from PIL import Image
 from dqcodec.codec import zoo
 from dqcodec.base.threads import set_threads
-from dqcodec.methods import learned
+from dqcodec.methods import table
 set_threads(int(os.environ.get("DQCODEC_BENCHMARK_THREADS", 0)))
 pixels, program = np.asarray(Image.open(sys.argv[1]).convert("RGB")), zoo.load(sys.argv[2])
 given = sys.stdin.buffer.read()
-payload = learned.encode([pixels], program)[0]
-same = np.array_equal(learned.decode(given or payload, [pixels.shape], program)[0], pixels)
+method = table.own(program)
+payload = method.encode([pixels], program).data
+same = np.array_equal(method.decode(given or payload, [pixels.shape], program)[0], pixels)
 sys.stdout.buffer.write(bytes([same]) + payload)
 """
 

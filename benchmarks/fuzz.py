@@ -341,22 +341,21 @@ class Model:
     def check(self, data: bytes) -> bool:
         import numpy as np
 
+        from dqcodec.codec.candidates import takes_model
         from dqcodec.exact.program import load_program
-        from dqcodec.format.container import Layer, Method
-        from dqcodec.methods import learned, model_mixing, select
+        from dqcodec.format.container import Layer
+        from dqcodec.methods import table
 
         self.path.write_bytes(data)
         program = _named_errors(lambda: load_program(self.path))
         if program is None:
             return False
         pixels = self.pixels[..., : program.channels] >> 8 - program.bits
-        if select.takes_model(pixels) and learned.choose([pixels], [program]):
-            coded = _named_errors(lambda: learned.encode([pixels], program))
-            payloads = {Method[program.kind.upper()]: coded[0]} if coded else {}
-            if program.kind == "autoregressive":
-                payloads[Method.MODEL_MIXING] = model_mixing.encode([pixels], program)
-            for method, payload in payloads.items():
-                (decoded,) = select.decode(payload, Layer(method, program.id), [pixels.shape], lambda _: program)
+        for method in table.rows_of(program) if takes_model(pixels) and program.fits(pixels.shape) else ():
+            payload = _named_errors(lambda: method.encode([pixels], program))
+            if payload:
+                layer = Layer(method.number, program.id)
+                (decoded,) = table.decode(payload.data, layer, [pixels.shape], lambda _: program)
                 assert np.array_equal(decoded, pixels), "what the program codes is not what it decodes"
         return True
 
@@ -436,7 +435,7 @@ class Png:
         if image is None:
             return False
         if image.skeleton is not None:
-            assert png.read(png.write(image)).same(image), "an image changes when it is written and read again"
+            assert png.read(png.write(image)).same(image.repacked()), "an image changes when it is written and read again"
             recipe = exact.find(data, image)
             assert recipe is None or exact.restore(image, recipe) == data
         for options in ({}, {"exact": True}, {"strip": True}):
@@ -449,7 +448,7 @@ class Png:
             elif options.get("strip"):
                 assert png.read(restored).same(image.stripped())
             else:
-                assert restored == data or png.read(restored).same(image)
+                assert restored == data or png.read(restored).same(image.repacked())
         return True
 
 
@@ -460,7 +459,8 @@ class Payloads:
         import numpy as np
 
         from dqcodec.format.container import Layer, Method
-        from dqcodec.methods import classical, learned, mixing, model_mixing
+        from dqcodec.methods import table
+        from dqcodec.methods.payload import Effort
 
         rng = np.random.default_rng(1)
 
@@ -468,20 +468,21 @@ class Payloads:
             ramps = [np.indices(shape).sum(0) * 3 + rng.integers(0, 20, shape) for shape in shapes]
             return [ramp.clip(0, 255).astype(np.uint8) for ramp in ramps]
 
+        def quick(pixels):
+            return table.encode(Method.CLASSICAL, [pixels], effort=Effort(quick=True)).data
+
         self.settings, self.seeds = [], []
         for channels in (1, 2, 3, 4):
             for several in (layers((9, 11, channels), (3, 1, channels)), layers((1, 1, channels))):
-                self._add(Layer(Method.MIXING), *several, payload=mixing.encode(several)[0])
+                self._add(Layer(Method.MIXING), *several, payload=table.encode(Method.MIXING, several).data)
             for pixels in (*layers((21, 30, channels)), layers((3, 2050, channels))[0] & 8):
-                self._add(Layer(Method.CLASSICAL), pixels, payload=classical.encode(pixels, quick=True))
+                self._add(Layer(Method.CLASSICAL), pixels, payload=quick(pixels))
         for program in programs():
-            layer = Layer(Method[program.kind.upper()], program.id)
             several = layers((20, 26, program.channels))
-            if layer.method == Method.AUTOREGRESSIVE:
-                several += layers((1, 30, program.channels), (40, 2, program.channels), (1, 1, program.channels))
-                mixed = Layer(Method.MODEL_MIXING, program.id)
-                self._add(mixed, *several, payload=model_mixing.encode(several, program))
-            self._add(layer, *several, payload=learned.encode(several, program)[0])
+            small = layers((1, 30, program.channels), (40, 2, program.channels), (1, 1, program.channels))
+            several += [pixels for pixels in small if program.fits(pixels.shape)]
+            for method in table.rows_of(program):
+                self._add(Layer(method.number, program.id), *several, payload=method.encode(several, program).data)
 
     def _add(self, layer, *arrays, payload: bytes) -> None:
         self.seeds.append(bytes([len(self.settings)]) + payload)
@@ -498,10 +499,10 @@ class Payloads:
         from dqcodec import png
         from dqcodec.codec import codec
         from dqcodec.format.container import Entry, Group, sample_checksum
-        from dqcodec.methods import select
+        from dqcodec.methods import table
 
         layer, shapes = self.settings[data[0] % len(self.settings)] if data else self.settings[0]
-        arrays = _named_errors(lambda: select.decode(data[1:], layer, shapes, find_program))
+        arrays = _named_errors(lambda: table.decode(data[1:], layer, shapes, find_program))
         if arrays is None:
             return False
         assert [(pixels.shape, pixels.dtype) for pixels in arrays] == [(shape, np.uint8) for shape in shapes]
@@ -775,7 +776,7 @@ def _child(arguments: argparse.Namespace, shared: Shared, end: float) -> None:
         with atheris.instrument_imports(include=["dqcodec"], exclude=_compiled_modules()):
             from dqcodec.codec import codec  # noqa: F401
             from dqcodec.format import archive  # noqa: F401
-            from dqcodec.methods import learned, mixing  # noqa: F401
+            from dqcodec.methods import autoregressive, flow, mixing  # noqa: F401
             from dqcodec.png import exact, samples  # noqa: F401
     try:
         fuzzer = Fuzzer(arguments, shared)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,9 @@ from dqcodec.exact.program import Program, load_program
 from dqcodec.export.program import export_bytes
 from dqcodec.flows.model import DequantizedModel
 from dqcodec.flows.transforms import Conv1x1
+from dqcodec.format.container import Layer
+from dqcodec.methods import table
+from dqcodec.methods.payload import Effort, ModelReport
 from dqcodec.training.build import build
 from dqcodec.training.config import Config
 
@@ -127,6 +131,18 @@ def tiled(rows: int, columns: int, channels: int = 3, bits: int = 8) -> Autoregr
 def still(channels: int = 3, bits: int = 8) -> AutoregressiveProgram:
     """The autoregressive program that hardly learns while it codes."""
     return load_program(write(described(AUTOREGRESSIVE, channels, 1, bits, rate_bits=32)))
+
+
+def encode(layers: Sequence[np.ndarray], program: Program, particles: int = 1) -> tuple[bytes, ModelReport]:
+    """The payload of layers by the program's own method, and the model's report."""
+    payload = table.own(program).encode(layers, program, Effort(particles=particles))
+    return payload.data, payload.report
+
+
+def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Program) -> list[np.ndarray]:
+    """Undo encode."""
+    layer = Layer(table.own(program).number, program.id)
+    return table.decode(payload, layer, shapes, lambda model_id: program)
 
 
 def tensors(kind: str, channels: int = 3, levels: int = 1, bits: int = 8) -> dict[str, np.ndarray]:

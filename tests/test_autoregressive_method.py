@@ -27,11 +27,11 @@ from dqcodec import png
 from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import CorruptError, DqcodecError, UnknownModelError
 from dqcodec.base.varint import write_varint
-from dqcodec.codec import codec
+from dqcodec.codec import codec, trial
 from dqcodec.exact.autoregressive import fronts
 from dqcodec.exact.program import load_program
 from dqcodec.format.container import Method
-from dqcodec.methods import autoregressive, learned
+from dqcodec.methods import autoregressive
 
 SHAPES = [(1, 1), (1, 2), (2, 1), (1, 15), (9, 1), (7, 5)]
 TILED_SHAPES = [(1, 1), (8, 9), (9, 10), (17, 19)]
@@ -74,7 +74,7 @@ def test_odd_images_round_trip(channels):
 
 @pytest.mark.parametrize("front", [1, 30, 1000])
 def test_any_count_of_batches_round_trips(front, monkeypatch):
-    monkeypatch.setattr(fronts, "_FRONT", front)
+    monkeypatch.setattr(fronts, "FRONT", front)
     for shape in [(16, 11), (17, 11)]:
         assert_round_trip(image(*shape), programs.tiled(8, 9))
 
@@ -82,7 +82,7 @@ def test_any_count_of_batches_round_trips(front, monkeypatch):
 @pytest.mark.parametrize("pixels", [1, 12, 50])
 def test_stacks_of_few_pixels_round_trip(pixels, monkeypatch):
     """A stack never has less than a row of a tile."""
-    monkeypatch.setattr(autoregressive, "_MAX_STACK_PIXELS", pixels)
+    monkeypatch.setattr(autoregressive, "MAX_STACK_PIXELS", pixels)
     for shape in [(1, 12), (5, 12), (7, 1)]:
         assert_round_trip(image(*shape), programs.tiled(8, 9))
 
@@ -134,8 +134,8 @@ def layers_of(*shapes: tuple[int, int], channels: int = 3) -> list[np.ndarray]:
 
 
 def assert_round_trip_together(layers: list[np.ndarray], program) -> tuple[bytes, object]:
-    payload, report = learned.encode(layers, program)
-    decoded = learned.decode(payload, [pixels.shape for pixels in layers], program)
+    payload, report = programs.encode(layers, program)
+    decoded = programs.decode(payload, [pixels.shape for pixels in layers], program)
     assert all(np.array_equal(*pair) for pair in zip(decoded, layers, strict=True))
     assert [pixels.dtype for pixels in decoded] == [np.uint8] * len(layers) == [np.uint8] * len(report.layer_bits)
     return payload, report
@@ -155,13 +155,13 @@ def test_layers_of_any_sizes_round_trip_together(tile, channels):
 @pytest.mark.parametrize("pixels", [1, 12, 100, 1 << 20])
 @pytest.mark.parametrize("front", [1, 30])
 def test_layers_round_trip_together_in_any_count_of_stacks_and_batches(pixels, front, monkeypatch):
-    monkeypatch.setattr(autoregressive, "_MAX_STACK_PIXELS", pixels)
-    monkeypatch.setattr(fronts, "_FRONT", front)
+    monkeypatch.setattr(autoregressive, "MAX_STACK_PIXELS", pixels)
+    monkeypatch.setattr(fronts, "FRONT", front)
     assert_round_trip_together(layers_of(*SOME), programs.tiled(8, 9))
 
 
 def test_stacks_take_tiles_as_long_as_they_fit(monkeypatch):
-    monkeypatch.setattr(autoregressive, "_MAX_STACK_PIXELS", 100)
+    monkeypatch.setattr(autoregressive, "MAX_STACK_PIXELS", 100)
     program = programs.tiled(8, 9)
     stacks = list(autoregressive.stacks(SOME, program))
     places = np.concatenate([np.full(shape, number) for number, shape in enumerate(SOME)], axis=None)
@@ -186,43 +186,43 @@ def test_the_parts_of_the_report_add_up_over_layers():
 def test_the_bits_of_a_layer_are_its_own_by_a_program_that_does_not_learn():
     layers, program = layers_of(*SOME), programs.still()
     together = assert_round_trip_together(layers, program)[1].layer_bits
-    assert together == pytest.approx([learned.encode([pixels], program)[1].vi_bits for pixels in layers])
+    assert together == pytest.approx([programs.encode([pixels], program)[1].vi_bits for pixels in layers])
 
 
 def test_what_is_learned_from_one_layer_is_known_for_the_next():
     """In batches of their own, and on one stack."""
     layers, program = [image(24, 24)] * 3, programs.tiled(24, 24)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fronts, "_FRONT", 1)
+        patch.setattr(fronts, "FRONT", 1)
         payload, report = assert_round_trip_together(layers, program)
-        alone, of_one = learned.encode(layers[:1], program)
+        alone, of_one = programs.encode(layers[:1], program)
         first, second, third = report.layer_bits
         assert first == pytest.approx(of_one.vi_bits) and third < second < first
         assert len(payload) < 3 * len(alone)
-        patch.setattr(autoregressive, "_MAX_STACK_PIXELS", 24 * 24)
-        assert learned.encode(layers, program)[1].layer_bits == pytest.approx([first] * 3)
+        patch.setattr(autoregressive, "MAX_STACK_PIXELS", 24 * 24)
+        assert programs.encode(layers, program)[1].layer_bits == pytest.approx([first] * 3)
 
 
 def test_layers_of_another_count_or_other_shapes_are_a_named_error_or_layers():
     layers, program = layers_of((4, 6), (5, 5)), program_of()
-    payload, _ = learned.encode(layers, program)
+    payload, _ = programs.encode(layers, program)
     for shapes in ([(4, 6, 3)], [(4, 6, 3), (5, 5, 3), (1, 1, 3)], [(5, 5, 3), (4, 6, 3)], [(4, 6, 3), (5, 4, 3)]):
         try:
-            assert [pixels.shape for pixels in learned.decode(payload, shapes, program)] == shapes
+            assert [pixels.shape for pixels in programs.decode(payload, shapes, program)] == shapes
         except CorruptError as error:
             assert "\n" not in str(error)
     with pytest.raises(CorruptError):
-        learned.decode(payload, [(4, 6, 3), (5, 5, 1)], program)
+        programs.decode(payload, [(4, 6, 3), (5, 5, 1)], program)
 
 
 def test_a_program_must_fit_all_layers_to_be_chosen():
     layers = layers_of((64, 64), (1, 40), (64, 64))
     flow = programs.program("uniform")
-    assert learned.choose(layers[:1], [flow]) is flow
-    assert learned.choose(layers, [flow]) is None is learned.choose([*layers, image(9, 9, 1)], [program_of(), flow])
-    assert learned.choose(layers, [flow, spoilt()]) is spoilt()
-    assert learned.choose(layers, [spoilt(), program_of()]) is program_of()
-    assert learned.choose(layers_of(*[(2, 2)] * 3000), [spoilt(), program_of()]) is program_of()
+    assert trial.best_program(layers[:1], [flow]) is flow
+    assert trial.best_program(layers, [flow]) is None is trial.best_program([*layers, image(9, 9, 1)], [program_of(), flow])
+    assert trial.best_program(layers, [flow, spoilt()]) is spoilt()
+    assert trial.best_program(layers, [spoilt(), program_of()]) is program_of()
+    assert trial.best_program(layers_of(*[(2, 2)] * 3000), [spoilt(), program_of()]) is program_of()
 
 
 # --- the choice

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from dqcodec.base.errors import CorruptError, DqcodecError
 from dqcodec.methods import classical
+from dqcodec.methods.payload import Effort
 
 
 def images():
@@ -30,25 +31,25 @@ def images():
 @pytest.mark.parametrize("quick", [True, False])
 @pytest.mark.parametrize("pixels", [pytest.param(pixels, id=name) for name, pixels in images()])
 def test_decode_undoes_encode_and_costs_at_most_a_byte_over_raw(pixels, quick):
-    data = classical.encode(pixels, quick=quick)
-    assert np.array_equal(classical.decode(data, pixels.shape), pixels)
+    data = classical.encode([pixels], effort=Effort(quick=quick)).data
+    assert np.array_equal(classical.decode(data, [pixels.shape])[0], pixels)
     assert len(data) <= pixels.size + 1
 
 
 def test_flat_images_take_few_bytes():
-    assert len(classical.encode(np.full((300, 400, 3), 7, np.uint8))) < 32
-    assert len(classical.encode(np.full((1, 1, 1), 7, np.uint8))) == 2
+    assert len(classical.encode([np.full((300, 400, 3), 7, np.uint8)]).data) < 32
+    assert len(classical.encode([np.full((1, 1, 1), 7, np.uint8)]).data) == 2
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.integers(0), st.integers(0, 255), st.booleans())
 def test_damage_gives_other_pixels_or_a_corrupt_error(index, byte, cut):
     pixels = dict(images())["ramp"]
-    data = bytearray(classical.encode(pixels, quick=True))
+    data = bytearray(classical.encode([pixels], effort=Effort(quick=True)).data)
     index %= len(data)
     data[index] = byte
     try:
-        decoded = classical.decode(bytes(data[:index] if cut else data), pixels.shape)
+        (decoded,) = classical.decode(bytes(data[:index] if cut else data), [pixels.shape])
     except DqcodecError as error:
         assert isinstance(error, CorruptError)
     else:
@@ -59,4 +60,4 @@ def test_damage_gives_other_pixels_or_a_corrupt_error(index, byte, cut):
 @pytest.mark.parametrize("data", [b"", b"\0", b"\1", b"\2abc", b"\1\xff\xff\xff\xff", b"\1\0\0\0\0\0\0\0\0"])
 def test_malformed_payloads_are_corrupt(data, shape):
     with pytest.raises(CorruptError):
-        classical.decode(data, shape)
+        classical.decode(data, [shape])

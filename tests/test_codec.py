@@ -1,5 +1,4 @@
 import dataclasses
-import sys
 import zlib
 
 import fake_learned
@@ -20,10 +19,11 @@ from dqcodec.base.errors import (
     UnsupportedImageError,
     VerifyError,
 )
-from dqcodec.codec import choose, codec
+from dqcodec.codec import candidates, choose, codec, trial
+from dqcodec.codec.candidates import CodedLayer
 from dqcodec.format.container import Entry, Group, Layer, Method, owners
 from dqcodec.format.split import Split, Step
-from dqcodec.methods import select
+from dqcodec.methods.table import METHODS
 
 PROGRAM = fake_learned.Program()
 CHUNKS = {"before": pngs.chunk(b"gAMA", b"\0\0\xb1\x8f"), "after": pngs.chunk(b"tEXt", b"Comment\0" + b"hello " * 50)}
@@ -150,6 +150,30 @@ def test_stripping_leaves_out_what_does_not_change_the_picture():
     assert np.array_equal(restored.pixels, photo()) and restored.skeleton.parts == (((b"gAMA", b"\0\0\xb1\x8f"),), ())
     noise = pngs.random(np.random.default_rng(5), 2, 2, **CHUNKS)
     assert b"hello" not in codec.decompress(codec.compress(noise, strip=True)[0], no_programs)[0]
+
+
+IDOT = pngs.chunk(b"iDOT", bytes(28))
+
+
+def test_offsets_into_the_packed_data_are_left_out_and_the_report_says_so():
+    source = pngs.write(photo(), before=IDOT + CHUNKS["before"], after=CHUNKS["after"])
+    dqc, report = codec.compress(source)
+    assert report.dropped == ("iDOT",) and report.as_dict()["dropped"] == ("iDOT",) and "left out iDOT" in report.details()
+    restored, _ = codec.decompress(dqc, no_programs)
+    assert png.read(restored).same(png.read(pngs.write(photo(), **CHUNKS)))
+    _, report = codec.compress(source, strip=True)
+    assert report.dropped == ("iDOT", "tEXt")
+
+
+def test_a_file_that_is_given_back_as_it_is_keeps_them():
+    source = pngs.write(photo(), before=IDOT)
+    dqc, report = codec.compress(source, exact=True)
+    assert report.dropped == () and report.recipe_bytes and codec.decompress(dqc, no_programs)[0] == source
+    restored, report = codec.decompress(dqc, no_programs, repack=True)
+    assert report.dropped == ("iDOT",) and "left out iDOT" in report.details() and b"iDOT" not in restored
+    source = pngs.write(photo(1, 1), before=IDOT, tail=b"tail")
+    dqc, report = codec.compress(source)
+    assert report.method == "stored" and report.dropped == () and codec.decompress(dqc, no_programs)[0] == source
 
 
 def test_layers_of_an_image_may_have_different_methods(monkeypatch):
@@ -323,8 +347,8 @@ def test_an_image_alone_is_coded_as_its_file_is():
         assert coded.group.pack() == codec.compress(source)[0]
 
 
-def layer_coded(method: Method, size: int, program=None) -> select.Coded:
-    return select.Coded(Layer(method, program.id if program else b""), b"", size, program, together=3)
+def layer_coded(method: Method, size: int, program=None) -> CodedLayer:
+    return CodedLayer(Layer(method, program.id if program else b""), b"", size, program, together=3)
 
 
 def test_what_suits_most_layers_of_a_kind_is_kept_and_what_suits_one_much_better():
@@ -363,23 +387,17 @@ def test_most_images_of_a_kind_are_split_alike_and_one_that_is_much_smaller_othe
 def by_model(monkeypatch):
     """A model that would code any layers, together, for 1000 bytes each; what it codes at last."""
     calls, model = [], fake_learned.Program(kind="autoregressive")
-    fake_learned.install(monkeypatch)
-    learned = sys.modules["dqcodec.methods.learned"]
-    encode = learned.encode
+    fake_learned.install(monkeypatch, see=lambda layers: calls.append(len(layers)))
+    encode = METHODS[Method.AUTOREGRESSIVE].encode
 
-    def counted(layers, program, particles):
-        calls.append(len(layers))
-        return encode(layers, program, particles)
+    def by_model(layers, programs, effort):
+        payload = encode(layers, model)
+        calls.clear()
+        layer = Layer(Method.AUTOREGRESSIVE, model.id)
+        return [[CodedLayer(layer, payload.data, 1000, model, payload.report, len(layers))] for _ in layers]
 
-    monkeypatch.setattr(learned, "encode", counted)
-
-    def by_model(arrays, programs, *, best, particles):
-        payload, report = encode(arrays, model, particles)
-        coded = select.Coded(Layer(Method.AUTOREGRESSIVE, model.id), payload, 1000, model, report, len(arrays))
-        return [[coded] for _ in arrays]
-
-    monkeypatch.setattr(select, "by_model", by_model)
-    monkeypatch.setattr(select, "mixes_badly", lambda layers, program: False)
+    monkeypatch.setattr(candidates, "by_model", by_model)
+    monkeypatch.setattr(trial, "mixing_loses", lambda layers, program: False)
     return model, calls
 
 

@@ -17,11 +17,11 @@ from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import DqcodecError, ModelError, StackUnderflow
 from dqcodec.base.threads import set_threads
 from dqcodec.exact.autoregressive import fronts
-from dqcodec.exact.autoregressive.context import FEATURE_PLACES, NEIGHBOURS, SLOPE
 from dqcodec.exact.autoregressive.fronts import Fronts
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram
 from dqcodec.exact.program import load_program
 from dqcodec.flows.model import bits_per_dim
+from dqcodec.frozen.autoregressive import FEATURE_PLACES, NEIGHBOURS, SLOPE
 
 few = settings(max_examples=4, deadline=None, derandomize=True)
 every_law = pytest.mark.parametrize("channels, bits", [(1, 1), (1, 8), (3, 5), (3, 8)])
@@ -261,7 +261,7 @@ def test_batches_of_tiles_follow_each_other_and_are_as_small_as_fills_a_front(sh
     turns = [width + SLOPE * (height - 1) for height, width in shapes]
     areas = [height * width for height, width in shapes]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fronts, "_FRONT", least)
+        patch.setattr(fronts, "FRONT", least)
         batches, walk = list(fronts._batches(np.array(shapes))), Fronts(shapes)
 
     def fills(tiles: slice) -> bool:
@@ -284,7 +284,7 @@ def test_batches_of_tiles_follow_each_other_and_are_as_small_as_fills_a_front(sh
 
 @pytest.mark.parametrize("least", [1, 6, 40])
 def test_tiles_in_any_batches_are_coded_together(least, monkeypatch):
-    monkeypatch.setattr(fronts, "_FRONT", least)
+    monkeypatch.setattr(fronts, "FRONT", least)
     tiles = [image(*shape, seed=n) for n, shape in enumerate([(7, 5), (1, 1), (9, 20), (2, 30), (7, 5)])]
     assert_round_trip(program_of(), tiles, noise_stack())
 
@@ -356,8 +356,8 @@ def test_how_fronts_are_cut_into_chunks_changes_no_slot(channels, monkeypatch):
     program, tiles = program_of(channels), cut(image(7, 13, channels), (3, 5))
     plain = program.slots(tiles)
     for least, bits_for_one in [(1, 1 << 33), (3, 400), (1 << 30, 8)]:
-        monkeypatch.setattr("dqcodec.exact.autoregressive.fronts._LEAST_CHUNK", least)
-        monkeypatch.setattr("dqcodec.exact.autoregressive.fronts._BITS_FOR_ONE", bits_for_one)
+        monkeypatch.setattr("dqcodec.exact.autoregressive.fronts.LEAST_CHUNK", least)
+        monkeypatch.setattr("dqcodec.exact.autoregressive.fronts.BITS_FOR_ONE", bits_for_one)
         assert np.array_equal(program.slots(tiles).slots, plain.slots)
         assert_round_trip(program, tiles, noise_stack())
 

@@ -7,7 +7,9 @@ import programs
 import pytest
 import torch
 
-from dqcodec.exact.autoregressive.context import (
+from dqcodec.exact.autoregressive.context import Canvas, context, log_spreads, standard
+from dqcodec.flows import context as flows
+from dqcodec.frozen.autoregressive import (
     FEATURE_PLACES,
     GRID,
     MOMENT_WEIGHTS,
@@ -15,13 +17,8 @@ from dqcodec.exact.autoregressive.context import (
     REACH,
     SLOPE,
     STANDARD_BOUND,
-    Canvas,
-    context,
     inputs,
-    log_spreads,
-    standard,
 )
-from dqcodec.flows import context as flows
 
 SHAPES = [(1, 1), (1, 2), (1, 9), (9, 1), (2, 2), (3, 3), (9, 11), (6, 30)]
 TILES = [(1, 1), (3, 2), (4, 5), (5, 11), (9, 4), (8, 8)]

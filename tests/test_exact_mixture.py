@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 
 from dqcodec.base.errors import ModelError
 from dqcodec.exact.autoregressive import mixture
-from dqcodec.exact.autoregressive.context import GRID, log_spreads
-from dqcodec.exact.autoregressive.learning import GRADIENT_BOUND, GRADIENT_GRID
-from dqcodec.exact.autoregressive.mixture import TOTAL, MixtureTables
+from dqcodec.exact.autoregressive.context import log_spreads
+from dqcodec.exact.autoregressive.mixture import MixtureTables
 from dqcodec.flows.mixture import LEAST_MASS, LogisticMixture
+from dqcodec.frozen import autoregressive as frozen
+from dqcodec.frozen.autoregressive import GRADIENT_BOUND, GRADIENT_GRID, GRID, TOTAL
 
 few = settings(max_examples=60, deadline=None, derandomize=True)
 every_bits = pytest.mark.parametrize("bits", range(1, 9))
@@ -77,7 +78,7 @@ def random_mixtures(bits: int, count: int = 200, seed: int = 0, plausible: bool 
         parts = rng.normal(0, 32, shape), rng.normal(0, 256, shape), rng.normal(-32, 48, shape)
         local = rng.integers(0, 8 * high + 1, count), rng.integers(32, 32 + 16 * high, count)
     else:
-        bounds = 1 << 20, mixture.MEAN_BOUND, 1 << 14
+        bounds = 1 << 20, frozen.MEAN_BOUND, 1 << 14
         parts = [rng.choice([-b, -b // 9, -1, 0, 1, b // 9, b], shape) for b in bounds]
         local = rng.choice([-8 * high, 0, 4 * high, 8 * high], count), rng.choice([32, 33, 64, 32 + 32 * high], count)
     out = np.ascontiguousarray(np.rint(np.concatenate(parts)).astype(np.float32).T)
@@ -135,7 +136,7 @@ def float_mixture(raw: torch.Tensor, sums, spreads, log_spreads) -> LogisticMixt
 
 def raw_values(out: np.ndarray) -> torch.Tensor:
     """The raw outputs (N, 3 K), integers, in units of their own."""
-    grids = np.repeat([mixture.LOGIT_GRID, mixture.MEAN_GRID, mixture.LOG2_SCALE_GRID], out.shape[1] // 3)
+    grids = np.repeat([frozen.LOGIT_GRID, frozen.MEAN_GRID, frozen.LOG2_SCALE_GRID], out.shape[1] // 3)
     return torch.from_numpy(out / grids)
 
 
@@ -183,7 +184,7 @@ def test_a_least_mass_is_one_slot():
 
 def test_far_means_and_narrow_scales_do_not_wrap_around():
     """A component far above the range leaves all mass to the last symbol, one far below to the first."""
-    for mean, symbol in [(mixture.MEAN_BOUND, 255), (-mixture.MEAN_BOUND, 0)]:
+    for mean, symbol in [(frozen.MEAN_BOUND, 255), (-frozen.MEAN_BOUND, 0)]:
         out = np.array([[0, mean, -(1 << 14)]], np.float32)
         local = moments(np.array([8 * 255 if symbol else 0]), np.array([64 * 255 + 32]))
         _, sizes = Mixtures(tables(), out, *local, 0, 8).slots(np.array([symbol]))
@@ -216,9 +217,9 @@ def test_tables_that_make_no_law_are_a_model_error(name, change):
 def test_whatever_tables_are_taken_make_a_law(seed, bits):
     rng = np.random.default_rng(seed)
     weird = MixtureTables.checked(
-        np.sort(rng.integers(0, (1 << 16) + 1, mixture.SIGMOID_CELLS)),
-        np.append(1, rng.integers(0, 1 << rng.integers(1, 17), mixture.LOGIT_RANGE)),
-        rng.integers(1, (1 << 15) + 1, mixture.LOG2_SCALE_HIGH - mixture.LOG2_SCALE_LOW + 1),
+        np.sort(rng.integers(0, (1 << 16) + 1, frozen.SIGMOID_CELLS)),
+        np.append(1, rng.integers(0, 1 << rng.integers(1, 17), frozen.LOGIT_RANGE)),
+        rng.integers(1, (1 << 15) + 1, frozen.LOG2_SCALE_HIGH - frozen.LOG2_SCALE_LOW + 1),
     )
     _, (out, *local) = random_mixtures(bits, 20, seed, plausible=False)
     assert_lawful(Mixtures(weird, out, *local, 0, bits))

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from dqcodec.base.errors import ModelError
 from dqcodec.base.threads import set_threads
 from dqcodec.exact import networks
-from dqcodec.exact.networks import INPUT_BITS, INPUT_BOUND, Conv
+from dqcodec.exact.networks import Conv
+from dqcodec.frozen.flow import INPUT_BITS, INPUT_BOUND, LOG_SCALE_BITS
 
 LEVEL = 200
 few = settings(max_examples=25, deadline=None, derandomize=True)
@@ -209,12 +210,12 @@ def values(a: np.ndarray) -> torch.Tensor:
 
 def reals(out: np.ndarray, grid_bits: int) -> tuple[np.ndarray, np.ndarray]:
     m, raw = np.split(out.astype(np.float64), 2, -1)
-    return m / 2**grid_bits, raw / 2**networks.LOG_SCALE_BITS
+    return m / 2**grid_bits, raw / 2**LOG_SCALE_BITS
 
 
 def assert_near(exact: tuple, real: torch.Tensor):
     real = np.split(real.permute(0, 2, 3, 1).double().numpy(), 2, -1)
-    for ours, theirs, grid in zip(exact, real, (0, 2.0**-networks.LOG_SCALE_BITS)):
+    for ours, theirs, grid in zip(exact, real, (0, 2.0**-LOG_SCALE_BITS)):
         assert theirs.std() > 0.05
         error = np.abs(ours - theirs)
         assert np.sqrt(np.mean(error**2)) < 0.02 * theirs.std() + grid

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from programs import noise_stack
 
 from dqcodec.base.errors import LatentOverflow, ModelError
-from dqcodec.exact.flow.tables import PRECISION, TableLaw
+from dqcodec.exact.flow.tables import TableLaw
+from dqcodec.frozen.flow import PRECISION
 
 TOTAL = 1 << PRECISION
 few = settings(max_examples=30, deadline=None, derandomize=True)

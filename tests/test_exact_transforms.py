@@ -8,19 +8,8 @@ from programs import noise_stack
 
 from dqcodec.ans.logarithms import ONE
 from dqcodec.base.errors import LatentOverflow, ModelError
-from dqcodec.exact.flow.transforms import (
-    MAX_LATENT,
-    SHEAR_BITS,
-    Affine,
-    Conv1x1,
-    R,
-    Squeeze,
-    check_range,
-    divmod_exact,
-    scale,
-    unscale,
-)
-from dqcodec.exact.networks import LOG_SCALE_BOUND
+from dqcodec.exact.flow.transforms import Affine, Conv1x1, Squeeze, check_range, divmod_exact, scale, unscale
+from dqcodec.frozen.flow import LOG_SCALE_BOUND, MAX_LATENT, SHEAR_BITS, R
 
 GRID_BITS = 14
 few = settings(max_examples=25, deadline=None, derandomize=True)

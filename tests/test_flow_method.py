@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from programs import KINDS
 
 from dqcodec import png
+from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow, UnknownModelError
-from dqcodec.codec import codec
+from dqcodec.base.varint import write_varint
+from dqcodec.codec import candidates, codec, trial
 from dqcodec.format.container import Layer, Method
-from dqcodec.methods import learned, select
-from dqcodec.methods.report import ModelReport
+from dqcodec.methods.payload import ModelReport
 
 SHAPES = [(32, 32), (33, 35), (31, 64), (47, 18), (8, 200), (200, 9), (17, 90), (70, 33)]
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -44,18 +45,18 @@ def program_of(kind, channels=3, levels=1):
 
 def encode(pixels: np.ndarray, program) -> tuple[bytes, ModelReport]:
     """The payload of one layer, and its report."""
-    payload, report = learned.encode([pixels], program)
+    payload, report = programs.encode([pixels], program)
     assert len(report.layer_bits) == 1
     return payload, report
 
 
 def decode(payload: bytes, shape: tuple[int, ...], program) -> np.ndarray:
-    (pixels,) = learned.decode(payload, [shape], program)
+    (pixels,) = programs.decode(payload, [shape], program)
     return pixels
 
 
 def choose(pixels: np.ndarray, candidates):
-    return learned.choose([pixels], candidates)
+    return trial.best_program([pixels], candidates)
 
 
 @every_kind
@@ -155,6 +156,17 @@ def assert_every_damage_is_a_named_error(dqc: bytes, find) -> None:
         for damaged in (bytes(broken), dqc[:index]):
             with pytest.raises(DqcodecError):
                 codec.decompress(damaged, find)
+
+
+def test_latents_out_of_range_are_a_corrupt_payload():
+    """A stack whose bits are the code of latents that no image has."""
+    program, rng = program_of("gaussian"), np.random.default_rng(3)
+    stack, depth = Stack(rng.bytes(60000)), len(program.codec.density.levels)
+    shape = (1, programs.TILE >> depth, programs.TILE >> depth, 3 << depth)
+    program.codec.density.logistic.push(stack, rng.integers(-(1 << 42), 1 << 42, shape))
+    payload = write_varint(1) + write_varint(1) + write_varint(8) + stack.to_bytes()
+    with pytest.raises(CorruptError, match="latent"):
+        decode(payload, (programs.TILE, 2 * programs.TILE, 3), program)
 
 
 def assert_right_image_or_named_error(dqc: bytes, find, pixels: np.ndarray) -> None:
@@ -269,10 +281,10 @@ def test_a_flow_file_decompresses_and_tells_its_model(kind):
 
 def keep_models(monkeypatch) -> None:
     """Keep other methods from winning."""
-    loser = select.Coded(Layer(Method.CLASSICAL), bytes(1 << 16), 1 << 16)
-    monkeypatch.setattr(select, "classically", lambda pixels, quick: loser)
-    monkeypatch.setattr(select, "takes_mixing", lambda pixels, **told: False)
-    monkeypatch.setattr(select, "_MAX_RIVAL_SAMPLES", 0)
+    loser = candidates.CodedLayer(Layer(Method.CLASSICAL), bytes(1 << 16), 1 << 16)
+    monkeypatch.setattr("dqcodec.codec.choose.by_webp", lambda pixels, quick: loser)
+    monkeypatch.setattr(candidates, "takes_mixing", lambda pixels, **told: False)
+    monkeypatch.setattr(candidates, "_MAX_RIVAL_SAMPLES", 0)
 
 
 def test_a_flow_file_that_wins_is_what_compress_writes(monkeypatch):

@@ -8,11 +8,11 @@ import pytest
 import torch
 from flows import autoregressive_density, near_middle, symbols
 
-from dqcodec.exact.autoregressive.context import FEATURE_PLACES, NEIGHBOURS
 from dqcodec.flows.autoregressive_density import AutoregressiveDensity, coding_order, plane_order
 from dqcodec.flows.context import planes
 from dqcodec.flows.mixture import LEAST_MASS, LogisticMixture
 from dqcodec.flows.model import AutoregressiveModel, DequantizedModel, bits_per_dim
+from dqcodec.frozen.autoregressive import FEATURE_PLACES, NEIGHBOURS
 
 every_bits = pytest.mark.parametrize("bits", [1, 5, 8])
 every_channels = pytest.mark.parametrize("channels", [1, 3])

@@ -31,12 +31,13 @@ from dqcodec.base.varint import write_varint
 from dqcodec.codec import codec
 from dqcodec.exact.flow.dequantizers import SigmoidCells
 from dqcodec.exact.flow.tables import TableLaw
+from dqcodec.exact.mixing import model_mixing
 from dqcodec.exact.mixing.context_mixing import Mixer
 from dqcodec.exact.program import load_program
 from dqcodec.format import archive, container
 from dqcodec.format.container import MAGIC, Group, Layer, Method, pack_section, sample_checksum
 from dqcodec.format.split import Split, candidates, skeleton
-from dqcodec.methods import select
+from dqcodec.methods import table
 from dqcodec.png.chunks import KINDS
 
 _path = Path(__file__).parents[1] / "benchmarks" / "fuzz.py"
@@ -293,15 +294,15 @@ def test_mixing_of_more_than_a_payload_can_hold_is_refused(method):
     program = load_program(GOLDEN / "autoregressive.safetensors")
     layer, payload = Layer(method, program.id), b"\x08"  # every bit takes a 3000th of a bit at least
     with pytest.raises(CorruptError):
-        select.decode(payload, layer, [(100, 100, 3)], lambda model_id: program)
+        table.decode(payload, layer, [(100, 100, 3)], lambda model_id: program)
 
 
 def test_the_memory_of_model_mixing_is_that_of_its_pixels(tmp_path):
     (tmp_path / "x.safetensors").write_bytes(modelled("autoregressive", {"tile": [1024, 1024]}))
     program, mixer = load_program(tmp_path / "x.safetensors"), Mixer.new([(1, 1, 3)], [8], b"")
-    program.unmix([(2, 2)], mixer)
+    model_mixing.unmix(program, [(2, 2)], mixer)
     with little_memory(FEW):
-        program.unmix([(1, 1024), *[(1024, 1)] * 4], mixer)
+        model_mixing.unmix(program, [(1, 1024), *[(1024, 1)] * 4], mixer)
 
 
 def test_many_pieces_of_image_data_after_many_chunks_are_read_in_linear_time():

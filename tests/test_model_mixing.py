@@ -9,9 +9,10 @@ from programs import AUTOREGRESSIVE, LOWEST, run
 
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, DqcodecError
-from dqcodec.codec import choose, codec
-from dqcodec.format.container import Method
-from dqcodec.methods import autoregressive, mixing, model_mixing, select
+from dqcodec.codec import candidates, codec
+from dqcodec.format.container import Layer, Method
+from dqcodec.methods import autoregressive, classical, mixing, model_mixing, table
+from dqcodec.methods.payload import Payload
 
 shapes = st.sampled_from([(1, 1), (1, 13), (9, 1), (7, 5), (6, 17), (20, 30)])
 
@@ -39,21 +40,21 @@ def test_decode_undoes_encode(seed, sizes, channels, is_noise):
     layers = [
         rng.integers(0, 256, (*size, channels)).astype(np.uint8) if is_noise else image(*size, channels, seed) for size in sizes
     ]
-    payload = model_mixing.encode(layers, program)
+    payload = model_mixing.encode(layers, program).data
     decoded = model_mixing.decode(payload, [layer.shape for layer in layers], program)
     assert all(map(np.array_equal, decoded, layers))
 
 
 def test_it_is_smaller_than_the_model_or_mixing_alone():
     program, pixels = programs.program(AUTOREGRESSIVE), image(48, 60)
-    size = len(model_mixing.encode([pixels], program))
-    assert size < len(autoregressive.encode([pixels], program)[0])
-    assert size < len(mixing.encode([pixels])[0])
+    size = len(model_mixing.encode([pixels], program).data)
+    assert size < len(autoregressive.encode([pixels], program).data)
+    assert size < len(mixing.encode([pixels]).data)
 
 
 def test_a_file_decodes_with_the_lowest_instruction_set(tmp_path):
     pixels = image(21, 33)
-    (tmp_path / "payload").write_bytes(model_mixing.encode([pixels], programs.program(AUTOREGRESSIVE)))
+    (tmp_path / "payload").write_bytes(model_mixing.encode([pixels], programs.program(AUTOREGRESSIVE)).data)
     decoded = run(DECODE, programs.path(AUTOREGRESSIVE), tmp_path / "payload", *pixels.shape, **LOWEST)
     assert decoded == pixels.tobytes()
 
@@ -75,8 +76,10 @@ def test_any_bytes_decode_to_the_shape(data):
 @pytest.fixture
 def by_models_alone(monkeypatch):
     """Models of random weights have no chance beside the other methods."""
-    monkeypatch.setattr(select, "takes_mixing", lambda pixels, *, is_modelled: False)
-    monkeypatch.setattr(select.classical, "encode", lambda pixels, *, quick=False: b"\0" + pixels.tobytes())
+    monkeypatch.setattr(candidates, "takes_mixing", lambda pixels, *, is_modelled: False)
+    monkeypatch.setattr(
+        classical, "encode", lambda layers, program, effort: Payload(b"\0" + layers[0].tobytes(), (1 + layers[0].size,))
+    )
 
 
 def test_small_images_are_coded_by_it_and_come_back_or_are_a_named_error(by_models_alone):
@@ -92,15 +95,15 @@ def test_small_images_are_coded_by_it_and_come_back_or_are_a_named_error(by_mode
 
 
 def test_large_images_are_coded_by_it_only_if_asked_for(by_models_alone, monkeypatch):
-    monkeypatch.setattr(select, "_MAX_RIVAL_SAMPLES", 100)
+    monkeypatch.setattr(candidates, "_MAX_RIVAL_SAMPLES", 100)
     program, source = programs.program(AUTOREGRESSIVE), png.write(png.plain(image(40, 50)))
     assert codec.compress(source, [program])[1].method == "autoregressive"
-    monkeypatch.setattr(choose, "_photographs", lambda sources, by_model, best: {0})  # no mixing without the model
+    monkeypatch.setattr(candidates, "_photographs", lambda sources, modelled, effort: {0})  # no mixing without the model
     assert codec.compress(source, [program], best=True)[1].method == "model-mixing"
 
 
 def test_a_flow_is_no_model_for_it():
     program = programs.program("gaussian")
-    layer = select.Layer(Method.MODEL_MIXING, program.id)
+    layer = Layer(Method.MODEL_MIXING, program.id)
     with pytest.raises(CorruptError, match="another kind"):
-        select.decode(bytes(40), layer, [(16, 16, 3)], lambda _: program)
+        table.decode(bytes(40), layer, [(16, 16, 3)], lambda _: program)

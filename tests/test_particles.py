@@ -14,15 +14,18 @@ from programs import noise_stack
 
 from dqcodec import png
 from dqcodec.ans import bits_back
-from dqcodec.ans.bits_back import MAX_PARTICLES, CoupledBitsBack
-from dqcodec.ans.logarithms import EXP2_BITS, LOG2_BITS, ONE, exp2, log2
+from dqcodec.ans.bits_back import CoupledBitsBack
+from dqcodec.ans.logarithms import ONE, exp2, log2
 from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import CorruptError, DqcodecError, LatentOverflow, ParticlesError, StackUnderflow
 from dqcodec.base.varint import read_varint, write_varint
-from dqcodec.codec import choose, codec
+from dqcodec.codec import candidates, choose, codec
 from dqcodec.command import cli
 from dqcodec.format.container import Layer, Method
-from dqcodec.methods import flow, learned, select
+from dqcodec.frozen.ans import EXP2_BITS, LOG2_BITS
+from dqcodec.frozen.flow import CHOICE_BITS, MAX_PARTICLES
+from dqcodec.methods import flow
+from dqcodec.methods.payload import Effort
 
 few = settings(max_examples=12, deadline=None, derandomize=True)
 numbers = st.sampled_from([1, 2, 3, 4, 7, 16, MAX_PARTICLES])
@@ -89,10 +92,10 @@ GOLDEN_OFFSETS = [
 def test_every_particle_has_a_slot_and_all_of_them_the_whole(seed, particles):
     weights = -np.random.default_rng(seed).integers(0, 90 * ONE, (5, particles))
     starts, sizes = bits_back._shares(weights)
-    assert sizes.min() >= 1 and (sizes.sum(1) == 1 << bits_back._CHOICE_BITS).all()
+    assert sizes.min() >= 1 and (sizes.sum(1) == 1 << CHOICE_BITS).all()
     assert np.array_equal(starts[:, 1:], np.cumsum(sizes, 1)[:, :-1])
     shares = np.exp2((weights - weights.max(1, keepdims=True)) / ONE)
-    assert np.abs(sizes / (1 << bits_back._CHOICE_BITS) - shares / shares.sum(1, keepdims=True)).max() < 1e-4
+    assert np.abs(sizes / (1 << CHOICE_BITS) - shares / shares.sum(1, keepdims=True)).max() < 1e-4
 
 
 # --- the codec
@@ -203,18 +206,18 @@ def test_several_layers_round_trip_or_cannot_pay(particles, bits, seed, sizes):
     rng, program = np.random.default_rng(seed), uniform(bits)
     layers = [(programs.smooth(rng, 1, *size, 1)[0] >> 8 - bits).astype(np.uint8) for size in sizes]
     try:
-        payload, report = learned.encode(layers, program, particles)
+        payload, report = programs.encode(layers, program, particles)
     except StackUnderflow:
         return
-    decoded = learned.decode(payload, [layer.shape for layer in layers], program)
+    decoded = programs.decode(payload, [layer.shape for layer in layers], program)
     assert all(map(np.array_equal, decoded, layers)) and report.particles == particles
     assert len(report.layer_bits) == len(layers) and min(report.layer_bits) > 0
 
 
 def test_layers_together_pay_the_first_loan_once():
     program, layers = uniform(8), layers_of(digits(12, 24, 8))
-    _, report = learned.encode(layers, program)
-    parts = [learned.encode([layer], program)[1] for layer in layers]
+    _, report = programs.encode(layers, program)
+    parts = [programs.encode([layer], program)[1] for layer in layers]
     assert report.seed_bits < 0.2 * sum(each.seed_bits for each in parts)
     alone = np.array([each.layer_bits[0] for each in parts])
     assert np.abs(np.array(report.layer_bits) / alone - 1).max() < 0.05
@@ -223,10 +226,10 @@ def test_layers_together_pay_the_first_loan_once():
 @pytest.mark.parametrize("particles", [1, 4])
 def test_the_parts_of_the_report_add_up(particles):
     layers = layers_of(digits(300))
-    payload, report = learned.encode(layers, uniform(), particles)
+    payload, report = programs.encode(layers, uniform(), particles)
     assert abs(report.grid_bits) < 0.02 * 64 * len(layers)
     assert abs(8 * len(payload) - report.vi_bits - report.initial_bits - report.grid_bits) < 160
-    plain, _ = learned.encode(layers, uniform())
+    plain, _ = programs.encode(layers, uniform())
     assert particles == 1 or (len(payload) < len(plain) and report.seed_bits < 1.5 * 8 * len(plain))
 
 
@@ -236,21 +239,21 @@ SHAPES = [layer.shape for layer in LAYERS]
 
 @pytest.mark.parametrize("number", [0, MAX_PARTICLES + 1, 1 << 30])
 def test_a_wrong_number_of_particles_is_a_corrupt_file(number):
-    payload, _ = learned.encode(LAYERS, uniform(), 4)
+    payload, _ = programs.encode(LAYERS, uniform(), 4)
     _, position = read_varint(payload, 0)
     with pytest.raises(CorruptError):
-        learned.decode(write_varint(number) + payload[position:], SHAPES, uniform())
+        programs.decode(write_varint(number) + payload[position:], SHAPES, uniform())
 
 
 def test_particles_of_a_model_that_has_none_are_a_corrupt_file():
     program, layers = programs.program("gaussian", 1, 2, 1), LAYERS
-    payload, _ = learned.encode(layers, program)
+    payload, _ = programs.encode(layers, program)
     with pytest.raises(CorruptError, match="uniform"):
-        learned.decode(b"\4" + payload[1:], SHAPES, program)
+        programs.decode(b"\4" + payload[1:], SHAPES, program)
 
 
 def test_damage_gives_pixels_or_a_named_error():
-    payload, _ = learned.encode(LAYERS, uniform(), 4)
+    payload, _ = programs.encode(LAYERS, uniform(), 4)
     rng = np.random.default_rng(0)
     for index in [*range(9), *rng.integers(0, len(payload), 20)]:
         for broken in (
@@ -258,7 +261,7 @@ def test_damage_gives_pixels_or_a_named_error():
             payload[:index] + bytes([payload[index] ^ 1 << int(rng.integers(8))]) + payload[index + 1 :],
         ):
             try:
-                decoded = learned.decode(broken, SHAPES, uniform())
+                decoded = programs.decode(broken, SHAPES, uniform())
             except DqcodecError as error:
                 assert "\n" not in str(error)
             else:
@@ -271,9 +274,9 @@ def test_damage_gives_pixels_or_a_named_error():
 @pytest.fixture
 def by_models_alone(monkeypatch):
     """A model of random weights has no chance beside the other methods."""
-    loser = select.Coded(Layer(Method.CLASSICAL), bytes(1 << 16), 1 << 16)
-    monkeypatch.setattr(select, "classically", lambda pixels, quick: loser)
-    monkeypatch.setattr(select, "takes_mixing", lambda pixels, **told: False)
+    loser = candidates.CodedLayer(Layer(Method.CLASSICAL), bytes(1 << 16), 1 << 16)
+    monkeypatch.setattr(choose, "by_webp", lambda pixels, quick: loser)
+    monkeypatch.setattr(candidates, "takes_mixing", lambda pixels, **told: False)
 
 
 def gray(bits: int, count: int = 200) -> bytes:
@@ -309,13 +312,14 @@ def test_an_image_that_cannot_be_coded_does_not_keep_a_flow_from_others(by_model
             raise LatentOverflow("far out")
         return encode(layers, *rest)
 
-    bits_of = flow.sample_bits
+    program = uniform()
+    length_of = program.code_length
     monkeypatch.setattr(flow, "encode", careful)
     monkeypatch.setattr(
-        flow, "sample_bits", lambda parts, program: math.inf if parts[0].shape[0] == 9 else bits_of(parts, program)
+        program, "code_length", lambda parts: math.inf if parts[0].shape[0] == 9 else length_of(parts)
     )
     layers = [*LAYERS[:60], np.eye(9, 12, dtype=np.uint8)[..., None], *LAYERS[60:]]
-    coded = select.by_model(layers, [uniform()], best=False)
+    coded = candidates.by_model(layers, [program], Effort())
     assert [len(each) for each in coded] == [1] * 60 + [0] + [1] * 30
 
 

@@ -9,9 +9,10 @@ from PIL import Image, ImageDraw
 from programs import AUTOREGRESSIVE
 
 from dqcodec import png
-from dqcodec.codec import codec, sampling, zoo
+from dqcodec.codec import candidates, codec, sampling, zoo
 from dqcodec.exact.autoregressive.fronts import Fronts
-from dqcodec.methods import learned, model_mixing, select
+from dqcodec.methods import model_mixing
+from dqcodec.methods.payload import Effort
 
 few = settings(max_examples=10, deadline=None, derandomize=True)
 depths = pytest.mark.parametrize("bits", [1, 2, 4])
@@ -48,11 +49,11 @@ def digits() -> np.ndarray:
 def test_an_autoregressive_model_of_any_bits_codes_layers_of_them(bits, seed, sizes):
     program, rng = programs.program(AUTOREGRESSIVE, 1, 1, bits), np.random.default_rng(seed)
     layers = [rng.integers(0, 1 << bits, (*size, 1)).astype(np.uint8) for size in sizes]
-    payload, _ = learned.encode(layers, program)
-    mixed = model_mixing.encode(layers, program)
+    payload, _ = programs.encode(layers, program)
+    mixed = model_mixing.encode(layers, program).data
     shapes = [layer.shape for layer in layers]
-    assert all(map(np.array_equal, learned.decode(payload, shapes, program), layers))
-    assert all(map(np.array_equal, learned.decode(mixed, shapes, program, is_mixed=True), layers))
+    assert all(map(np.array_equal, programs.decode(payload, shapes, program), layers))
+    assert all(map(np.array_equal, model_mixing.decode(mixed, shapes, program), layers))
 
 
 def test_the_loan_of_few_bits_stays_small():
@@ -97,13 +98,13 @@ def test_models_of_other_bits_are_not_asked(bits):
 def test_large_images_that_a_model_does_not_know_are_coded_without_it(monkeypatch):
     """For them it would take long, and keep mixing, which is better at them, from the largest."""
     program, page = zoo.load("mnist-binary"), text().astype(np.uint8)[..., None]
-    assert len(select.by_model([page], [program], best=False)[0]) == 2
-    monkeypatch.setattr(select, "_MAX_RIVAL_SAMPLES", page.size // 8 - 1)
-    assert select.by_model([page], [program], best=False) == [[]]
-    assert len(select.by_model([page], [program], best=True)[0]) == 2
+    assert len(candidates.by_model([page], [program], Effort())[0]) == 2
+    monkeypatch.setattr(candidates, "_MAX_RIVAL_SAMPLES", page.size // 8 - 1)
+    assert candidates.by_model([page], [program], Effort()) == [[]]
+    assert len(candidates.by_model([page], [program], Effort(best=True))[0]) == 2
 
 
 def test_large_images_that_it_knows_are_coded_with_it(monkeypatch, digits):
     sheet = digits.reshape(6, 10, 28, 28).swapaxes(1, 2).reshape(168, 280, 1)
-    monkeypatch.setattr(select, "_MAX_RIVAL_SAMPLES", 100)
-    assert len(select.by_model([sheet], [zoo.load("mnist-binary")], best=False)[0]) == 1
+    monkeypatch.setattr(candidates, "_MAX_RIVAL_SAMPLES", 100)
+    assert len(candidates.by_model([sheet], [zoo.load("mnist-binary")], Effort())[0]) == 1

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from dqcodec.exact.program import load_program
-from dqcodec.methods import learned
-from dqcodec.methods.report import ModelReport
+from dqcodec.methods import table
+from dqcodec.methods.payload import Effort, ModelReport
 from dqcodec.training.data import Crops
 from dqcodec.training.release import export_run
 
@@ -28,11 +28,12 @@ def code(run: Path, x: np.ndarray, particles: int = 1) -> tuple[bytes, ModelRepo
     with tempfile.TemporaryDirectory() as folder:
         program = load_program(export_run(run, Path(folder), tile=x.shape[1]))
     layers = list(x.astype(np.uint8))
-    payload, report = learned.encode(layers, program, particles)
-    decoded = learned.decode(payload, [layer.shape for layer in layers], program)
+    method = table.own(program)
+    payload = method.encode(layers, program, Effort(particles=particles))
+    decoded = method.decode(payload.data, [layer.shape for layer in layers], program)
     if not all(map(np.array_equal, decoded, layers)):
         raise SystemExit(f"{run.name}: the decoded images differ")
-    return payload, report
+    return payload.data, payload.report
 
 
 def rates(payload: bytes, report: ModelReport, dims: int) -> dict[str, float]:

@@ -13,9 +13,8 @@ import numpy as np
 
 from dqcodec.ans.logarithms import ONE, exp2
 from dqcodec.ans.protocol import BitStack
+from dqcodec.frozen.flow import CHOICE_BITS
 
-MAX_PARTICLES = 64
-_CHOICE_BITS = 22  # precision of the particles' distribution
 _CHUNK_DIMS = 1 << 18  # dimensions of the particles in one call of the density
 
 
@@ -127,7 +126,7 @@ class CoupledBitsBack:
         offsets = self._offsets(x.shape[1:])
         weights = self._weights(v, offsets)
         starts, sizes = _shares(weights)
-        slots = stack.pop(1 << _CHOICE_BITS, (len(x),))
+        slots = stack.pop(1 << CHOICE_BITS, (len(x),))
         chosen = (slots[:, None] >= starts[:, 1:]).sum(1)
         images = np.arange(len(x))
         stack.push(slots - starts[images, chosen], sizes[images, chosen])
@@ -148,7 +147,7 @@ class CoupledBitsBack:
         v = self.dequantizer.shift(v, -offsets[chosen])
         starts, sizes = _shares(self._weights(v, offsets))
         remainders = stack.pop(sizes[images, chosen])
-        stack.push(starts[images, chosen] + remainders, 1 << _CHOICE_BITS)
+        stack.push(starts[images, chosen] + remainders, 1 << CHOICE_BITS)
         x = self.dequantizer.quantize(v)
         self.dequantizer.push(stack, v, x)
         return x
@@ -178,16 +177,16 @@ class MiddleStack:
 
 
 def _shares(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(first slot, number of slots) of each particle, (B, K) int64, out of 2^_CHOICE_BITS.
+    """(first slot, number of slots) of each particle, (B, K) int64, out of 2^CHOICE_BITS.
 
     The number is proportional to the weight, and at least 1.
     """
     images, particles = weights.shape
     powers = exp2(weights - weights.max(1, keepdims=True))
-    total = (1 << _CHOICE_BITS) - particles
+    total = (1 << CHOICE_BITS) - particles
     sizes = 1 + powers * total // powers.sum(1, keepdims=True)
     # the heaviest particle gets the slots that rounding leaves
-    sizes[np.arange(images), weights.argmax(1)] += (1 << _CHOICE_BITS) - sizes.sum(1)
+    sizes[np.arange(images), weights.argmax(1)] += (1 << CHOICE_BITS) - sizes.sum(1)
     return np.cumsum(sizes, 1) - sizes, sizes
 
 

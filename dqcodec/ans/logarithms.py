@@ -7,9 +7,9 @@ from math import isqrt
 
 import numpy as np
 
-LOG2_BITS = 24
+from dqcodec.frozen.ans import EXP2_BITS, LOG2_BITS
+
 ONE = 1 << LOG2_BITS  # one bit
-EXP2_BITS = 30  # exp2 returns 2^x in units of 2^-30
 _MANTISSA_BITS = 31
 
 

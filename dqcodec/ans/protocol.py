@@ -4,6 +4,10 @@ from typing import Protocol
 
 import numpy as np
 
+from dqcodec.base.errors import SymbolError
+
+MAX_SIZE = 1 << 23  # of a symbol's alphabet
+
 
 class BitStack(Protocol):
     """A stack: last in, first out. A pop undoes a push, and the bits of the stack are the same as before.
@@ -16,7 +20,10 @@ class BitStack(Protocol):
         """Push integers, 0 <= symbol < size.
 
         Args:
-            symbols: any shape. sizes: one number, or an array of that shape; 1 <= size <= 2^23.
+            symbols: any shape. sizes: one number, or an array of that shape; 1 <= size <= MAX_SIZE.
+
+        Raises:
+            SymbolError: a symbol or a size is out of range; then nothing is pushed.
         """
 
     def pop(self, sizes: np.ndarray | int, shape: tuple[int, ...] | None = None) -> np.ndarray:
@@ -27,4 +34,51 @@ class BitStack(Protocol):
 
         Raises:
             StackUnderflow: the stack holds too few bits.
+            SymbolError: a size is out of range, 1 to MAX_SIZE; then nothing is popped.
+        """
+
+
+def check_sizes(sizes: np.ndarray | int) -> None:
+    """Check that 1 <= size <= MAX_SIZE.
+
+    Raises:
+        SymbolError: a size is out of range.
+    """
+    if np.size(sizes) and not (np.min(sizes) >= 1 and np.max(sizes) <= MAX_SIZE):
+        raise SymbolError(f"a stack codes symbols of sizes from 1 to {MAX_SIZE}")
+
+
+def check_symbols(symbols: np.ndarray, sizes: np.ndarray | int) -> None:
+    """Check that 0 <= symbol < size and 1 <= size <= MAX_SIZE, for arrays of one shape, or one size for all.
+
+    Raises:
+        SymbolError: a symbol or a size is out of range.
+    """
+    check_sizes(sizes)
+    if symbols.size and (symbols.min() < 0 or (symbols >= sizes).any()):
+        raise SymbolError("a symbol is negative or not below its size")
+
+
+class ImageCodec(Protocol):
+    """A codec of images with one shape, on any stack. x is (B, H, W, C) with C = `channels`, integers below 2^bits.
+
+    The images are coded independently.
+    """
+
+    channels: int
+    bits: int
+
+    def push_images(self, stack: BitStack, x: np.ndarray) -> None:
+        """Push images.
+
+        Raises:
+            StackUnderflow: the stack holds fewer bits than the codec borrows.
+            LatentOverflow: the model cannot code these images.
+        """
+
+    def pop_images(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:
+        """Undo push_images: int64 images, (count, height, width, C).
+
+        Raises:
+            StackUnderflow, LatentOverflow, CorruptError: the stack does not hold such images.
         """

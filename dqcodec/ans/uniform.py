@@ -9,9 +9,7 @@ import numpy as np
 
 from dqcodec.ans.protocol import BitStack
 from dqcodec.base.compiled import compiled
-
-_MAX_BITS = 23  # of the larger integer
-_SPARE_BITS = 11  # that it has more than the symbol, if they fit
+from dqcodec.frozen.ans import SPARE_BITS, UNIFORM_BITS
 
 
 def push(stack: BitStack, symbols: np.ndarray, sizes: np.ndarray) -> None:
@@ -43,8 +41,8 @@ def _totals(sizes):
     """For each size, the power of two below which the larger integer lies."""
     totals = np.empty(len(sizes), np.int64)
     for n in range(len(sizes)):
-        totals[n] = 1 << _SPARE_BITS
-        while totals[n] >> _SPARE_BITS <= sizes[n] and totals[n] < 1 << _MAX_BITS:
+        totals[n] = 1 << SPARE_BITS
+        while totals[n] >> SPARE_BITS <= sizes[n] and totals[n] < 1 << UNIFORM_BITS:
             totals[n] <<= 1
     return totals
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-    from dqcodec.bench.images import Source
+    from dqcodec.bench.images import Original
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Codec(ABC):
         """Whether its package is there."""
         return self.requires is None or importlib.util.find_spec(self.requires) is not None
 
-    def takes(self, source: Source) -> bool:
+    def takes(self, source: Original) -> bool:
         """Whether it can code the pixels of the source."""
         return source.pixels.shape[2] in self.channels and 8 * source.pixels.itemsize in self.bit_depths
 
@@ -85,7 +85,7 @@ class Codec(ABC):
         """Load what the codec needs, so that this time is not measured. Called once, in the working process."""
 
     @abstractmethod
-    def encode(self, source: Source) -> Coded:
+    def encode(self, source: Original) -> Coded:
         """Compress the PNG file, or its pixels."""
 
     @abstractmethod

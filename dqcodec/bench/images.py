@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-_COLOR_TYPES = {0: "gray", 2: "RGB", 3: "palette", 4: "gray and alpha", 6: "RGBA"}
-
 
 class NotCompared(Exception):
     """No decoder at hand gives the exact pixels of this valid PNG."""
@@ -27,7 +25,7 @@ class Image:
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class Original:
     """A PNG file and its decoded pixels.
 
     pixels: (H, W, 1 to 4) uint8 or uint16; palettes and colour keys are resolved.
@@ -54,7 +52,7 @@ def find(paths: Sequence[Path]) -> list[Image]:
     return list(images.values())
 
 
-def read(path: Path) -> Source:
+def read(path: Path) -> Original:
     """Read and decode a PNG file.
 
     Raises:
@@ -62,15 +60,16 @@ def read(path: Path) -> Source:
         NotCompared: see decode.
     """
     from dqcodec import png
+    from dqcodec.png import color_types
 
     data = path.read_bytes()
     header = png.read(data, decode=False).header
-    kind = f"{header.bit_depth}-bit {_COLOR_TYPES[header.color_type]}"
-    return Source(data, decode(data), header.width, header.height, header.samples, kind)
+    kind = f"{header.bit_depth}-bit {color_types.NAMES[header.color_type]}"
+    return Original(data, decode(data), header.width, header.height, header.samples, kind)
 
 
 def decode(data: bytes) -> np.ndarray:
-    """The pixels of a PNG file, as in Source.
+    """The pixels of a PNG file, as in Original.
 
     Raises:
         NotCompared: the image is animated, or needs imagecodecs, which is not installed.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dqcodec.base.errors import CorruptError, one_line
 from dqcodec.bench import images, memory
 from dqcodec.bench.codecs import Codec, ModelBits
-from dqcodec.bench.images import Image, Source
+from dqcodec.bench.images import Image, Original
 
 if TYPE_CHECKING:
     import numpy as np
@@ -119,10 +119,10 @@ def warm_up(codec: Codec) -> None:
     ramp = np.add.outer(np.arange(side), np.arange(side))
     pixels = np.repeat(ramp[..., None], 3, axis=2).astype(np.uint8)
     with contextlib.suppress(Exception):  # real images will show the error
-        codec.decode(codec.encode(Source(png.write(png.plain(pixels)), pixels, side, side, 3, "")).data)
+        codec.decode(codec.encode(Original(png.write(png.plain(pixels)), pixels, side, side, 3, "")).data)
 
 
-def file_bytes(codec: Codec, sources: Sequence[Source]) -> int:
+def file_bytes(codec: Codec, sources: Sequence[Original]) -> int:
     """Total bytes of one file for each image.
 
     Raises:
@@ -137,12 +137,12 @@ def file_bytes(codec: Codec, sources: Sequence[Source]) -> int:
     return total
 
 
-def _compare(pixels: np.ndarray, source: Source) -> None:
+def _compare(pixels: np.ndarray, source: Original) -> None:
     if not images.same(pixels, source.pixels):
         raise CorruptError("NOT LOSSLESS: the decoded pixels differ")
 
 
-def _measure(codec: Codec, source: Source) -> Measured:
+def _measure(codec: Codec, source: Original) -> Measured:
     """Code and decode once.
 
     Raises:

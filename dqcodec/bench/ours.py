@@ -12,7 +12,7 @@ from dqcodec.bench.codecs import Codec, Coded, ModelBits
 if TYPE_CHECKING:
     import numpy as np
 
-    from dqcodec.bench.images import Source
+    from dqcodec.bench.images import Original
     from dqcodec.codec.report import CompressReport
 
 
@@ -57,7 +57,7 @@ class Dqcodec(Codec):
         threadpool_limits(threads)
         self._programs = [zoo.load(str(path)) for path in self.models]
 
-    def encode(self, source: Source) -> Coded:
+    def encode(self, source: Original) -> Coded:
         """Compress the PNG file, without verification."""
         from dqcodec.codec import codec
 

@@ -13,7 +13,7 @@ from dqcodec.bench.codecs import Codec, Coded
 if TYPE_CHECKING:
     import numpy as np
 
-    from dqcodec.bench.images import Source
+    from dqcodec.bench.images import Original
 
 
 class PngAsGiven(Codec):
@@ -28,8 +28,8 @@ class PngAsGiven(Codec):
 
         return f"Pillow {__version__}"
 
-    def encode(self, source: Source) -> Coded:
-        """The file as it is."""
+    def encode(self, source: Original) -> Coded:
+        """The file itself."""
         return Coded(source.data)
 
     def decode(self, data: bytes) -> np.ndarray:
@@ -55,7 +55,7 @@ class Oxipng(Codec):
         os.environ["RAYON_NUM_THREADS"] = str(threads)  # its thread pool reads this when it starts
         import oxipng  # noqa: F401
 
-    def encode(self, source: Source) -> Coded:
+    def encode(self, source: Original) -> Coded:
         """Optimise the PNG file."""
         import oxipng
 
@@ -78,7 +78,7 @@ class WebP(Codec):
 
         return f"libwebp {features.version('webp')}"
 
-    def encode(self, source: Source) -> Coded:
+    def encode(self, source: Original) -> Coded:
         """The pixels as WebP."""
         from PIL import Image
 
@@ -112,7 +112,7 @@ class _Imagecodecs(Codec):
     def version(self) -> str:
         return self._function("version")()
 
-    def encode(self, source: Source) -> Coded:
+    def encode(self, source: Original) -> Coded:
         pixels = source.pixels
         return Coded(self._function("encode")(pixels[..., 0] if pixels.shape[2] == 1 else pixels))
 
@@ -139,7 +139,7 @@ class JpegXl(_Imagecodecs):
         """Remember the number of threads."""
         self._threads = threads
 
-    def encode(self, source: Source) -> Coded:
+    def encode(self, source: Original) -> Coded:
         """The pixels as JPEG XL."""
         options = {"lossless": True, "effort": self.effort, "numthreads": self._threads}
         return Coded(self._function("encode")(source.pixels, **options))
@@ -165,7 +165,7 @@ class Qoi(_Imagecodecs):
     codec, name, title = "qoi", "qoi", "QOI"
     bit_depths = (8,)
 
-    def encode(self, source: Source) -> Coded:
+    def encode(self, source: Original) -> Coded:
         """The pixels as QOI."""
         return Coded(self._function("encode")(images.with_color(source.pixels)))
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
+from dqcodec.base import ending
 from dqcodec.base.errors import one_line
 from dqcodec.bench.codecs import Codec
 from dqcodec.bench.images import Image
@@ -78,6 +79,7 @@ def run(
 def _serve(connection: Connection, codec: Codec, options: Options) -> None:
     """The loop of the process: a Row for each Image, until it is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C
+    ending.end_with(multiprocessing.parent_process().join)
     failure = None
     try:
         codec.prepare(options.threads)

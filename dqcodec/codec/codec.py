@@ -16,15 +16,15 @@ from dqcodec.codec.choose import Choice, choose
 from dqcodec.codec.report import CompressReport, DecompressReport, LayerReport
 from dqcodec.codec.source import Source, read
 from dqcodec.format.container import Entry, Group, Method, owners, sample_checksum
-from dqcodec.methods import select
+from dqcodec.methods import table
+from dqcodec.methods.payload import Effort, Payload
 from dqcodec.png import MAX_PIXELS, Png, Skeleton
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from dqcodec.exact.program import Program
-    from dqcodec.methods.report import ModelReport
-    from dqcodec.methods.select import FindProgram
+    from dqcodec.exact.program import FindProgram, Program
+    from dqcodec.methods.payload import ModelReport
 
     Decoded = Png | bytes  # bytes: the PNG file of a stored image
 
@@ -89,15 +89,16 @@ def decompress(
 ) -> tuple[bytes, DecompressReport]:
     """The PNG file that the .dqc file `data` holds, its samples checked against their checksum.
 
-    With `repack`, a file that was made to give its PNG byte for byte gives the same image packed anew. Raises FormatError,
-    CorruptError, UnsupportedImageError (too large), UnknownModelError.
+    With `repack`, a file that was made to give its PNG byte for byte gives the same image packed anew, on any machine: those
+    bytes need zlib's own deflate. Raises FormatError, CorruptError (also for another zlib), UnsupportedImageError (too large), UnknownModelError.
     """
     start = time.perf_counter()
     group = Group.parse(data, max_pixels)
     (image,), (entry,) = decode(group, find_program, max_pixels), group.entries
     del group  # its payloads are as large as the file
     restored = restore(entry, image, repack=repack)
-    return restored, DecompressReport(entry.method, len(data), len(restored), time.perf_counter() - start)
+    dropped = entry.skeleton.lost(entry.skeleton.repacked()) if entry.skeleton and (repack or not entry.recipe) else ()
+    return restored, DecompressReport(entry.method, len(data), len(restored), dropped, time.perf_counter() - start)
 
 
 def info(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Info:
@@ -141,14 +142,16 @@ def encode(
     sources: Sequence[Source], programs: Sequence[Program], *, best: bool = False, particles: int = 1
 ) -> CodedGroup:
     """The smallest group of the images, by any method and the best-suited of `programs`; best, particles: see `compress`."""
+    effort = Effort(best, particles)
     try:
-        choices = choose(sources, programs, best=best, particles=particles)
-        payloads, reports = zip(*(_payload(owned, sources, choices) for owned in owners([each.entry for each in choices])))
-    except (LatentOverflow, StackUnderflow):  # those layers that stayed with a flow cannot pay without those that left it
-        return encode(sources, [program for program in programs if program.kind != "flow"], best=best)
+        choices = choose(sources, programs, effort)
+        coded = [_payload(owned, sources, choices, effort) for owned in owners([each.entry for each in choices])]
+    except (LatentOverflow, StackUnderflow):  # the layers that stayed with a flow cannot pay without the layers that left it
+        return encode(sources, [program for program in programs if program.codes_all], best=best)
     rasters = [raster for source, each in zip(sources, choices) if each.entry.skeleton for raster in source.image.rasters]
     checksum = sample_checksum(rasters) if rasters else b""
-    return CodedGroup(Group(tuple(each.entry for each in choices), payloads, checksum), tuple(choices), reports)
+    group = Group(tuple(each.entry for each in choices), tuple(each.data for each in coded), checksum)
+    return CodedGroup(group, tuple(choices), tuple(each.report for each in coded))
 
 
 def decode(group: Group, find_program: FindProgram, max_pixels: int = MAX_PIXELS) -> list[Decoded]:
@@ -164,7 +167,7 @@ def decode(group: Group, find_program: FindProgram, max_pixels: int = MAX_PIXELS
             images[image] = payload
             continue
         shapes = [shapes_of[image][layer] for image, layer in owned]
-        arrays = select.decode(payload, layers_of[image][layer], shapes, find_program)
+        arrays = table.decode(payload, layers_of[image][layer], shapes, find_program)
         for (image, layer), pixels in zip(owned, arrays):
             decoded[image][layer] = pixels
     for number, entry in enumerate(group.entries):
@@ -233,25 +236,28 @@ def _report(source: Source, coded: CodedGroup, png_bytes: int, dqc_bytes: int) -
         layers=_describe(coded.group, 0, [each.program and each.program.name for each in choice.coded]),
         model="+".join(dict.fromkeys(program.name for program in coded.programs)) or None,
         learned=_learned(coded, dims),
+        dropped=source.lost(is_stored=entry.skeleton is None),
         verified=False,
         seconds=0.0,
     )
 
 
 def _payload(
-    owned: Sequence[tuple[int, int]], sources: Sequence[Source], choices: Sequence[Choice]
-) -> tuple[bytes, ModelReport | None]:
+    owned: Sequence[tuple[int, int]], sources: Sequence[Source], choices: Sequence[Choice], effort: Effort
+) -> Payload:
     """The payload of some layers (image, layer) as they are chosen to be coded."""
     image, layer = owned[0]
     if choices[image].entry.skeleton is None:
-        return choices[image].stored, None
+        return Payload(choices[image].stored)
     tried = {id(choices[image].coded[layer].payload): choices[image].coded[layer] for image, layer in owned}
     if len(tried) == 1:
         (coded,) = tried.values()
         if coded.together == len(owned):
-            return coded.payload, coded.report
+            return Payload(coded.payload, report=coded.report)
     layers_of = {image: sources[image].layers(choices[image].entry.split) for image in {image for image, _ in owned}}
-    return select.together([layers_of[image][layer] for image, layer in owned], choices[image].coded[layer])
+    chosen = choices[image].coded[layer]
+    layers = [layers_of[image][layer] for image, layer in owned]
+    return table.encode(chosen.layer.method, layers, chosen.program, effort)
 
 
 def _stored_image(data: bytes, max_pixels: int) -> Png:
@@ -277,7 +283,7 @@ def _describe(group: Group, image: int, models: Sequence[str | None]) -> tuple[L
     sizes = {owned[0]: len(payload) for payload, owned in zip(group.payloads, owners(group.entries))}
     return tuple(
         LayerReport(
-            index // len(names), names[index % len(names)], layer.method.name.lower().replace("_", "-"), sizes.get((image, index)), model
+            index // len(names), names[index % len(names)], layer.method.label, sizes.get((image, index)), model
         )
         for index, (layer, model) in enumerate(zip(entry.layers, models))
     )

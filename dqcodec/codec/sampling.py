@@ -15,16 +15,9 @@ _NOISE_BYTES_PER_DIM = 16  # what decoding may take
 
 
 def sample(program: Program, count: int, side: int, seed: int = 0) -> np.ndarray:
-    """count images x = floor(v), v ~ p(v), uint8 (count, side, side, C); their samples are below 2^bits.
-
-    A flow's x may lie outside an image's range: it is clamped. An autoregressive model learns from what it samples, as it does when
-    it codes, but starts anew with each image: else all would drift the same way.
-    """
+    """count images x = floor(v), v ~ p(v), uint8 (count, side, side, C); their samples are below 2^bits."""
     stack = Stack(np.random.default_rng(seed).bytes(_NOISE_BYTES_PER_DIM * count * side * side * program.channels))
-    if program.kind == "flow":
-        v = program.codec.density.pop(stack, count, side, side)
-        return program.codec.dequantizer.quantize(v).clip(0, (1 << program.bits) - 1).astype(np.uint8)
-    return np.concatenate([program.pop(stack, [(side, side)]) for _ in range(count)])
+    return program.sample(stack, count, side, side)
 
 
 def grid(images: np.ndarray, bits: int = 8) -> np.ndarray:

@@ -5,7 +5,7 @@ from the weights when the model loads, so that it is exact in any order: batch, 
 change a bit. Arrays are (B, H, W, C).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,14 +13,11 @@ import numpy as np
 
 from dqcodec.base.errors import ModelError
 from dqcodec.base.threads import in_threads, single_thread
+from dqcodec.exact.model_file import Tensors
+from dqcodec.frozen.flow import INPUT_BITS, INPUT_BOUND
+from dqcodec.frozen.networks import LEAK
 
-INPUT_BITS = 8  # what a network sees is on a grid of 2^-8 ...
-INPUT_BOUND = 8 << INPUT_BITS  # ... and clamped to [-8, 8]
-LOG_SCALE_BITS = 6  # raw log-scales come out on a grid of 2^-6 ...
-LOG_SCALE_BOUND = 16 << LOG_SCALE_BITS  # ... and are clamped to [-16, 16], where 3 tanh(raw / 3) is flat
 _CHUNK_POSITIONS = 2048  # positions a thread takes at a time: what stays in its cache
-
-Tensors = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -125,7 +122,7 @@ class Linear(Conv):
 
 def leaky(a: np.ndarray) -> np.ndarray:
     """max(a, a / 8 rounded, half to even)"""
-    leak = a * a.dtype.type(0.125)
+    leak = a * a.dtype.type(LEAK)
     np.rint(leak, out=leak)
     return np.maximum(a, leak, out=leak)
 

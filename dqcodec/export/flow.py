@@ -7,9 +7,8 @@ from torch import Tensor, nn
 
 from dqcodec.base.errors import ModelError
 from dqcodec.exact import model_file
-from dqcodec.exact import networks as exact_networks
-from dqcodec.exact.flow.tables import PRECISION
-from dqcodec.exact.flow.transforms import SHEAR_BITS, R
+from dqcodec.exact.model_file import Tensors
+from dqcodec.export.quantise import Ranges, grid_of, integers, stored
 from dqcodec.flows import couplings
 from dqcodec.flows.autoregressive import AffineAutoregressive, Reversed
 from dqcodec.flows.couplings import AffineCoupling, ConditionalAffine
@@ -17,6 +16,7 @@ from dqcodec.flows.dequantizers import FlowDequantizer, UniformDequantizer
 from dqcodec.flows.model import DequantizedModel
 from dqcodec.flows.networks import AutoregressiveNet, MaskedConv2d, ResidualBlock, ResidualNet
 from dqcodec.flows.transforms import Conv1x1
+from dqcodec.frozen.flow import INPUT_BITS, LOG_SCALE_BITS, LOG_SCALE_BOUND, PRECISION, SHEAR_BITS, R
 
 GRID_BITS = 14  # K: the density's latents lie on a grid of 2^-14
 NOISE_GRID_BITS = 11  # the dequantizer's lie on a coarser one, if u's is no finer: a finer grid only borrows more bits
@@ -25,9 +25,6 @@ WEIGHT_BITS = 8  # of the trunks
 OUTPUT_WEIGHT_BITS = 14  # of each net's last convolution
 MAX_LEVEL = 4095  # activations take at most 12 bits
 _CELL_BITS = 4  # tables resolve a sixteenth of a unit
-_HEADROOM = 1.5  # activations may grow by this over the calibration batch before they are clamped
-
-Tensors = dict[str, np.ndarray]
 
 
 @torch.no_grad()
@@ -36,7 +33,10 @@ def export_bytes(model: DequantizedModel, name: str, tile: int | None, calibrati
     if not tile or tile % 2 ** len(model.density.levels):
         raise ModelError(f"the tile's side must be a multiple of {2 ** len(model.density.levels)}, not {tile}")
     density, dequantizer = model.density, model.dequantizer
-    ranges = _activation_ranges(model, calibration)
+    ranges = Ranges()
+    with ranges.watching(model, nn.Conv2d | ResidualBlock), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)  # the same model gives the same file
+        model.bound(calibration)
     tensors = _shared_tables(unit_bits := model.bits - 2)
     fraction_bits, noise_grid_bits = GRID_BITS - unit_bits, NOISE_GRID_BITS
     if is_learned := isinstance(dequantizer, FlowDequantizer):
@@ -58,7 +58,7 @@ def export_bytes(model: DequantizedModel, name: str, tile: int | None, calibrati
         tensors["features.log2_gain"] = dequantizer.features.log2_gain.numpy().astype(np.int8)
         if dequantizer.context_net is not None:
             outputs = dequantizer.context_net.conv_out.out_channels
-            grids = np.full(outputs, exact_networks.INPUT_BITS)
+            grids = np.full(outputs, INPUT_BITS)
             tensors |= _residual_net("context", dequantizer.context_net, ranges, grids)
         # sampling runs the chain from its end
         transforms = [t for t in reversed(dequantizer.transforms.transforms) if hasattr(t, "net")]
@@ -93,27 +93,7 @@ def _context_channels(dequantizer) -> int:
 
 def _location_scale_grids(net: nn.Module, grid_bits: int) -> np.ndarray:
     half = net.conv_out.out_channels // 2
-    return np.repeat([grid_bits, exact_networks.LOG_SCALE_BITS], half)
-
-
-def _activation_ranges(model: DequantizedModel, calibration: Tensor) -> dict[nn.Module, float]:
-    """The largest |output| of every convolution, and of every residual block, on the calibration batch."""
-    ranges, handles = {}, []
-
-    def record(module, inputs, output):
-        ranges[module] = max(ranges.get(module, 0.0), float(output.abs().max()))
-
-    for module in model.modules():
-        if isinstance(module, nn.Conv2d | ResidualBlock):
-            handles.append(module.register_forward_hook(record))
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)  # the same model gives the same file
-            model.bound(calibration)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return ranges
+    return np.repeat([grid_bits, LOG_SCALE_BITS], half)
 
 
 def _quantised(weight: Tensor, bias: Tensor, bits: int, grid_in: int, grid_out: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -123,36 +103,27 @@ def _quantised(weight: Tensor, bias: Tensor, bits: int, grid_in: int, grid_out: 
     grid = bits - 1 - np.ceil(np.log2(largest * (1 + 2.0**-bits))).astype(int)
     # the sum must be finer than the output, or there is nothing to round
     grid = np.clip(grid, grid_out - grid_in + 1, grid_out - grid_in + 40)
-    shift = grid + grid_in - grid_out
-    integers = np.round(weight * np.exp2(grid)[:, None, None, None]).astype(np.int64)
-    biases = np.round(bias * np.exp2(grid + grid_in)).astype(np.int64) + (np.int64(1) << (shift - 1))
-    return integers, biases, shift
+    return integers(weight, bias, grid, grid_in, grid_out)
 
 
 def _store(name: str, quantised: tuple[np.ndarray, ...]) -> Tensors:
     weight, bias, shift = quantised
-    small = np.int8 if np.abs(weight).max() < 128 else np.int32
-    return {f"{name}.weight": weight.astype(small), f"{name}.bias": bias, f"{name}.shift": shift.astype(np.int8)}
+    return stored(name, weight, bias, shift, np.int8 if np.abs(weight).max() < 128 else np.int32)
 
 
-def _grid(level: int, largest: float) -> int:
-    """The finest grid on which a value of that size, with headroom, is an integer up to level."""
-    return int(np.floor(np.log2(level / max(largest * _HEADROOM, 2.0**-8))))
-
-
-def _residual_net(name: str, net: ResidualNet, ranges: dict, grid_out: np.ndarray) -> Tensors:
+def _residual_net(name: str, net: ResidualNet, ranges: Ranges, grid_out: np.ndarray) -> Tensors:
     convs = [conv for block in net.blocks for conv in (block.conv1, block.conv2)]
     level = _level(convs)
-    h_grid = _grid(level, max(ranges[m] for m in (net.conv_in, *net.blocks)))
+    h_grid = grid_of(level, max(ranges[m] for m in (net.conv_in, *net.blocks)))
 
     def uniform(grid, conv):
         return np.full(conv.out_channels, grid)
 
     tensors = {f"{name}.level": np.array(level)}
     tensors |= _store(f"{name}.in", _quantised(
-        net.conv_in.weight, net.conv_in.bias, WEIGHT_BITS, exact_networks.INPUT_BITS, uniform(h_grid, net.conv_in)))
+        net.conv_in.weight, net.conv_in.bias, WEIGHT_BITS, INPUT_BITS, uniform(h_grid, net.conv_in)))
     for index, block in enumerate(net.blocks):
-        grid = _grid(level, ranges[block.conv1])
+        grid = grid_of(level, ranges[block.conv1])
         tensors |= _store(f"{name}.{index}.1", _quantised(
             block.conv1.weight, block.conv1.bias, WEIGHT_BITS, h_grid, uniform(grid, block.conv1)))
         tensors |= _store(f"{name}.{index}.2", _quantised(
@@ -161,15 +132,15 @@ def _residual_net(name: str, net: ResidualNet, ranges: dict, grid_out: np.ndarra
     return tensors | _store(f"{name}.out", out)
 
 
-def _autoregressive_net(name: str, net: AutoregressiveNet, ranges: dict, grid_out: np.ndarray) -> Tensors:
+def _autoregressive_net(name: str, net: AutoregressiveNet, ranges: Ranges, grid_out: np.ndarray) -> Tensors:
     level = _level([net.conv_mid])
     largest = ranges[net.conv_in] + ranges[net.conv_context] + ranges[net.conv_mid]
-    grid = _grid(level, largest)
+    grid = grid_of(level, largest)
     hidden = np.full(net.conv_mid.out_channels, grid)
     context = torch.nn.functional.pad(net.conv_context.weight, (1, 1, 1, 1))
     joint = torch.cat([net.conv_in.masked_weight(), context], 1)
     weight, bias, shift = _quantised(
-        joint, net.conv_in.bias + net.conv_context.bias, WEIGHT_BITS, exact_networks.INPUT_BITS, hidden)
+        joint, net.conv_in.bias + net.conv_context.bias, WEIGHT_BITS, INPUT_BITS, hidden)
     split = net.conv_in.in_channels
     tensors = {f"{name}.level": np.array(level)}
     tensors |= _store(f"{name}.in", (weight[:, :split], bias, shift))
@@ -185,8 +156,8 @@ def _level(convs: list[nn.Conv2d]) -> int:
     largest_sum = 1
     for conv in convs:
         weight = conv.masked_weight() if isinstance(conv, MaskedConv2d) else conv.weight
-        integers, _, _ = _quantised(weight, torch.zeros(len(weight)), WEIGHT_BITS, 20, np.zeros(len(weight), int))
-        largest_sum = max(largest_sum, int(np.abs(integers).sum((1, 2, 3)).max()))
+        quantised, _, _ = _quantised(weight, torch.zeros(len(weight)), WEIGHT_BITS, 20, np.zeros(len(weight), int))
+        largest_sum = max(largest_sum, int(np.abs(quantised).sum((1, 2, 3)).max()))
     # an eighth of the range is left to biases
     return min(MAX_LEVEL, (1 << 24) * 7 // 8 // largest_sum)
 
@@ -224,8 +195,8 @@ def _law(name: str, cdf, low: float, high: float, grid_bits: int) -> Tensors:
 
 
 def _shared_tables(unit_bits: int) -> Tensors:
-    bound = exact_networks.LOG_SCALE_BOUND
-    raw = np.arange(-bound, bound + 1) / 2**exact_networks.LOG_SCALE_BITS
+    bound = LOG_SCALE_BOUND
+    raw = np.arange(-bound, bound + 1) / 2**LOG_SCALE_BITS
     log_scale = couplings.LOG_SCALE_BOUND * np.tanh(raw / couplings.LOG_SCALE_BOUND)
     scales = np.round(R * np.exp(log_scale)).astype(np.int32)
     return {"scales": scales} | _law("logistic", lambda z: 1 / (1 + np.exp(-z)), -14.0, 14.0, GRID_BITS)

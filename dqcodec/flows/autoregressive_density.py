@@ -10,17 +10,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from dqcodec.exact.autoregressive import mixture as exact
-from dqcodec.exact.autoregressive.context import FEATURE_PLACES, STANDARD_BOUND, inputs
 from dqcodec.flows.context import Context, context, gather_features
 from dqcodec.flows.densities import Density
 from dqcodec.flows.dequantizers import Dequantizer
 from dqcodec.flows.mixture import LogisticMixture
 from dqcodec.flows.networks import leaky
 from dqcodec.flows.transforms import sum_dims
+from dqcodec.frozen import autoregressive as frozen
+from dqcodec.frozen.autoregressive import FEATURE_PLACES, STANDARD_BOUND, inputs
 
-_MEAN_BOUND = exact.MEAN_BOUND / exact.MEAN_GRID  # of a component's mean: its distance from the local mean, in spreads
-_LOG2_SCALE_RANGE = exact.LOG2_SCALE_LOW / exact.LOG2_SCALE_GRID, exact.LOG2_SCALE_HIGH / exact.LOG2_SCALE_GRID
+_MEAN_BOUND = frozen.MEAN_BOUND / frozen.MEAN_GRID  # distance of a component's mean from the local mean, in spreads
+_LOG2_SCALE_RANGE = frozen.LOG2_SCALE_LOW / frozen.LOG2_SCALE_GRID, frozen.LOG2_SCALE_HIGH / frozen.LOG2_SCALE_GRID
 
 
 class ResidualLayer(nn.Module):

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from dqcodec.exact.autoregressive.context import (
+from dqcodec.frozen.autoregressive import (
     FEATURE_PLACES,
     GRID,
     MOMENT_WEIGHTS,

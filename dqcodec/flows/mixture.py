@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from dqcodec.exact.autoregressive.mixture import TOTAL
+from dqcodec.frozen.autoregressive import TOTAL
 
 LEAST_MASS = 1 / TOTAL  # of a symbol: the exact coder gives each at least one slot
 

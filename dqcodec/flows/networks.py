@@ -10,10 +10,11 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-INPUT_BOUND = 8.0  # inputs are clamped to [-8, 8]; the integer twin proves its ranges from this
-HIGHPASS_GAIN = 4.0
+from dqcodec.frozen.flow import INPUT_RANGE
+from dqcodec.frozen.networks import LEAK
 
-LEAK = 0.125  # slope of the activation below zero
+INPUT_BOUND = float(INPUT_RANGE)  # inputs are clamped to [-8, 8]; the integer twin proves its ranges from this
+HIGHPASS_GAIN = 4.0
 
 
 def leaky(x: Tensor) -> Tensor:

@@ -54,7 +54,7 @@ from dqcodec.format.container import (
 from dqcodec.png import MAX_PIXELS
 
 if TYPE_CHECKING:
-    from dqcodec.methods.select import FindProgram
+    from dqcodec.exact.program import FindProgram
 
 MAGIC = b"\x89DQA"
 VERSION = 1

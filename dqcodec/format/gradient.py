@@ -1,4 +1,4 @@
-"""16-bit samples less what their neighbours foretell: see split.py. Compiled by numba when first used."""
+"""16-bit samples less what their neighbours predict: see split.py. Compiled by numba when first used."""
 
 import numpy as np
 
@@ -24,7 +24,7 @@ def _less_green(samples: np.ndarray, sign: int) -> np.ndarray:
 
 
 @compiled
-def _foretold(samples, y, x, c):
+def _predicted(samples, y, x, c):
     left = np.int64(samples[y, x - 1, c]) if x else 0
     up = np.int64(samples[y - 1, x, c]) if y else 0
     corner = np.int64(samples[y - 1, x - 1, c]) if x and y else 0
@@ -37,7 +37,7 @@ def _residual(samples):
     for y in range(samples.shape[0]):
         for x in range(samples.shape[1]):
             for c in range(samples.shape[2]):
-                value = (samples[y, x, c] - _foretold(samples, y, x, c)) & 65535
+                value = (samples[y, x, c] - _predicted(samples, y, x, c)) & 65535
                 out[y, x, c] = 2 * value if value < 32768 else 2 * (65535 - value) + 1
     return out
 
@@ -50,5 +50,5 @@ def _restore(residuals):
             for c in range(residuals.shape[2]):
                 code = np.int64(residuals[y, x, c])
                 value = code >> 1 if code % 2 == 0 else 65535 - (code >> 1)
-                samples[y, x, c] = (value + _foretold(samples, y, x, c)) & 65535
+                samples[y, x, c] = (value + _predicted(samples, y, x, c)) & 65535
     return samples

@@ -5,7 +5,7 @@ A split has a step and may set alpha apart. The step makes bytes of samples:
     PLAIN      samples of at most 8 bits are bytes
     SCALED     16 bits, both bytes of every sample the same: 8-bit samples, times 257. The bytes
     BYTES      16 bits: the high bytes, then the low bytes
-    RESIDUAL   16 bits: samples less what their neighbours foretell, modulo 2^16, the sign moved to the lowest bit
+    RESIDUAL   16 bits: samples less what their neighbours predict, modulo 2^16, the sign moved to the lowest bit
                (0, -1, 1, -2, ...): the high bytes, then the low bytes. Foretold is left + up - corner, clamped to the range of
                left and up; samples outside the image are 0. In colour, green is taken from red and blue before
     COLORS     palette indices as the colours they stand for, (H, W, 3), or 4 with a tRNS; only where they can be found again
@@ -23,10 +23,8 @@ import numpy as np
 
 from dqcodec.base.errors import CorruptError
 from dqcodec.format import palette
-from dqcodec.png import Png, Skeleton
+from dqcodec.png import Png, Skeleton, color_types
 from dqcodec.png.chunks import PALETTE, check_palette
-
-_NAMES = {0: "gray", 2: "RGB", 3: "palette indices", 4: "gray and alpha", 6: "RGBA"}  # of a colour type
 
 
 class Step(IntEnum):
@@ -75,7 +73,8 @@ class Split:
             case Step.COLORS:
                 names = ["palette colours"]
             case _:
-                names = [_NAMES[skeleton.header.color_type]]
+                color_type = skeleton.header.color_type
+                names = ["palette indices" if color_type == PALETTE else color_types.NAMES[color_type]]
         return [each for name in names for each in ((name, f"alpha of {name}") if self.alpha else (name,))]
 
     def modelled(self, skeleton: Skeleton) -> list[bool]:

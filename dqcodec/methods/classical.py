@@ -10,35 +10,45 @@ R = G = B, two as R = G = B and alpha.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import BytesIO
 
 import numpy as np
 from PIL import Image, WebPImagePlugin
 
 from dqcodec.base.errors import CorruptError, UnsupportedImageError
+from dqcodec.frozen.classical import BLOCK, FRAMING_BYTES, FROM_WEBP, TO_WEBP
+from dqcodec.methods.payload import Effort, Payload
 
 _RAW, _WEBP = b"\0", b"\1"
-_BLOCK = 2048  # pixels a side: bounds the encoder's memory, about 25 bytes a pixel; WebP's own limit is 16383
-_FRAMING_BYTES = 25
 _HAS_ALPHA = 1 << 28  # a hint for the decoder, in the size field
-_CHANNELS = {1: [0, 0, 0], 2: [0, 0, 0, 1], 3: [0, 1, 2], 4: [0, 1, 2, 3]}  # of a layer, as WebP's
 # (quality, method): effort, not loss. The slowest takes about ten seconds for half a megapixel and gains 1 to 3 % over
 # the next on photographs, but is larger on many small or synthetic images.
 _QUICK = ((50, 3),)
 _THOROUGH = ((100, 4), (90, 6), (100, 6))
 
 
-def encode(pixels: np.ndarray, *, quick: bool = False) -> bytes:
-    """The payload for (height, width, 1 to 4) uint8 pixels; `quick` spends a thirtieth of the time for a few percent."""
-    streams = [_encode_block(pixels[block], _QUICK if quick else _THOROUGH) for block in _blocks(pixels.shape)]
+def encode(layers: Sequence[np.ndarray], program: None = None, effort: Effort = Effort()) -> Payload:
+    """The payload of one layer (H, W, 1 to 4), uint8; a quick one takes a thirtieth of the time and a few percent more bytes."""
+    (pixels,) = layers
+    data = _encode(pixels, _QUICK if effort.quick else _THOROUGH)
+    return Payload(data, (len(data),))
+
+
+def _encode(pixels: np.ndarray, settings: tuple[tuple[int, int], ...]) -> bytes:
+    streams = [_encode_block(pixels[block], settings) for block in _blocks(pixels.shape)]
     lengths = [len(stream).to_bytes(4, "little") for stream in streams[:-1]] + [b""]
     webp = b"".join(part for pair in zip(lengths, streams) for part in pair)
     return _WEBP + webp if len(webp) < pixels.size else _RAW + pixels.tobytes()
 
 
-def decode(data: bytes, shape: tuple[int, int, int]) -> np.ndarray:
-    """The (height, width, channels) uint8 pixels of a payload; raises CorruptError if it does not decode to `shape`."""
+def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = None) -> list[np.ndarray]:
+    """The layer (H, W, C), uint8, of a payload; raises CorruptError if it is not of the one shape."""
+    (shape,) = shapes
+    return [_decode(data, shape)]
+
+
+def _decode(data: bytes, shape: tuple[int, int, int]) -> np.ndarray:
     tag, position = data[:1], 1
     if tag == _RAW:
         if len(data) - 1 != int(np.prod(shape)):
@@ -64,20 +74,20 @@ def decode(data: bytes, shape: tuple[int, int, int]) -> np.ndarray:
 
 
 def _blocks(shape: tuple[int, int, int]) -> Iterator[tuple[slice, slice]]:
-    for top in range(0, shape[0], _BLOCK):
-        for left in range(0, shape[1], _BLOCK):
-            yield slice(top, min(top + _BLOCK, shape[0])), slice(left, min(left + _BLOCK, shape[1]))
+    for top in range(0, shape[0], BLOCK):
+        for left in range(0, shape[1], BLOCK):
+            yield slice(top, min(top + BLOCK, shape[0])), slice(left, min(left + BLOCK, shape[1]))
 
 
 def _encode_block(pixels: np.ndarray, efforts: tuple[tuple[int, int], ...]) -> bytes:
-    image = Image.fromarray(np.ascontiguousarray(pixels[..., _CHANNELS[pixels.shape[2]]]))
+    image = Image.fromarray(np.ascontiguousarray(pixels[..., TO_WEBP[pixels.shape[2]]]))
     files = []
     for quality, method in efforts:
         buffer = BytesIO()
         image.save(buffer, "WEBP", lossless=True, quality=quality, method=method, exact=True)
         files.append(buffer.getvalue())
     webp = min(files, key=len)
-    stream = webp[_FRAMING_BYTES : 20 + int.from_bytes(webp[16:20], "little")]
+    stream = webp[FRAMING_BYTES : 20 + int.from_bytes(webp[16:20], "little")]
     if webp not in (_framed(stream, pixels.shape), _framed(stream, pixels.shape[:2] + (3,))):
         raise UnsupportedImageError("this libwebp writes an unexpected framing")
     return stream
@@ -91,7 +101,7 @@ def _decode_block(stream: bytes, shape: tuple[int, int, int]) -> np.ndarray:
         raise CorruptError("damaged WebP stream") from error
     if pixels.shape[:2] != shape[:2]:
         raise CorruptError("WebP stream of the wrong size")
-    return pixels[..., {1: [0], 2: [0, 3], 3: [0, 1, 2], 4: [0, 1, 2, 3]}[shape[2]]]
+    return pixels[..., FROM_WEBP[shape[2]]]
 
 
 def _framed(stream: bytes, shape: tuple[int, int, int]) -> bytes:

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from dqcodec.base.errors import CorruptError
-from dqcodec.exact.mixing.context_mixing import MARGIN, ORDERS, Mixer, canvas_shape, code_image, fill
+from dqcodec.exact.mixing.context_mixing import Mixer, canvas_shape, code_image, fill
+from dqcodec.frozen.mixing import MARGIN, ORDERS
+from dqcodec.methods.payload import Effort, Payload
 
 
-def encode(layers: Sequence[np.ndarray]) -> tuple[bytes, list[int]]:
-    """(payload, the bytes that each layer takes of it) of layers (H, W, C) of 1 to 4 channels, the same for all, uint8."""
+def encode(layers: Sequence[np.ndarray], program: None = None, effort: Effort = Effort()) -> Payload:
+    """The payload of layers (H, W, C), uint8, all of the same number of channels, 1 to 4."""
     bits = [max(1, int(pixels.max()).bit_length()) for pixels in layers]
     mixer, ends = Mixer.new([pixels.shape for pixels in layers], bits), [0]
     for pixels, bits_here in zip(layers, bits):
@@ -25,10 +27,10 @@ def encode(layers: Sequence[np.ndarray]) -> tuple[bytes, list[int]]:
         ends.append(mixer.position)
     code = mixer.finish()
     ends[-1] = len(code)
-    return bytes(bits) + code, [1 + end - begin for begin, end in itertools.pairwise(ends)]
+    return Payload(bytes(bits) + code, tuple(1 + end - begin for begin, end in itertools.pairwise(ends)))
 
 
-def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarray]:
+def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = None) -> list[np.ndarray]:
     """The layers (H, W, C), uint8, of a payload; raises CorruptError where it has no possible form."""
     bits = data[: len(shapes)]
     if len(bits) < len(shapes) or not all(1 <= each <= 8 for each in bits):

@@ -10,17 +10,20 @@ import numpy as np
 
 from dqcodec.base.threads import single_thread
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram
+from dqcodec.exact.boxes import part, sides
 from dqcodec.exact.mixing.context_mixing import Mixer
+from dqcodec.exact.mixing.model_mixing import mix, unmix
 from dqcodec.methods.autoregressive import stacks
+from dqcodec.methods.payload import Effort, Payload
 
 
-def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram) -> bytes:
-    """The payload for layers (H, W, C), uint8."""
+def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram, effort: Effort = Effort()) -> Payload:
+    """The payload of layers (H, W, C), uint8."""
     mixer = Mixer.new([layer.shape for layer in layers], [program.bits] * len(layers))
     with single_thread():
         for boxes in stacks([layer.shape[:2] for layer in layers], program):
-            program.mix([layers[number][tuple(box)] for number, *box in boxes], mixer)
-    return mixer.finish()
+            mix(program, [part(layers, box) for box in boxes], mixer)
+    return Payload(mixer.finish())
 
 
 def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: AutoregressiveProgram) -> list[np.ndarray]:
@@ -29,7 +32,6 @@ def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Auto
     layers = [np.empty(shape, np.uint8) for shape in shapes]
     with single_thread():
         for boxes in stacks([shape[:2] for shape in shapes], program):
-            parts = [layers[number][tuple(box)] for number, *box in boxes]
-            for part, pixels in zip(parts, program.unmix([part.shape[:2] for part in parts], mixer)):
-                part[:] = pixels
+            for box, pixels in zip(boxes, unmix(program, [sides(box) for box in boxes], mixer)):
+                part(layers, box)[:] = pixels
     return layers

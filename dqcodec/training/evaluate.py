@@ -84,9 +84,5 @@ def coded_bpd(program: Program, x: np.ndarray, seed: int = 0) -> float:
     """Bits per dimension that symbols (B, C, H, W) add to a stack of random bits."""
     stack = Stack(np.random.default_rng(seed).bytes(_NOISE_BYTES_PER_DIM * x.size))
     before, x = stack.bits, x.transpose(0, 2, 3, 1)
-    if program.kind == "flow":
-        program.codec.push(stack, x.astype(np.int64))
-    else:
-        for image in x:
-            program.push(stack, program.slots([image]))
+    program.push_images(stack, x)
     return (stack.bits - before) / x.size

@@ -9,31 +9,21 @@ from functools import cache
 import numpy as np
 
 from dqcodec.base.compiled import compiled, inlined
-
-# (rows up, columns to the right); the first ones, the nearest, give the local mean and spread
-NEIGHBOURS = (
-    (0, -1), (1, 0), (1, -1), (1, 1), (0, -2), (2, 0),
-    (0, -3), (1, -3), (1, -2), (1, 2), (2, -2), (2, -1), (2, 1), (2, 2), (3, -1), (3, 0), (3, 1),
-)  # fmt: skip
-MOMENT_WEIGHTS = (2, 2, 1, 1, 1, 1)  # eighths
-REACH = 3  # how many rows up and columns to a side neighbours lie
-FEATURE_PLACES = ((0, -1), (0, -2), (1, -1), (1, 0), (1, 1), (2, 0))
-SLOPE = 3  # no neighbour lies further to the right than SLOPE - 1 a row: pixels of equal x + SLOPE y are independent
-
-GRID = 32  # what networks see is in steps of 1/32 ...
-STANDARD_BOUND = 8  # ... and within [-8, 8]
-SPREAD_FLOOR = 32  # half a pixel step, in 64ths: what is added to a spread
+from dqcodec.frozen.autoregressive import (
+    FEATURE_PLACES,
+    GRID,
+    MOMENT_WEIGHTS,
+    NEIGHBOURS,
+    REACH,
+    SPREAD_FLOOR,
+    STANDARD_BOUND,
+)
 
 _BOUND = np.float32(STANDARD_BOUND * GRID)
 _MAX_SPREAD = 64 * 255 + SPREAD_FLOOR  # a mean absolute deviation is at most half a range of 510
 _NEIGHBOURS, _WEIGHTS, _FEATURE_PLACES = (np.array(a) for a in (NEIGHBOURS, MOMENT_WEIGHTS, FEATURE_PLACES))
 _WEST, _NORTH = NEIGHBOURS.index((0, -1)), NEIGHBOURS.index((1, 0))
 _START = -1  # instead of a neighbour's position: where nothing is known yet
-
-
-def inputs(planes: int) -> int:
-    """How many inputs the context of a pixel with so many planes has, without its neighbours' features."""
-    return planes * (len(NEIGHBOURS) + 2) + 2
 
 
 @cache
@@ -92,7 +82,7 @@ def context(planes, features, places, bits, log_spreads):
             seen[n, (length + 1) * channels + p] = min(max(level, -_BOUND), _BOUND)
         seen[n, own - 2] = GRID if y == 0 else 0
         seen[n, own - 1] = GRID if x == 0 else 0
-        _told(features, cell, y, x, width, seen, n, own)
+        _neighbour_features(features, cell, y, x, width, seen, n, own)
     return seen, moments
 
 
@@ -138,7 +128,7 @@ def _neighbours(cell, y, x, width, cells):
 
 
 @inlined
-def _told(features, cell, y, x, width, seen, n, own):
+def _neighbour_features(features, cell, y, x, width, seen, n, own):
     """What the neighbours in the tile tell, from seen[n, own] on; nought elsewhere."""
     count = features.shape[1]
     for i in range(len(_FEATURE_PLACES)):

@@ -6,15 +6,21 @@ import numpy as np
 
 from dqcodec.base.compiled import compiled, inlined
 from dqcodec.base.errors import ModelError
-from dqcodec.exact.autoregressive.context import FEATURE_PLACES, GRID, STANDARD_BOUND, inputs
 from dqcodec.exact.autoregressive.linear import activated, leaky, linear, rounded
-from dqcodec.exact.autoregressive.mixture import MEAN_BOUND
-from dqcodec.exact.networks import Tensors, check_chain, load_level, load_linear
+from dqcodec.exact.model_file import Tensors
+from dqcodec.exact.networks import check_chain, load_level, load_linear
+from dqcodec.frozen.autoregressive import (
+    FEATURE_PLACES,
+    GRID,
+    MAX_LOG_SCALE,
+    MAX_LOGIT,
+    MEAN_BOUND,
+    STANDARD_BOUND,
+    inputs,
+)
 
 _BOUND = STANDARD_BOUND * GRID
-_MAX_LOGIT = 1 << 20
 _MAX_LEVEL = 1 << 16  # times gradients below 2^17, summed over the 2^20 pixels of a front at most, stays below 2^53
-_MAX_LOG_SCALE = 1 << 14
 
 
 class Weights(NamedTuple):
@@ -53,7 +59,7 @@ class ContextNet:
         ]
         self.heads = load_linear(tensors, "net.heads", self.level, -level, level)
         self.known = [load_linear(tensors, f"net.known.{plane}", _BOUND, -level, level) for plane in range(1, planes)]
-        bound = np.repeat([_MAX_LOGIT, MEAN_BOUND, _MAX_LOG_SCALE], mixtures).astype(np.float32)
+        bound = np.repeat([MAX_LOGIT, MEAN_BOUND, MAX_LOG_SCALE], mixtures).astype(np.float32)
         self.out = [load_linear(tensors, f"net.out.{plane}", self.level, -bound, bound) for plane in range(planes)]
         self._check(planes, features, 3 * mixtures)
         self.weights = self._weights(bound)
@@ -110,7 +116,7 @@ def head_sums(net, seen):
 
 
 @inlined
-def tell(net, seen, standards):
+def successor_features(net, seen, standards):
     """What pixels tell their successors (N, F), from their contexts and standardised planes (N, P)."""
     planes = standards.shape[1]
     own = len(net.features) - planes

@@ -11,12 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dqcodec.base.compiled import compiled
-from dqcodec.exact.autoregressive.context import SLOPE
-
-_FRONT = 512  # pixels: long vectors are fast, but the last layers learn once a front
-_LEAST_CHUNK = 2  # pixels
-_BITS_FOR_ONE = 128  # of samples of coded pixels whose code suffices for a loan of one more, at half a bit a bit and more
-_SHALLOW_CHUNK = 32  # at most, below 8 bits: long after the first pixels there may be next to no code
+from dqcodec.frozen.autoregressive import BITS_FOR_ONE, FRONT, LEAST_CHUNK, SHALLOW_CHUNK, SLOPE
 
 
 class Fronts:
@@ -31,7 +26,7 @@ class Fronts:
         areas = tiles.prod(1)
         corners = np.cumsum(areas) - areas
         self.pixels = int(areas.sum())
-        self._pixels_for_one, self._largest_chunk = _BITS_FOR_ONE // bits, _SHALLOW_CHUNK if bits < 8 else self.pixels
+        self._pixels_for_one, self._largest_chunk = BITS_FOR_ONE // bits, SHALLOW_CHUNK if bits < 8 else self.pixels
         self._fronts: list[tuple[np.ndarray, np.ndarray, int, int]] = []  # tiles, corners, the first's number, x + SLOPE y
         sizes = []
         for batch in _batches(tiles):
@@ -60,7 +55,7 @@ class Fronts:
         end = int(self.bounds[front + 1] - self.bounds[front])
         coded, cuts = self.pixels - int(self.bounds[front + 1]), [end]
         while cuts[-1]:
-            size = max(_LEAST_CHUNK, min(self._largest_chunk, coded // self._pixels_for_one))
+            size = max(LEAST_CHUNK, min(self._largest_chunk, coded // self._pixels_for_one))
             cuts.append(max(0, cuts[-1] - size))
             coded += cuts[-2] - cuts[-1]
         return (slice(*pair) for pair in zip(cuts[:0:-1], cuts[-2::-1]))
@@ -75,7 +70,7 @@ def _batches(tiles: np.ndarray) -> Iterator[slice]:
     first = pixels = longest = 0
     for last, (area, turns) in enumerate(zip(tiles.prod(1).tolist(), _turns(tiles).tolist())):
         pixels, longest = pixels + area, max(longest, turns)
-        if pixels >= _FRONT * longest or last == len(tiles) - 1:
+        if pixels >= FRONT * longest or last == len(tiles) - 1:
             yield slice(first, last + 1)
             first, pixels, longest = last + 1, 0, 0
 

@@ -3,15 +3,16 @@
 import numpy as np
 
 from dqcodec.base.compiled import compiled, inlined
-from dqcodec.exact.autoregressive.context import GRID, standard
+from dqcodec.exact.autoregressive.context import standard
 from dqcodec.exact.autoregressive.linear import activated, rounded
 from dqcodec.exact.autoregressive.mixture import edges, find, set_gradients, set_mixtures, set_slots
+from dqcodec.frozen.autoregressive import GRID
 
 _ONE_SPREAD = np.float32(GRID)
 
 
 @inlined
-def code(net, sums, matrices, tables, log_spreads, moments, bits, wanted, values, slots, taught):
+def code(net, sums, matrices, tables, log_spreads, moments, bits, wanted, values, slots, matrix_gradients):
     """Code N pixels of P planes, G, R - G, B - G, or gray.
 
     Args:
@@ -19,7 +20,7 @@ def code(net, sums, matrices, tables, log_spreads, moments, bits, wanted, values
         wanted: the slots whose symbols are sought (N, P), or none, (0, P), where the symbols are known.
         values: the planes (N, P), int16; set where they are sought.
         slots: set to each symbol's first slot and their number (N, P, 2), int32.
-        taught: the gradients by the matrices are added to it, float64.
+        matrix_gradients: the gradients by the matrices are added to it, float64.
 
     Returns:
         the standardised planes (N, P), float32.
@@ -29,20 +30,20 @@ def code(net, sums, matrices, tables, log_spreads, moments, bits, wanted, values
     laws, coded, offsets = np.empty((3, matrices.shape[2] // 3, count)), np.empty(count, np.int32), np.zeros(count, np.int64)
     symbols = 1 << bits
     for p in range(planes):
-        head, out = foretell(net, sums, known, p, matrices, tables, log_spreads, moments[p], offsets, symbols, laws)
+        head, out = predict_plane(net, sums, known, p, matrices, tables, log_spreads, moments[p], offsets, symbols, laws)
         if len(wanted):
             find(laws, tables.sigmoid, symbols, wanted[:, p], coded)
         else:
             for n in range(count):
                 coded[n] = values[n, p] + offsets[n]
-        masses = learn(head, out, laws, tables.sigmoid, symbols, coded, moments[p], p, taught)
+        masses = learn(head, out, laws, tables.sigmoid, symbols, coded, moments[p], p, matrix_gradients)
         set_slots(laws, masses, symbols, coded, slots, p)
-        note(coded, offsets, moments[p], p, values, standards, known)
+        record(coded, offsets, moments[p], p, values, standards, known)
     return standards
 
 
 @compiled
-def foretell(net, sums, known, p, matrices, tables, log_spreads, moments, offsets, symbols, laws):
+def predict_plane(net, sums, known, p, matrices, tables, log_spreads, moments, offsets, symbols, laws):
     """Set the laws of plane p, whose moments are (2, N) -> its last activations and a one (N, H + 1), and what its last layer
     makes of them (3 K, N), clamped."""
     head = _activations(sums, net.known, known, p, matrices.shape[1], net.level)
@@ -55,11 +56,11 @@ def foretell(net, sums, known, p, matrices, tables, log_spreads, moments, offset
 
 
 @compiled
-def learn(head, out, laws, sigmoid, symbols, coded, moments, p, taught):
+def learn(head, out, laws, sigmoid, symbols, coded, moments, p, matrix_gradients):
     """Add what the symbols (N,) of plane p teach its last layer; `out` is overwritten -> the masses below their edges."""
     masses, places = edges(laws, sigmoid, symbols, coded)
     set_gradients(laws, masses, places, moments[1], out)
-    teach(head, out, taught, p)
+    add_gradients(head, out, matrix_gradients, p)
     return masses
 
 
@@ -81,7 +82,7 @@ def _activations(sums, weights, known, p, inputs, level):
 
 
 @compiled
-def note(coded, offsets, moments, p, values, standards, known):
+def record(coded, offsets, moments, p, values, standards, known):
     """Note the symbols of plane p, int32 (N,), whose moments are (2, N): as its values, as what is told of pixels, standardised
     (N, P), and as known to the planes that follow (N, 2 P). After the first plane, G, it sets the offsets, int64 (N,): R and B
     come less G.
@@ -97,9 +98,9 @@ def note(coded, offsets, moments, p, values, standards, known):
 
 
 @compiled
-def teach(head, gradients, taught, p):
+def add_gradients(head, gradients, matrix_gradients, p):
     """Add the gradients (3 K, N) by a plane's matrix: integers below 2^53, exact in any order."""
     sums = np.dot(head.T.astype(np.float64), gradients.T.astype(np.float64))
     for i in range(sums.shape[0]):
         for o in range(sums.shape[1]):
-            taught[p, i, o] += sums[i, o]
+            matrix_gradients[p, i, o] += sums[i, o]

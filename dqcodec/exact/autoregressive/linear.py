@@ -4,6 +4,7 @@ import numpy as np
 import scipy.linalg.cython_blas  # noqa: F401 what np.dot calls here: loaded before its threads are limited
 
 from dqcodec.base.compiled import compiled
+from dqcodec.frozen.networks import LEAK
 
 
 @compiled
@@ -25,10 +26,10 @@ def rounded(value, bound):
 @compiled
 def activated(value, bound):
     """Leaky rectifier, round, clamp."""
-    return rounded(max(value, value * np.float32(0.125)), bound)
+    return rounded(max(value, value * np.float32(LEAK)), bound)
 
 
 @compiled
 def leaky(value):
     """max(a, a / 8 rounded, half to even)"""
-    return max(value, np.rint(value * np.float32(0.125)))
+    return max(value, np.rint(value * np.float32(LEAK)))

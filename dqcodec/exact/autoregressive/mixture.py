@@ -9,24 +9,26 @@ import numpy as np
 
 from dqcodec.base.compiled import compiled
 from dqcodec.base.errors import ModelError
-from dqcodec.exact.autoregressive.learning import GRADIENT_BOUND, GRADIENT_GRID
+from dqcodec.frozen.autoregressive import (
+    GRADIENT_BOUND,
+    GRADIENT_GRID,
+    INVERSE_SCALE_BITS,
+    LARGEST_MEAN,
+    LEAST_MEAN,
+    LOG2_SCALE_HIGH,
+    LOG2_SCALE_LOW,
+    LOGIT_RANGE,
+    MEAN_GRID,
+    POSITION_BITS,
+    SIGMOID_CELLS,
+    SIGMOID_GRID,
+    TOTAL,
+    TOTAL_BITS,
+    WEIGHT_BITS,
+)
 
-TOTAL_BITS = 19
-TOTAL = 1 << TOTAL_BITS
-POSITION_BITS = 6  # positions are 64ths of a pixel step
-MEAN_GRID = 256  # means come in 256ths of a spread ...
-MEAN_BOUND = 16 * MEAN_GRID  # ... up to 16 of them
-LOGIT_GRID = 32
-LOGIT_RANGE = 16 * LOGIT_GRID  # a component whose logit is this far below the largest has no weight to speak of
-LOG2_SCALE_GRID = 32  # equals exact.context.GRID: log-spreads and log-scales add
-LOG2_SCALE_LOW, LOG2_SCALE_HIGH = -4 * LOG2_SCALE_GRID, 7 * LOG2_SCALE_GRID
-SIGMOID_CELLS = 8192  # over [-16, 16)
-SIGMOID_GRID = SIGMOID_CELLS // 32
-INVERSE_SCALE_BITS = 11  # inverse scales are in 2^-11 per pixel step
-_WEIGHT_BITS = 14
-_MASS_SHIFT = 16 + _WEIGHT_BITS - TOTAL_BITS
+_MASS_SHIFT = 16 + WEIGHT_BITS - TOTAL_BITS
 _SIGMOID_SHIFT = POSITION_BITS + INVERSE_SCALE_BITS - 8  # a sigmoid's cell is 1/256
-_LEAST_MEAN, _LARGEST_MEAN = -320 << POSITION_BITS, 576 << POSITION_BITS
 
 
 # Laws of N symbols are float64 (3, K, N) that hold integers, a column a component: loops over N take several at once. Together
@@ -67,7 +69,7 @@ def set_mixtures(laws, symbols, tables, out, moments, log_spreads, offsets):
         for n in range(count):
             mean = np.floor(np.float64(out[components + k, n]) * np.float64(moments[1, n]) * (1 / MEAN_GRID))
             mean += 8 * moments[0, n] + (offsets[n] << POSITION_BITS) + (1 << POSITION_BITS >> 1)
-            laws[MEAN, k, n] = min(max(mean, np.float64(_LEAST_MEAN)), np.float64(_LARGEST_MEAN))
+            laws[MEAN, k, n] = min(max(mean, np.float64(LEAST_MEAN)), np.float64(LARGEST_MEAN))
         for n in range(count):
             scale = np.int32(out[2 * components + k, n]) + log_spreads[moments[1, n]] - LOG2_SCALE_LOW
             laws[INVERSE_SCALE, k, n] = tables.inverse_scale[min(max(scale, 0), LOG2_SCALE_HIGH - LOG2_SCALE_LOW)]
@@ -86,7 +88,7 @@ def _set_weights(laws, symbols, tables, out):
         for n in range(count):
             laws[WEIGHT, k, n] = tables.weight[np.int32(min(highest[n] - out[k, n], np.float32(LOGIT_RANGE)))]
             whole[n] += laws[WEIGHT, k, n]
-    shares = np.float64((1 << _WEIGHT_BITS) - max(1, symbols >> 16 - _MASS_SHIFT))
+    shares = np.float64((1 << WEIGHT_BITS) - max(1, symbols >> 16 - _MASS_SHIFT))
     for k in range(components):
         for n in range(count):  # the quotient of integers below 2^30 is rounded to no other integer
             laws[WEIGHT, k, n] = np.floor(laws[WEIGHT, k, n] * shares / whole[n])
@@ -189,13 +191,13 @@ def set_gradients(laws, masses, places, spreads, out):
             low = np.float32(masses[0, k, n]) * np.float32(2.0**-16)
             high = np.float32(masses[1, k, n]) * np.float32(2.0**-16)
             low_slope, high_slope = low * (one - low), high * (one - high)
-            mass = np.float32(laws[WEIGHT, k, n]) * np.float32(2.0**-_WEIGHT_BITS) * (high - low)
+            mass = np.float32(laws[WEIGHT, k, n]) * np.float32(2.0**-WEIGHT_BITS) * (high - low)
             whole[n] += mass
             out[k, n], out[components + k, n] = mass, high_slope - low_slope
             out[2 * components + k, n] = places[1, k, n] * high_slope - places[0, k, n] * low_slope
     for k in range(components):
         for n in range(count):
-            weight = np.float32(laws[WEIGHT, k, n]) * np.float32(2.0**-_WEIGHT_BITS)
+            weight = np.float32(laws[WEIGHT, k, n]) * np.float32(2.0**-WEIGHT_BITS)
             share = weight / whole[n]
             scale = np.float32(laws[INVERSE_SCALE, k, n]) * np.float32(2.0**-INVERSE_SCALE_BITS)
             out[k, n] = weight - out[k, n] / whole[n]

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from dqcodec.ans.logarithms import LOG2_BITS
 from dqcodec.ans.protocol import BitStack
 from dqcodec.exact.flow.tables import TableLaw
 from dqcodec.exact.flow.transforms import ExactTransform, Squeeze, check_range
+from dqcodec.frozen.ans import LOG2_BITS
 
 
 class FlowDensity:

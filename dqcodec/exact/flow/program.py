@@ -1,11 +1,16 @@
 """A flow with its dequantizer as an exact program, as its model file has it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
-from dqcodec.ans.bits_back import MAX_PARTICLES, BitsBack, CoupledBitsBack
-from dqcodec.base.errors import ModelError, ParticlesError
+from dqcodec.ans.bits_back import BitsBack, CoupledBitsBack
+from dqcodec.ans.protocol import BitStack
+from dqcodec.ans.stack import Stack
+from dqcodec.base.errors import LatentOverflow, ModelError, ParticlesError
+from dqcodec.exact.boxes import Box, cut, part, sides
 from dqcodec.exact.flow.densities import FlowDensity
 from dqcodec.exact.flow.dequantizers import (
     FlowDequantizer,
@@ -20,9 +25,8 @@ from dqcodec.exact.flow.dequantizers import (
 from dqcodec.exact.flow.tables import TableLaw
 from dqcodec.exact.flow.transforms import Affine, AffineCoupling, Conv1x1
 from dqcodec.exact.model_file import Tensors
-from dqcodec.exact.networks import INPUT_BOUND, LOG_SCALE_BOUND, AutoregressiveNet, ResidualNet
-
-_MAX_LOCATION = 1 << 30  # a net's location output, in grid units
+from dqcodec.exact.networks import AutoregressiveNet, ResidualNet
+from dqcodec.frozen.flow import INPUT_BOUND, LOCATION_BOUND, LOG_SCALE_BOUND, MAX_PARTICLES
 
 
 @dataclass(frozen=True)
@@ -82,12 +86,48 @@ class FlowProgram:
     """
 
     kind = "flow"
+    codes_all = False
 
     def __init__(self, description: Description, tensors: Tensors, id: bytes = bytes(8)):
         self.description, self.id = description, id
         self.name, self.channels, self.bits = description.name, description.channels, description.bits
         self.tile, self.multiple, self.card = description.tile, description.multiple, description.card
         self.codec = BitsBack(_dequantizer(description, tensors), _density(description, tensors))
+
+    def fits(self, shape: tuple[int, int, int]) -> bool:
+        return shape[2] == self.channels and min(shape[:2]) >= self.multiple
+
+    def code_length(self, parts: Sequence[np.ndarray]) -> float:
+        """The vi bound, by the parts' full tiles."""
+        tiles = self.layout([pixels.shape[:2] for pixels in parts])[1]
+        try:
+            bits = float(bound(parts, tiles, self.codec).sum())
+        except LatentOverflow:
+            return float("inf")
+        return bits * sum(pixels.size for pixels in parts) / sum(part(parts, box).size for box in tiles)
+
+    def layout(self, sizes: Sequence[tuple[int, int]]) -> tuple[list[Box], list[Box]]:
+        """(strips that no tile covers, tiles, the largest first) of layers (height, width). A part of the format."""
+        strips, tiles = [], []
+        for number, (height, width) in enumerate(sizes):
+            core_height, core_width = height - height % self.multiple, width - width % self.multiple
+            if core_width < width:
+                strips.append((number, slice(0, height), slice(core_width, width)))
+            if core_height < height:
+                strips.append((number, slice(core_height, height), slice(0, core_width)))
+            tiles += cut(number, (core_height, core_width), (self.tile, self.tile))
+        return strips, sorted(tiles, key=sides, reverse=True)
+
+    def push_images(self, stack: BitStack, x: np.ndarray) -> None:
+        self.codec.push(stack, x.astype(np.int64))
+
+    def pop_images(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:
+        return self.codec.pop(stack, count, height, width)
+
+    def sample(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:
+        """Pixels x = floor(v), v ~ p(v), may lie out of range: they are clamped."""
+        v = self.codec.density.pop(stack, count, height, width)
+        return self.codec.dequantizer.quantize(v).clip(0, (1 << self.bits) - 1).astype(np.uint8)
 
     def coupled(self, particles: int) -> BitsBack | CoupledBitsBack:
         """The codec at the importance-weighted bound of that many coupled particles, 1 to MAX_PARTICLES; of one it is `codec`.
@@ -105,13 +145,27 @@ class FlowProgram:
         return CoupledBitsBack(self.codec.dequantizer, self.codec.density, particles)
 
 
+def stacked(layers: Sequence[np.ndarray], boxes: Sequence[Box]) -> np.ndarray:
+    """Tiles of one shape, (B, H, W, C) int64."""
+    return np.stack([part(layers, box) for box in boxes]).astype(np.int64)
+
+
+def bound(layers: Sequence[np.ndarray], tiles: Sequence[Box], coder: BitsBack | CoupledBitsBack) -> np.ndarray:
+    """The bits that the coder takes for each tile, on a stack of noise: the code is not kept. Raises LatentOverflow."""
+    bits = []
+    for _, boxes in groupby(tiles, sides):
+        x = stacked(layers, list(boxes))
+        bits.append(coder.push(Stack(np.random.Generator(np.random.PCG64(0)).bytes(8 * x.size + 64)), x))
+    return np.concatenate(bits)
+
+
 def _law(tensors, name: str, unbounded: bool = True) -> TableLaw:
     first, low_bits = (int(number) for number in tensors[f"{name}.grid"])
     return TableLaw(tensors[f"{name}.frequencies"].astype(np.int64), first, low_bits, unbounded)
 
 
 def _location_scale_bounds(channels: int) -> tuple[np.ndarray, np.ndarray]:
-    high = np.repeat([_MAX_LOCATION, LOG_SCALE_BOUND], channels).astype(np.float64)
+    high = np.repeat([LOCATION_BOUND, LOG_SCALE_BOUND], channels).astype(np.float64)
     return -high, high
 
 

@@ -8,19 +8,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dqcodec.ans.logarithms import LOG2_BITS, log2
+from dqcodec.ans.logarithms import log2
 from dqcodec.ans.protocol import BitStack
 from dqcodec.base.errors import LatentOverflow, ModelError
+from dqcodec.frozen.ans import LOG2_BITS
+from dqcodec.frozen.flow import CHUNKS, ESCAPE_WORDS, MIN_CHUNK, PRECISION, WORD_BITS
 
-PRECISION = 20  # P: frequencies sum to 2^P
-_MIN_CHUNK, _CHUNKS = 1 << 10, 4
-_ESCAPE_WORDS, _WORD_BITS = 3, 16
-_MAX_ESCAPE_BITS = _ESCAPE_WORDS * _WORD_BITS
+_MAX_ESCAPE_BITS = ESCAPE_WORDS * WORD_BITS
 
 
 def loan_chunks(count: int) -> list[slice]:
     """Parts of an array that are coded one after the other, so that what is borrowed meanwhile stays small."""
-    size = max(_MIN_CHUNK, -(-count // _CHUNKS))
+    size = max(MIN_CHUNK, -(-count // CHUNKS))
     return [slice(start, start + size) for start in range(0, count, size)]
 
 
@@ -109,16 +108,16 @@ class TableLaw:
             raise LatentOverflow("a latent lies too far out to be coded")
         count = _bit_length(distance)
         rest = distance - ((1 << count) >> 1)
-        for word in range(_ESCAPE_WORDS):
-            stack.push((rest >> (word * _WORD_BITS)) & (_word_sizes(count, word) - 1), _word_sizes(count, word))
+        for word in range(ESCAPE_WORDS):
+            stack.push((rest >> (word * WORD_BITS)) & (_word_sizes(count, word) - 1), _word_sizes(count, word))
         stack.push(count, _MAX_ESCAPE_BITS + 1)
 
     @staticmethod
     def _pop_escapes(stack: BitStack, number: int) -> np.ndarray:
         count = stack.pop(_MAX_ESCAPE_BITS + 1, (number,))
         rest = np.zeros(number, np.int64)
-        for word in reversed(range(_ESCAPE_WORDS)):
-            rest += stack.pop(_word_sizes(count, word)) << (word * _WORD_BITS)
+        for word in reversed(range(ESCAPE_WORDS)):
+            rest += stack.pop(_word_sizes(count, word)) << (word * WORD_BITS)
         return ((1 << count) >> 1) + rest
 
 
@@ -134,7 +133,7 @@ def _escape_costs(distance: np.ndarray) -> np.ndarray:
 
 def _word_sizes(bit_count: np.ndarray, word: int) -> np.ndarray:
     """How many values the word-th 16 bits can take of a number of that many bits, its leading one left out."""
-    return 1 << np.clip(bit_count - 1 - word * _WORD_BITS, 0, _WORD_BITS)
+    return 1 << np.clip(bit_count - 1 - word * WORD_BITS, 0, WORD_BITS)
 
 
 def logistic_bits(g: np.ndarray, grid_bits: int) -> np.ndarray:

@@ -10,17 +10,13 @@ from typing import Protocol
 
 import numpy as np
 
-from dqcodec.ans.logarithms import LOG2_BITS, log2
+from dqcodec.ans.logarithms import log2
 from dqcodec.ans.protocol import BitStack
 from dqcodec.base.errors import LatentOverflow, ModelError
 from dqcodec.exact.flow.tables import loan_chunks
-from dqcodec.exact.networks import LOG_SCALE_BOUND, map_batch, to_input
-
-SCALE_BITS = 10  # r: scales are R / S, R = 2^r
-R = 1 << SCALE_BITS
-MAX_LATENT = 1 << 38  # beyond, sums and products might leave 2^63
-SHEAR_BITS = 14
-MAX_SIZE = 1 << 18  # of S
+from dqcodec.exact.networks import map_batch, to_input
+from dqcodec.frozen.ans import LOG2_BITS
+from dqcodec.frozen.flow import LOG_SCALE_BOUND, MAX_LATENT, MAX_SCALE, SCALE_BITS, SHEAR_BITS, R
 
 
 class ExactTransform(Protocol):
@@ -84,7 +80,7 @@ class Affine:
     """
 
     def __init__(self, sizes: np.ndarray):
-        if len(sizes) != 2 * LOG_SCALE_BOUND + 1 or sizes.min() < 1 or sizes.max() >= MAX_SIZE:
+        if len(sizes) != 2 * LOG_SCALE_BOUND + 1 or sizes.min() < 1 or sizes.max() >= MAX_SCALE:
             raise ModelError("the scale table is not one")
         self.sizes = sizes.astype(np.int64)
         self.costs = scale_cost(self.sizes)
@@ -155,7 +151,7 @@ class Conv1x1:
         channels = len(permutation)
         if channels > 128 or sorted(permutation) != list(range(channels)) or lower.shape != (channels, channels):
             raise ModelError("a 1x1 convolution's tensors do not fit together")
-        if sizes is not None and (sizes.shape != (channels,) or sizes.min() < 1 or sizes.max() >= MAX_SIZE):
+        if sizes is not None and (sizes.shape != (channels,) or sizes.min() < 1 or sizes.max() >= MAX_SCALE):
             raise ModelError("a 1x1 convolution's tensors are not valid")
         if upper.shape != lower.shape or np.triu(lower).any() or np.tril(upper).any():
             raise ModelError("a 1x1 convolution's shears are not triangular")

@@ -17,26 +17,26 @@ import numpy as np
 
 from dqcodec.base.compiled import compiled
 from dqcodec.base.errors import CorruptError
-from dqcodec.exact.autoregressive.mixture import TOTAL, start
+from dqcodec.exact.autoregressive.mixture import start
+from dqcodec.frozen.autoregressive import TOTAL
+from dqcodec.frozen.mixing import (
+    CONTEXTS,
+    INPUTS,
+    LIMIT,
+    MARGIN,
+    MAX_SLOT_BITS,
+    MAX_USES,
+    MIN_PROBABILITY,
+    MIN_USES,
+    ORDERS,
+    RATES,
+    SQUASH,
+    STATES,
+    STRETCH,
+    WEIGHT,
+)
 
-MARGIN = 2  # how far contexts reach, pixels
-ORDERS = {1: [0], 2: [1, 0], 3: [1, 0, 2], 4: [3, 1, 0, 2]}  # of channels
-_CONTEXTS = 18
-_INPUTS = 2 * _CONTEXTS + 1  # two of each, and the model's
-_MAX_SLOT_BITS = 16  # slots of each context, 64 bytes each
 _MAX_BYTES = 13  # of a sample: 8 bits, of 12 bits and a little each, as the least probability is 2^-12
-
-# Logits are in units of 1/256, between -_LIMIT and _LIMIT; probabilities, always of a 1, in 1/65536. No value is so near to
-# a half that another machine's exp could round it otherwise.
-_LIMIT = 2815
-_SQUASH = np.array([round(65536 / (1 + math.exp(-logit / 256))) for logit in range(-_LIMIT, _LIMIT + 1)])
-_STRETCH = np.searchsorted(_SQUASH, np.arange(4096) * 16 + 8) - _LIMIT
-_MIN_PROBABILITY = 16
-# A state is how many zeros and ones a context saw of late, 4 bits each; 0 is none. How it starts to be understood:
-_STATES = np.array([65536 * (5 * (state & 15) + 2) // (5 * ((state >> 4) + (state & 15)) + 4) for state in range(256)])
-_RATES = np.array([65536 * 2 // (2 * count + 3) for count in range(256)])  # by how often something was updated before
-_MIN_USES, _MAX_USES = 6, 240
-_WEIGHT = 65536 // 10
 _MAX_BITS_A_BYTE = 23_000  # the most certain bits take 8 / log2(65536 / 65520) to a byte
 # The arithmetic coder: the interval, the code's value in it, bytes written or read, samples done.
 _LOW, _HIGH, _VALUE, _POSITION, _DONE = range(5)
@@ -76,12 +76,12 @@ class Mixer(NamedTuple):
         if code is not None and decisions > _MAX_BITS_A_BYTE * (len(code) + 5):
             raise CorruptError("the payload is too short for its image")
         uses = sum(math.prod(shape) * -(-bits_here // 4) for shape, bits_here in zip(shapes, bits))
-        slot_bits = min(_MAX_SLOT_BITS, uses.bit_length())
+        slot_bits = min(MAX_SLOT_BITS, uses.bit_length())
         mixer = cls(
-            np.full((_CONTEXTS << slot_bits) * 16, 32768 << 8, np.uint32), np.tile(_STATES, (_CONTEXTS, 1)),
-            np.zeros((_CONTEXTS, 256), np.int64), np.full((2, 64, _INPUTS), _WEIGHT, np.int32),
-            np.empty(_CONTEXTS, np.uint64), np.empty((_CONTEXTS, 9), np.int64), np.empty(_CONTEXTS, np.int64),
-            np.empty(_INPUTS, np.int32), np.zeros(2, np.int64), np.zeros(2, np.int64), np.array(_FRESH),
+            np.full((CONTEXTS << slot_bits) * 16, 32768 << 8, np.uint32), np.tile(STATES, (CONTEXTS, 1)),
+            np.zeros((CONTEXTS, 256), np.int64), np.full((2, 64, INPUTS), WEIGHT, np.int32),
+            np.empty(CONTEXTS, np.uint64), np.empty((CONTEXTS, 9), np.int64), np.empty(CONTEXTS, np.int64),
+            np.empty(INPUTS, np.int32), np.zeros(2, np.int64), np.zeros(2, np.int64), np.array(_FRESH),
             np.empty(_MAX_BYTES * sum(map(math.prod, shapes)) + 8, np.uint8) if code is None else np.frombuffer(code, np.uint8).copy(),
             slot_bits,
         )  # fmt: skip
@@ -176,7 +176,7 @@ def _set_contexts(mixer, pixels, y, x, c, bits):
     values[15, 8] = np.int64(pixels[y - 2, x - 1, c]) << 8 | np.int64(pixels[y - 2, x + 1, c])
     values[16, 0], values[16, 1] = shifted, busy >> 2
     values[17, 0], values[17, 1], values[17, 2] = pixel_ne, pixel_nn, known
-    for i in range(_CONTEXTS):
+    for i in range(CONTEXTS):
         value = _hashed(np.uint64(i), c << 4 | bits)
         for k in range(values.shape[1]):
             value = _hashed(value, values[i, k])
@@ -188,37 +188,37 @@ def _find_slots(mixer, node):
     """The slots for the next 4 bits, after those in `node`."""
     hashes, slots, slot_bits = mixer.hashes, mixer.slots, mixer.slot_bits
     shift = np.uint64(64 - slot_bits)
-    for i in range(_CONTEXTS):
+    for i in range(CONTEXTS):
         mixed = (hashes[i] + np.uint64(node) * np.uint64(0xA0761D6478BD642F)) * np.uint64(0xE7037ED1A0B428DB)
         slots[i] = ((i << slot_bits) + np.int64(mixed >> shift)) << 4
 
 
 @compiled
-def _predict(mixer, place, node, foretold):
+def _predict(mixer, place, node, prediction):
     """The probability of a 1, for a bit at a `place` among a pixel's bits. node: 1, and those of the 4 bits that are known.
-    foretold: the model's logit."""
+    prediction: the model's logit."""
     entries, maps, weights = mixer.entries, mixer.maps, mixer.weights
     slots, inputs, sets, logits = mixer.slots, mixer.inputs, mixer.sets, mixer.logits
     familiar = 0
-    for i in range(_CONTEXTS):
+    for i in range(CONTEXTS):
         entry = np.int64(entries[slots[i] + node])
         state = entry & 255
         if state:
-            inputs[2 * i], inputs[2 * i + 1] = _STRETCH[entry >> 12], _STRETCH[maps[i, state] >> 4]
+            inputs[2 * i], inputs[2 * i + 1] = STRETCH[entry >> 12], STRETCH[maps[i, state] >> 4]
             familiar += 1
         else:
             inputs[2 * i], inputs[2 * i + 1] = 0, 0
-    inputs[_INPUTS - 1] = foretold
+    inputs[INPUTS - 1] = prediction
     sets[0], sets[1] = place, familiar
     total = 0
     for m in range(2):
         row = weights[m, sets[m]]
         dot = np.int64(0)
-        for i in range(_INPUTS):
+        for i in range(INPUTS):
             dot += np.int64(row[i]) * np.int64(inputs[i])
-        logits[m] = min(_LIMIT, max(-_LIMIT, dot >> 16))
+        logits[m] = min(LIMIT, max(-LIMIT, dot >> 16))
         total += logits[m]
-    return min(65536 - _MIN_PROBABILITY, max(_MIN_PROBABILITY, _SQUASH[(total >> 1) + _LIMIT]))
+    return min(65536 - MIN_PROBABILITY, max(MIN_PROBABILITY, SQUASH[(total >> 1) + LIMIT]))
 
 
 @compiled
@@ -227,20 +227,20 @@ def _learn(mixer, node, bit, rate):
     entries, maps, uses, weights = mixer.entries, mixer.maps, mixer.uses, mixer.weights
     slots, inputs, sets, logits = mixer.slots, mixer.inputs, mixer.sets, mixer.logits
     for m in range(2):
-        error = ((bit << 16) - _SQUASH[logits[m] + _LIMIT]) * rate
+        error = ((bit << 16) - SQUASH[logits[m] + LIMIT]) * rate
         row = weights[m, sets[m]]
-        for i in range(_INPUTS):
+        for i in range(INPUTS):
             row[i] += (inputs[i] * error + (1 << 17)) >> 18
     target = 65535 * bit
-    for i in range(_CONTEXTS):
+    for i in range(CONTEXTS):
         entry = np.int64(entries[slots[i] + node])
         state, probability = entry & 255, entry >> 8
         zeros, ones = state >> 4, state & 15
-        probability += ((target - probability) * _RATES[zeros + ones]) >> 16
+        probability += ((target - probability) * RATES[zeros + ones]) >> 16
         if state:
             seen = uses[i, state]
-            maps[i, state] += ((target - maps[i, state]) * _RATES[seen + _MIN_USES]) >> 16
-            uses[i, state] = min(seen + 1, _MAX_USES)
+            maps[i, state] += ((target - maps[i, state]) * RATES[seen + MIN_USES]) >> 16
+            uses[i, state] = min(seen + 1, MAX_USES)
         if bit:  # what was seen is half forgotten when the contrary is seen
             ones = min(ones + 1, 15)
             zeros = (zeros + 1) >> 1 if zeros > 2 else zeros
@@ -269,12 +269,12 @@ def code_sample(mixer, pixels, y, x, c, bits, is_sought, laws, n, sigmoid):
     for position in range(bits):
         if position % 4 == 0:
             _find_slots(mixer, (c << 8) + node)
-        half, half_start, foretold = low + (1 << bits - 1 - position), 0, 0
+        half, half_start, prediction = low + (1 << bits - 1 - position), 0, 0
         if laws.shape[1]:
             half_start = start(laws, n, sigmoid, 1 << bits, half)
-            foretold = _STRETCH[min((end - half_start) * 4096 // (end - first), 4095)]
+            prediction = STRETCH[min((end - half_start) * 4096 // (end - first), 4095)]
         inner = 1 << position % 4 | node & (1 << position % 4) - 1
-        probability = _predict(mixer, c * 8 + position, inner, foretold)
+        probability = _predict(mixer, c * 8 + position, inner, prediction)
         middle = coder[_LOW] + ((coder[_HIGH] - coder[_LOW]) * probability >> 16)
         bit = np.int64(coder[_VALUE] <= middle) if is_sought else value >> bits - 1 - position & 1
         if bit:

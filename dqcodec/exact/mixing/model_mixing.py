@@ -1,4 +1,4 @@
-"""Context mixing with a model: an autoregressive density foretells every bit, and that is mixed with what contexts tell.
+"""Context mixing with a model: an autoregressive density predicts every bit, and that is mixed with what contexts tell.
 
 The model walks through tiles front by front, as when it codes alone; plane by plane the samples of a front are coded by
 context_mixing.
@@ -10,10 +10,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from dqcodec.base.compiled import compiled
-from dqcodec.exact.autoregressive.context import context, enter
-from dqcodec.exact.autoregressive.context_net import head_sums, tell
-from dqcodec.exact.autoregressive.heads import foretell, learn, note
-from dqcodec.exact.mixing.context_mixing import MARGIN, canvas_shape, code_sample, fill
+from dqcodec.exact.autoregressive.context import context, enter, log_spreads
+from dqcodec.exact.autoregressive.context_net import head_sums, successor_features
+from dqcodec.exact.autoregressive.heads import learn, predict_plane, record
+from dqcodec.exact.autoregressive.program import AutoregressiveProgram
+from dqcodec.exact.autoregressive.walk import Walk
+from dqcodec.exact.mixing.context_mixing import Mixer, canvas_shape, code_sample, fill
+from dqcodec.frozen.mixing import MARGIN
 
 
 class Canvases:
@@ -33,6 +36,30 @@ class Canvases:
             fill(canvas.reshape(shape), tile)
 
 
+def mix(program: AutoregressiveProgram, tiles: Sequence[np.ndarray], mixer: Mixer) -> None:
+    """Code tiles, uint8 (H, W, C), by context mixing with a model: the mixer goes on writing its code."""
+    shapes = [tile.shape[:2] for tile in tiles]
+    canvases, walk = Canvases(shapes, program.channels), Walk(program, shapes)
+    canvases.enter(tiles)
+    walk.enter(tiles)
+    _code(walk, mixer, canvases, is_sought=False)
+
+
+def unmix(program: AutoregressiveProgram, shapes: Sequence[tuple[int, int]], mixer: Mixer) -> list[np.ndarray]:
+    """Undo mix: the uint8 tiles. Any code gives some tiles."""
+    walk = Walk(program, shapes)
+    _code(walk, mixer, Canvases(shapes, program.channels), is_sought=True)
+    return walk.tiles()
+
+
+def _code(walk: Walk, mixer: Mixer, canvases: Canvases, *, is_sought: bool) -> None:
+    for front in walk.learning_fronts():
+        walk.matrix_gradients += code_front(
+            walk.net.weights, walk.out.matrices, walk.tables, log_spreads(), walk.bits, walk.canvas.planes,
+            walk.canvas.features, walk.fronts.places(front), mixer, canvases.samples, canvases.bounds, is_sought,
+        )
+
+
 @compiled
 def code_front(net, matrices, tables, log_spreads, bits, planes, features, places, mixer, samples, bounds, is_sought):
     """Code the pixels of a front.
@@ -47,20 +74,20 @@ def code_front(net, matrices, tables, log_spreads, bits, planes, features, place
     """
     count, channels = len(places), planes.shape[1]
     seen, moments = context(planes, features, places, bits, log_spreads)
-    sums, taught = head_sums(net, seen), np.zeros(matrices.shape)
+    sums, matrix_gradients = head_sums(net, seen), np.zeros(matrices.shape)
     values = np.empty((count, channels), np.int16)
     standards, known = np.empty((count, channels), np.float32), np.empty((count, 2 * channels), np.float32)
     laws, coded, offsets = np.empty((3, matrices.shape[2] // 3, count)), np.empty(count, np.int32), np.zeros(count, np.int64)
     symbols = 1 << bits
     for p in range(channels):
-        head, out = foretell(net, sums, known, p, matrices, tables, log_spreads, moments[p], offsets, symbols, laws)
+        head, out = predict_plane(net, sums, known, p, matrices, tables, log_spreads, moments[p], offsets, symbols, laws)
         for n in range(count):
             tile = places[n, 4]
             pixels = samples[bounds[tile] : bounds[tile + 1]].reshape(-1, places[n, 3] + 2 * MARGIN, channels)
             y, x = places[n, 1] + MARGIN, places[n, 2] + MARGIN
             code_sample(mixer, pixels, y, x, p, bits, is_sought, laws, n, tables.sigmoid)
             coded[n] = pixels[y, x, p]
-        learn(head, out, laws, tables.sigmoid, symbols, coded, moments[p], p, taught)
-        note(coded, offsets, moments[p], p, values, standards, known)
-    enter(planes, features, places, values, tell(net, seen, standards))
-    return taught
+        learn(head, out, laws, tables.sigmoid, symbols, coded, moments[p], p, matrix_gradients)
+        record(coded, offsets, moments[p], p, values, standards, known)
+    enter(planes, features, places, values, successor_features(net, seen, standards))
+    return matrix_gradients

@@ -1,0 +1,183 @@
+"""The ways to code the layers of a group's images: by the best model and by mixing, all layers together, and by WebP."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dqcodec.base.errors import LatentOverflow, StackUnderflow
+from dqcodec.codec import trial
+from dqcodec.format.container import Layer, Method
+from dqcodec.format.split import Split, candidates, for_models
+from dqcodec.methods import table
+from dqcodec.methods.payload import Effort, ModelReport
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dqcodec.codec.source import Source
+    from dqcodec.exact.program import Program
+
+    Place = tuple[int, Split, int]  # of a layer: its image's number, the split that makes it, its number
+
+_MIN_MODEL_PIXELS = 64
+_MAX_MIXING_SAMPLES = 1 << 20  # of 8 bits, about six seconds ...
+_MAX_RIVAL_SAMPLES = 1 << 18  # ... and one or two, where a model codes the layer alone
+
+
+@dataclass(frozen=True)
+class CodedLayer:
+    """A layer, coded. payload: also has the layers that are coded with it, `together` in all. bytes: this layer's part of the
+    payload. program, report: of the model that made it."""
+
+    layer: Layer
+    payload: bytes
+    bytes: float
+    program: Program | None = None
+    report: ModelReport | None = None
+    together: int = 1
+
+    @property
+    def cost(self) -> float:
+        """bytes, and the layer's part of the model id in the heads."""
+        return self.bytes + len(self.layer.model_id) / self.together
+
+
+def tried(sources: Sequence[Source], programs: Sequence[Program], effort: Effort) -> dict[Place, list[CodedLayer]]:
+    """How layers can be coded together with layers of other images: by a model, by mixing, or both."""
+    modelled = _modelled(sources, programs, effort)
+    mixed = _mixed(sources, {number for number, _, _ in modelled}, _photographs(sources, modelled, effort), effort)
+    return {place: modelled.get(place, []) + mixed.get(place, []) for place in modelled | mixed}
+
+
+def by_webp(pixels: np.ndarray, *, quick: bool) -> CodedLayer:
+    """A layer by WebP; quick: for an estimate of its size."""
+    data = table.encode(Method.CLASSICAL, [pixels], effort=Effort(quick=quick)).data
+    return CodedLayer(Layer(Method.CLASSICAL), data, len(data))
+
+
+def by_mixing(layers: Sequence[np.ndarray]) -> list[list[CodedLayer]]:
+    """Layers of the same number of channels, together by mixing: one way for each."""
+    payload = table.encode(Method.MIXING, layers)
+    return [[CodedLayer(Layer(Method.MIXING), payload.data, size, together=len(layers))] for size in payload.sizes]
+
+
+def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: Effort) -> list[list[CodedLayer]]:
+    """Layers of the same number of channels, together by the program that suits all of them best: the ways for each layer.
+
+    The samples have the programs' bits. A layer has no way if the program cannot code it.
+    """
+    program = trial.best_program(layers, programs)
+    if program is None:
+        return [[] for _ in layers]
+    is_small = 8 * _MAX_RIVAL_SAMPLES >= program.bits * sum(pixels.size for pixels in layers)
+    if program.bits < 8 and not (effort.best or is_small) and trial.mixing_wins(layers, program):
+        return [[] for _ in layers]
+    rows = [row for row in table.rows_of(program) if not row.is_slow or effort.best or is_small]
+    try:
+        payloads = {row.number: table.encode(row.number, layers, program, effort) for row in rows}
+    except (LatentOverflow, StackUnderflow):  # a layer leaves the model's range, or all together cannot pay
+        takes = [program.code_length([pixels]) < float("inf") for pixels in layers]
+        if all(takes) or not any(takes):
+            return [[] for _ in layers]
+        kept = [pixels for pixels, is_taken in zip(layers, takes) if is_taken]
+        coded = iter(by_model(kept, [program], effort))
+        return [next(coded) if is_taken else [] for is_taken in takes]
+    report = payloads[rows[0].number].report
+    return [
+        [
+            CodedLayer(
+                Layer(number, program.id), payload.data, bits / report.vi_bits * len(payload.data), program,
+                payload.report, len(layers),
+            )
+            for number, payload in payloads.items()
+        ]
+        for bits in report.layer_bits
+    ]
+
+
+def _modelled(
+    sources: Sequence[Source], programs: Sequence[Program], effort: Effort
+) -> dict[Place, list[CodedLayer]]:
+    """The layers that a model codes; those whose samples have the same number of bits are coded together."""
+    if not programs:
+        return {}
+    of_bits: dict[int, dict[Place, np.ndarray]] = {}
+    for number, source in enumerate(sources):
+        split = for_models(source.image) if source.is_expressible else None
+        if split:
+            hopes = itertools.cycle(split.modelled(source.image.skeleton))
+            of_bits.setdefault(min(8, source.image.header.bit_depth), {}).update(
+                ((number, split, layer), pixels)
+                for layer, (pixels, is_hopeful) in enumerate(zip(source.layers(split), hopes))
+                if is_hopeful and takes_model(pixels)
+            )
+    coded = {}
+    for bits, places in of_bits.items():
+        fitting = [program for program in programs if program.bits == bits]
+        coded |= _of_channels(places, lambda layers: by_model(layers, fitting, effort))
+    return coded
+
+
+def _photographs(
+    sources: Sequence[Source], modelled: Mapping[Place, Sequence[CodedLayer]], effort: Effort
+) -> set[int]:
+    """The images whose colours, or grays, a model codes so well that mixing need not be tried.
+
+    Images of fewer than 8 bits, which are mixed fast, are not among them.
+    """
+    images: dict[Program, dict[int, np.ndarray]] = {}
+    for (number, split, layer), (coded, *_) in modelled.items():
+        if layer == 0 and sources[number].image.header.bit_depth >= 8:
+            pixels = sources[number].layers(split)[0]
+            if effort.best or takes_mixing(pixels, is_modelled=True):
+                images.setdefault(coded.program, {})[number] = pixels
+    return {
+        number
+        for program, alike in images.items()
+        if trial.mixing_loses(list(alike.values()), program)
+        for number in alike
+    }
+
+
+def _mixed(
+    sources: Sequence[Source], modelled: set[int], photographs: set[int], effort: Effort
+) -> dict[Place, list[CodedLayer]]:
+    """The layers that mixing codes; those of the same split and number of channels are coded together.
+
+    modelled: the images that models code. photographs: of these images only alpha is mixed.
+    """
+    splits: dict[Split, dict[Place, np.ndarray]] = {}
+    for number, source in enumerate(sources):
+        for split in candidates(source.image) if source.is_expressible else ():
+            names = itertools.cycle(split.names(source.image.skeleton))
+            for layer, (pixels, name) in enumerate(zip(source.layers(split), names)):
+                is_alpha = name.startswith("alpha")
+                is_modelled = number in modelled and not is_alpha and source.image.header.bit_depth >= 8
+                takes = effort.best or takes_mixing(pixels, is_modelled=is_modelled)  # few bits are mixed fast
+                if takes and (number not in photographs or is_alpha):
+                    splits.setdefault(split, {})[number, split, layer] = pixels
+    return {place: coded for places in splits.values() for place, coded in _of_channels(places, by_mixing).items()}
+
+
+def takes_model(pixels: np.ndarray) -> bool:
+    """Whether a model may do well on a layer."""
+    return pixels.shape[2] in (1, 3) and pixels[..., 0].size >= _MIN_MODEL_PIXELS and bool((pixels != pixels[0, 0]).any())
+
+
+def takes_mixing(pixels: np.ndarray, *, is_modelled: bool) -> bool:
+    """Whether mixing a layer does not take too long; is_modelled: a model codes it too, and faster."""
+    return pixels.size <= (_MAX_RIVAL_SAMPLES if is_modelled else _MAX_MIXING_SAMPLES)
+
+
+def _of_channels(
+    places: Mapping[Place, np.ndarray], code: Callable[[Sequence[np.ndarray]], Sequence[list[CodedLayer]]]
+) -> dict[Place, list[CodedLayer]]:
+    """Layers of the same number of channels are coded together; without the layers that `code` finds no way for."""
+    coded = {}
+    for channels in {pixels.shape[2] for pixels in places.values()}:
+        alike = {place: pixels for place, pixels in places.items() if pixels.shape[2] == channels}
+        coded |= {place: each for place, each in zip(alike, code(list(alike.values()))) if each}
+    return coded

@@ -1,0 +1,61 @@
+"""A sample of layers is coded, to see which model suits them and whether mixing has a chance; layers are (H, W, C), uint8."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dqcodec.format.container import Method
+from dqcodec.methods import table
+
+if TYPE_CHECKING:
+    from dqcodec.exact.program import Program
+
+_SAMPLE_PIXELS = 1 << 14
+_SAMPLE_SIDE = 64
+_HOPELESS = 1.25  # a sample teaches mixing less than the whole layers do
+
+
+def best_program(layers: Sequence[np.ndarray], programs: Sequence[Program]) -> Program | None:
+    """The program that codes a sample of the layers in the fewest bits; None if no program fits all layers."""
+    fitting = [program for program in programs if all(program.fits(layer.shape) for layer in layers)]
+    if len(fitting) < 2:
+        return fitting[0] if fitting else None
+    parts = list(sample(layers))
+    return min(fitting, key=lambda program: program.code_length(parts))
+
+
+def mixing_wins(layers: Sequence[np.ndarray], program: Program) -> bool:
+    """Whether mixing, which starts without knowledge, takes less for a sample than the program."""
+    mixed, modelled = _bits(layers, program)
+    return mixed < modelled
+
+
+def mixing_loses(layers: Sequence[np.ndarray], program: Program) -> bool:
+    """Whether a sample shows that mixing cannot take less for the layers than the program."""
+    mixed, modelled = _bits(layers, program)
+    return mixed > _HOPELESS * modelled
+
+
+def _bits(layers: Sequence[np.ndarray], program: Program) -> tuple[int, float]:
+    """What a sample takes by mixing, and by the program."""
+    parts = list(sample(layers))
+    return 8 * len(table.encode(Method.MIXING, parts).data), program.code_length(parts)
+
+
+def sample(layers: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
+    """Square parts, spread over each of some layers; a layer that is narrower gives parts of its full width."""
+    pixels = min(_SAMPLE_SIDE**2, sum(layer[..., 0].size for layer in layers) // len(layers))
+    some = layers[:: -(-len(layers) // max(1, _SAMPLE_PIXELS // pixels))]
+    for layer in some:
+        height, width = (min(_SAMPLE_SIDE, length) for length in layer.shape[:2])
+        corners = [
+            (top, left)
+            for top in range(0, layer.shape[0] - height + 1, height)
+            for left in range(0, layer.shape[1] - width + 1, width)
+        ]
+        count = max(1, _SAMPLE_PIXELS // len(some) // (height * width))
+        for top, left in corners[:: max(1, len(corners) // count)][:count]:
+            yield layer[top : top + height, left : left + width]

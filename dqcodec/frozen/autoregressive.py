@@ -1,0 +1,55 @@
+"""The methods autoregressive and model mixing."""
+
+# contexts
+# (rows up, columns to the right); the first ones, the nearest, give the local mean and spread
+NEIGHBOURS = (
+    (0, -1), (1, 0), (1, -1), (1, 1), (0, -2), (2, 0),
+    (0, -3), (1, -3), (1, -2), (1, 2), (2, -2), (2, -1), (2, 1), (2, 2), (3, -1), (3, 0), (3, 1),
+)  # fmt: skip
+MOMENT_WEIGHTS = (2, 2, 1, 1, 1, 1)  # eighths
+REACH = 3  # how many rows up and columns to a side neighbours lie
+FEATURE_PLACES = ((0, -1), (0, -2), (1, -1), (1, 0), (1, 1), (2, 0))
+GRID = 32  # what networks see is in steps of 1/32 ...
+STANDARD_BOUND = 8  # ... and within [-8, 8]
+SPREAD_FLOOR = 32  # half a pixel step, in 64ths: what is added to a spread
+
+
+def inputs(planes: int) -> int:
+    """How many inputs the context of a pixel with so many planes has, without its neighbours' features."""
+    return planes * (len(NEIGHBOURS) + 2) + 2
+
+
+# the order of coding
+SLOPE = 3  # no neighbour lies further to the right than SLOPE - 1 a row: pixels of equal x + SLOPE y are independent
+FRONT = 512  # pixels: long vectors are fast, but the last layers learn once a front
+LEAST_CHUNK = 2  # pixels
+BITS_FOR_ONE = 128  # of samples of coded pixels whose code suffices for a loan of one more, at half a bit a bit and more
+SHALLOW_CHUNK = 32  # at most, below 8 bits: long after the first pixels there may be next to no code
+MAX_STACK_PIXELS = 1 << 20  # about 100 bytes each
+
+# networks
+MAX_LOGIT = 1 << 20
+MAX_LOG_SCALE = 1 << 14
+
+# mixtures
+TOTAL_BITS = 19
+TOTAL = 1 << TOTAL_BITS  # slots
+POSITION_BITS = 6  # positions are 64ths of a pixel step
+MEAN_GRID = 256  # means come in 256ths of a spread ...
+MEAN_BOUND = 16 * MEAN_GRID  # ... up to 16 of them
+LEAST_MEAN, LARGEST_MEAN = -320 << POSITION_BITS, 576 << POSITION_BITS
+LOGIT_GRID = 32
+LOGIT_RANGE = 16 * LOGIT_GRID  # a component whose logit is this far below the largest has no weight to speak of
+WEIGHT_BITS = 14
+LOG2_SCALE_GRID = GRID  # log-spreads and log-scales add
+LOG2_SCALE_LOW, LOG2_SCALE_HIGH = -4 * LOG2_SCALE_GRID, 7 * LOG2_SCALE_GRID
+SIGMOID_CELLS = 8192  # over [-16, 16)
+SIGMOID_GRID = SIGMOID_CELLS // 32
+INVERSE_SCALE_BITS = 11  # inverse scales are in 2^-11 per pixel step
+
+# learning
+GRADIENT_GRID = 1024  # gradients come in 1024ths of a nat ...
+GRADIENT_BOUND = 64 * GRADIENT_GRID  # ... up to 64
+MOMENTUM, SECOND_MOMENTUM = 0.9, 0.99
+EPSILON = 1.0  # in units of the integer gradients' sums
+EXACT = float(1 << 24)  # weights are kept while sums stay below

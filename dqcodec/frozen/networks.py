@@ -1,0 +1,3 @@
+"""Networks of both kinds of models."""
+
+LEAK = 0.125  # slope of the activation below zero

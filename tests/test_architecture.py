@@ -1,0 +1,141 @@
+"""Packages are the architecture: arrows between them point one way, and what is frozen stays."""
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dqcodec
+from dqcodec.frozen import ans, autoregressive, classical, flow, mixing, networks
+
+ROOT = Path(dqcodec.__file__).parent
+# What each package may import; "" is dqcodec/__init__.py itself, whose version some name.
+MAY_IMPORT = {
+    "frozen": set(),
+    "base": set(),
+    "png": {"base"},
+    "ans": {"base", "frozen"},
+    "format": {"base", "png"},
+    "exact": {"ans", "base", "frozen"},
+    "flows": {"frozen"},
+    "export": {"base", "exact", "flows", "frozen"},
+    "methods": {"ans", "base", "exact", "format", "frozen"},
+    "codec": {"ans", "base", "exact", "format", "methods", "png"},
+    "training": {"ans", "base", "exact", "export", "flows"},
+    "bench": {"", "base", "codec", "exact", "format", "png"},
+    "command": {"", "base", "bench", "codec", "exact", "format", "png", "training"},
+}
+HEAVY = {"torch", "jaxtyping", "pydantic"}
+MAY_IMPORT_TORCH = {"flows", "export", "training"}
+UNDER_WAY = {ROOT / "format" / "archive.py"}  # it decodes groups, until it is bytes alone
+PACKAGES = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The modules that a file imports, by any import in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path} imports relatively"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def of_package(package: str) -> set[str]:
+    return {name for path in {*(ROOT / package).rglob("*.py")} - UNDER_WAY for name in imported(path)}
+
+
+def test_every_package_has_its_arrows():
+    assert PACKAGES == sorted(MAY_IMPORT)
+    assert {path.name for path in ROOT.glob("*.py")} == {"__init__.py", "__main__.py"}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_arrows_between_packages_are_those_that_are_known(package):
+    parts = [name.split(".") for name in of_package(package) if name.split(".")[0] == "dqcodec"]
+    used = {part[1] if part[1] in PACKAGES else "" for part in parts}
+    assert used <= MAY_IMPORT[package] | {package}
+
+
+def test_arrows_point_one_way():
+    """An order of the packages exists in which each imports earlier ones alone."""
+    left, done = dict(MAY_IMPORT), {""}
+    while left:
+        ready = {package for package, others in left.items() if others <= done}
+        assert ready, f"a cycle in {sorted(left)}"
+        done |= ready
+        left = {package: others for package, others in left.items() if package not in ready}
+
+
+def test_the_houses_of_exact_programs_point_one_way():
+    """Mixing uses the autoregressive program; that and the flow know nothing of each other or of mixing."""
+    for house, others in {"flow": ("autoregressive", "mixing"), "autoregressive": ("flow", "mixing"), "mixing": ("flow",)}.items():
+        used = of_package(f"exact/{house}")
+        assert not [name for name in used for other in others if name.startswith(f"dqcodec.exact.{other}.")]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_what_is_only_for_training_is_imported_by_training_alone(package):
+    used = {name.split(".")[0] for name in of_package(package)} & HEAVY
+    assert not used or package in MAY_IMPORT_TORCH
+
+
+# --- what is frozen
+
+NUMBERS = {
+    ans: {"LOG2_BITS": 24, "EXP2_BITS": 30, "UNIFORM_BITS": 23, "SPARE_BITS": 11},
+    networks: {"LEAK": 0.125},
+    classical: {
+        "BLOCK": 2048, "FRAMING_BYTES": 25, "TO_WEBP": {1: [0, 0, 0], 2: [0, 0, 0, 1], 3: [0, 1, 2], 4: [0, 1, 2, 3]},
+        "FROM_WEBP": {1: [0], 2: [0, 3], 3: [0, 1, 2], 4: [0, 1, 2, 3]},
+    },
+    flow: {
+        "INPUT_BITS": 8, "INPUT_RANGE": 8, "INPUT_BOUND": 2048, "LOG_SCALE_BITS": 6, "LOG_SCALE_BOUND": 1024,
+        "LOCATION_BOUND": 2**30, "SCALE_BITS": 10, "R": 1024, "MAX_SCALE": 2**18, "SHEAR_BITS": 14, "MAX_LATENT": 2**38,
+        "PRECISION": 20, "MIN_CHUNK": 1024, "CHUNKS": 4, "ESCAPE_WORDS": 3, "WORD_BITS": 16, "MAX_PARTICLES": 64,
+        "CHOICE_BITS": 22, "MAX_BATCH_DIMS": 393216,
+    },
+    autoregressive: {
+        "NEIGHBOURS": (
+            (0, -1), (1, 0), (1, -1), (1, 1), (0, -2), (2, 0), (0, -3), (1, -3), (1, -2), (1, 2), (2, -2), (2, -1), (2, 1),
+            (2, 2), (3, -1), (3, 0), (3, 1),
+        ),
+        "MOMENT_WEIGHTS": (2, 2, 1, 1, 1, 1), "REACH": 3,
+        "FEATURE_PLACES": ((0, -1), (0, -2), (1, -1), (1, 0), (1, 1), (2, 0)),
+        "GRID": 32, "STANDARD_BOUND": 8, "SPREAD_FLOOR": 32, "SLOPE": 3, "FRONT": 512, "LEAST_CHUNK": 2,
+        "BITS_FOR_ONE": 128, "SHALLOW_CHUNK": 32, "MAX_STACK_PIXELS": 2**20, "MAX_LOGIT": 2**20, "MAX_LOG_SCALE": 2**14,
+        "TOTAL_BITS": 19, "TOTAL": 2**19, "POSITION_BITS": 6, "MEAN_GRID": 256, "MEAN_BOUND": 4096,
+        "LEAST_MEAN": -20480, "LARGEST_MEAN": 36864, "LOGIT_GRID": 32, "LOGIT_RANGE": 512, "WEIGHT_BITS": 14,
+        "LOG2_SCALE_GRID": 32, "LOG2_SCALE_LOW": -128, "LOG2_SCALE_HIGH": 224, "SIGMOID_CELLS": 8192, "SIGMOID_GRID": 256,
+        "INVERSE_SCALE_BITS": 11, "GRADIENT_GRID": 1024, "GRADIENT_BOUND": 65536, "MOMENTUM": 0.9,
+        "SECOND_MOMENTUM": 0.99, "EPSILON": 1.0, "EXACT": 2.0**24,
+    },
+    mixing: {
+        "MARGIN": 2, "ORDERS": {1: [0], 2: [1, 0], 3: [1, 0, 2], 4: [3, 1, 0, 2]}, "CONTEXTS": 18, "INPUTS": 37,
+        "MAX_SLOT_BITS": 16, "LIMIT": 2815, "MIN_PROBABILITY": 16, "MIN_USES": 6, "MAX_USES": 240, "WEIGHT": 6553,
+    },
+}  # fmt: skip
+TABLES = {
+    "SQUASH": "ba503793dd6b11a1", "STRETCH": "67d384228b6ae22c", "STATES": "045a99bd50c1a58f", "RATES": "082482d75ad867ab",
+}  # the first 8 bytes of the SHA-256 of each, int64 little-endian
+
+
+@pytest.mark.parametrize("module", NUMBERS, ids=lambda module: module.__name__.rpartition(".")[2])
+def test_every_frozen_number_is_what_it_was(module):
+    """Whoever changes one breaks all files: a new method, with a new number in the format, is the way."""
+    constants = {name: value for name, value in vars(module).items() if name.isupper() and not isinstance(value, np.ndarray)}
+    assert constants == NUMBERS[module]
+
+
+def test_every_frozen_table_is_what_it_was():
+    tables = {name: value for name, value in vars(mixing).items() if isinstance(value, np.ndarray)}
+    digests = {name: hashlib.sha256(value.astype("<i8").tobytes()).hexdigest()[:16] for name, value in tables.items()}
+    assert digests == TABLES
+
+
+def test_frozen_modules_hold_nothing_else():
+    frozen = {path.stem for path in (ROOT / "frozen").glob("*.py")} - {"__init__"}
+    assert frozen == {module.__name__.rpartition(".")[2] for module in NUMBERS}
