@@ -37,7 +37,9 @@ def _count(name: str, text: str) -> Callable:
 @click.option("--markdown", type=_target, metavar="FILE.md", help="Write the table of totals.")
 @click.option("--figure", type=_target, metavar="FILE.png", help="Draw size against speed.")
 @click.option("--codec", "names", type=_names, multiple=True, help="Measure only this codec (repeatable).")
-@click.option("-m", "--model", "models", metavar="NAME|FILE", multiple=True, help="Add dqcodec with only this model.")
+@click.option(
+    "-m", "--model", "models", metavar="NAME|FILE", multiple=True, help="Add dqcodec with only this model (repeatable)."
+)
 @_count("--threads", "Threads of each codec that can use several (default 1).")
 @_count("--repeat", "Code each image N times and take the best time (default 1).")
 @click.option("-f", "--force", is_flag=True, help="Overwrite existing files.")

@@ -20,7 +20,7 @@ _auto = {"default": "auto", "show_default": True}
 @click.argument("data", type=_data)
 @click.option("-o", "--output", metavar="RUN", required=True, type=_new, help="Folder of the run.")
 @click.option("--config", "config_file", type=_data, metavar="FILE", help="Settings in TOML, see training/config.py.")
-@click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change a setting, e.g. data.crop=64.")
+@click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change a setting: data.crop=64 (repeatable).")
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Minutes to train, resumed runs included.")
 @click.option("--images", type=click.IntRange(min=1), help="Crops to train on, resumed runs included.")
 @click.option("--resume", is_flag=True, help="Continue RUN where it stopped.")

@@ -49,11 +49,11 @@ class Png:
         return dataclasses.replace(self, skeleton=self.skeleton.stripped())
 
     def repacked(self) -> Png:
-        """Without what tells of a file's packing: see Skeleton.repacked."""
+        """The image without the chunks that Skeleton.repacked removes."""
         return dataclasses.replace(self, skeleton=self.skeleton and self.skeleton.repacked())
 
     def same(self, other: Png) -> bool:
-        """Whether both hold the same samples, of the same type, and the same chunks."""
+        """Whether both hold the same samples, with the same type, and the same chunks."""
         return (
             (self.header, self.skeleton, len(self.rasters)) == (other.header, other.skeleton, len(other.rasters))
             and all(map(_equal, self.rasters, other.rasters))
@@ -92,8 +92,10 @@ def read(data: bytes, max_pixels: int = MAX_PIXELS, *, decode: bool = True) -> P
 
 
 def write(image: Png) -> bytes:
-    """The PNG file of an image that has a skeleton, packed anew and not interlaced, without what tells of the old packing:
-    see Skeleton.repacked."""
+    """The PNG file of an image that has a skeleton, with a new packing and not interlaced.
+
+    Chunks that describe the old packing are left out, see Skeleton.repacked.
+    """
     from dqcodec.png import samples
 
     streams = [chunks.cut(samples.encode(raster, image.header)) for raster in image.rasters]

@@ -92,7 +92,7 @@ class Skeleton:
         return dataclasses.replace(self, parts=parts)
 
     def repacked(self) -> Skeleton:
-        """The skeleton without chunks that describe the file's bytes: iDOT, dSIG, caBX. They are wrong after a new packing.
+        """The skeleton without chunks that describe the file's bytes: iDOT, dSIG, caBX. A new packing makes them wrong.
 
         All other chunks stay. Many of them are unsafe to copy by their names, because they depend on the samples, the
         palette or the order of chunks; none of these change here.
@@ -249,7 +249,11 @@ def is_unknown_critical(kind: bytes) -> bool:
 
 
 def walk(data: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Yield (type, start, stop) of each chunk of a PNG file, CRC checked, up to IEND or the end of the data."""
+    """Yield (type, start, stop) of each chunk of a PNG file, up to IEND or the end of the data.
+
+    Raises:
+        CorruptError: a chunk is cut off, or its CRC is wrong, or its type is malformed.
+    """
     view, position, kind = memoryview(data), len(SIGNATURE), b""
     while position < len(data) and kind != b"IEND":
         if position + 12 > len(data):
@@ -319,4 +323,5 @@ def _chunk(kind: bytes, *body: bytes | memoryview) -> list[bytes | memoryview]:
 
 
 def show(kind: bytes) -> str:
+    """The type of a chunk as text."""
     return kind.decode("ascii", "replace")
