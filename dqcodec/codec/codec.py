@@ -17,7 +17,7 @@ from dqcodec.codec.report import CompressReport, DecompressReport, LayerReport
 from dqcodec.codec.source import Source, read
 from dqcodec.format.container import Entry, Group, Method, owners, sample_checksum
 from dqcodec.methods import select
-from dqcodec.png import MAX_PIXELS, Png, Skeleton
+from dqcodec.png import MAX_PIXELS, Header, Png, Skeleton
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,6 +62,7 @@ def compress(
     *,
     strip: bool = False,
     exact: bool = False,
+    keep_broken: bool = False,
     best: bool = False,
     particles: int = 1,
     verify: bool = True,
@@ -69,12 +70,12 @@ def compress(
 ) -> tuple[bytes, CompressReport]:
     """The smallest .dqc file for the PNG file `data`, by any method and the best-suited of `programs`.
 
-    strip, exact: see `read`. With `best`, methods that are slow both ways are tried on large images too. particles: of a flow with
+    strip, exact, keep_broken: see `read`. With `best`, methods that are slow both ways are tried on large images too. particles: of a flow with
     a uniform dequantizer, more take less and longer, both ways. With `verify` the result is decoded again and compared. Raises
     UnsupportedImageError, CorruptError (a damaged PNG), ParticlesError and VerifyError.
     """
     start = time.perf_counter()
-    source = read(data, strip=strip, exact=exact, max_pixels=max_pixels)
+    source = read(data, strip=strip, exact=exact, keep_broken=keep_broken, max_pixels=max_pixels)
     coded = encode([source], programs, best=best, particles=particles)
     dqc, programs = coded.group.pack(), coded.programs
     report = _report(source, coded, len(data), len(dqc))
@@ -105,7 +106,7 @@ def info(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Info:
     group = Group.parse(data, max_pixels)
     (entry,) = group.entries
     skeleton = entry.skeleton
-    header = skeleton.header if skeleton else _stored_image(group.payloads[0], max_pixels).header
+    header = skeleton.header if skeleton else _stored_header(group.payloads[0], max_pixels)
     return Info(
         method=entry.method,
         width=header.width,
@@ -160,7 +161,7 @@ def decode(group: Group, find_program: FindProgram, max_pixels: int = MAX_PIXELS
     for payload, owned in zip(group.payloads, owners(group.entries)):
         image, layer = owned[0]
         if group.entries[image].skeleton is None:
-            _stored_image(payload, max_pixels)
+            _stored_header(payload, max_pixels)
             images[image] = payload
             continue
         shapes = [shapes_of[image][layer] for image, layer in owned]
@@ -233,6 +234,7 @@ def _report(source: Source, coded: CodedGroup, png_bytes: int, dqc_bytes: int) -
         layers=_describe(coded.group, 0, [each.program and each.program.name for each in choice.coded]),
         model="+".join(dict.fromkeys(program.name for program in coded.programs)) or None,
         learned=_learned(coded, dims),
+        broken=source.damage,
         verified=False,
         seconds=0.0,
     )
@@ -254,11 +256,11 @@ def _payload(
     return select.together([layers_of[image][layer] for image, layer in owned], choices[image].coded[layer])
 
 
-def _stored_image(data: bytes, max_pixels: int) -> Png:
-    """The structure of a stored PNG; raises CorruptError if it is none."""
+def _stored_header(data: bytes, max_pixels: int) -> Header:
+    """The header of a stored PNG, which may be broken; raises CorruptError if it has none, and UnsupportedImageError."""
     if not data.startswith(png.SIGNATURE):
         raise CorruptError("the stored file is not a PNG")
-    return png.read(data, max_pixels, decode=False)
+    return png.read_header(data, max_pixels)
 
 
 def _flow_payloads(group: Group) -> Iterator[bytes]:

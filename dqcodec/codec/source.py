@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dqcodec import png
+from dqcodec.base.errors import CorruptError
 from dqcodec.png import MAX_PIXELS, Png
 
 if TYPE_CHECKING:
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Source:
     """An image to be coded. stored: the PNG file to keep where nothing is smaller. recipe: by which it is packed, if its bytes
-    are kept too; None where they are, but there is no recipe."""
+    are kept too; None where they are, but there is no recipe. damage: of a broken PNG, what is wrong; it has no rasters."""
 
     image: Png
     stored: bytes
     recipe: bytes | None = b""
+    damage: str | None = None
 
     @property
     def is_expressible(self) -> bool:
@@ -40,14 +42,21 @@ class Source:
         return [pixels for raster in self.image.rasters for pixels in split.apply(raster, self.image.skeleton)]
 
 
-
-def read(data: bytes, *, strip: bool = False, exact: bool = False, max_pixels: int = MAX_PIXELS) -> Source:
+def read(
+    data: bytes, *, strip: bool = False, exact: bool = False, keep_broken: bool = False, max_pixels: int = MAX_PIXELS
+) -> Source:
     """The image in the PNG file `data`.
 
     With `strip`, without the chunks that do not change the samples or what they mean; with `exact`, such that it gives back
-    `data` byte for byte. Raises UnsupportedImageError, CorruptError (a damaged PNG).
+    `data` byte for byte. With `keep_broken`, a damaged PNG is kept as it is if its header is whole. Raises
+    UnsupportedImageError, CorruptError (a damaged PNG).
     """
-    image = png.read(data, max_pixels)
+    try:
+        image = png.read(data, max_pixels)
+    except CorruptError as error:
+        if not keep_broken:
+            raise
+        return Source(Png(png.read_header(data, max_pixels), None, ()), data, damage=str(error))
     if exact:
         from dqcodec.png import exact as packing
 
