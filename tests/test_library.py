@@ -10,7 +10,7 @@ import dqcodec
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, FormatError, UnsupportedImageError
 from dqcodec.codec import codec, library, zoo
-from dqcodec.command import files
+from dqcodec.command import names
 from dqcodec.format import archive
 from dqcodec.methods import select
 
@@ -245,7 +245,7 @@ def test_what_would_not_be_exact_is_refused(reason, data):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("format", files.FORMATS)
+@pytest.mark.parametrize("format", names.FORMATS)
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
 def test_a_format_gives_every_sample_or_says_that_it_cannot(format, dtype, channels):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import io
 import itertools
 import os
 import time
@@ -20,12 +21,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from dqcodec import png
-from dqcodec.base.errors import DqcodecError, UnsupportedImageError, VerifyError, one_line
+from dqcodec.base.errors import CorruptError, DqcodecError, UnsupportedImageError, VerifyError, one_line
 from dqcodec.codec import codec, library, zoo
 from dqcodec.codec.report import DecodedReport, PackedReport
 from dqcodec.codec.source import Source, read
 from dqcodec.command import files
 from dqcodec.command.files import Stamp
+from dqcodec.command.kinds import ARCHIVE, check_dqc, check_image
+from dqcodec.command.names import below, image_name
 from dqcodec.command.results import ArchiveReport, FileResult, RunReport, UnpackReport
 from dqcodec.format import archive
 from dqcodec.format.archive import MAX_GROUP_IMAGES, Archive, Member
@@ -80,6 +83,7 @@ def pack(
     force: bool,
     rm: bool,
     verify: bool,
+    keep_broken: bool = False,
     max_pixels: int = MAX_PIXELS,
 ) -> ArchiveReport | None:
     """Pack sources, each with its name, into the archive `target`; None, and no archive, where none can be packed.
@@ -94,7 +98,7 @@ def pack(
     failed, groups, dims = 0, 0, 0
     with contextlib.ExitStack() as stack:
         file = writer = None
-        for packed in mapped(work, _batches(inputs, group_images, rm, max_pixels)):
+        for packed in mapped(work, _batches(inputs, group_images, rm, keep_broken, max_pixels)):
             if packed.items:
                 if writer is None:
                     file = stack.enter_context(files.writing(target, force=force))
@@ -171,19 +175,20 @@ def pack_batch(
                     dims=header.samples * sum(height * width for height, width in sizes),
                     png_bytes=item.source_bytes,
                     dqc_bytes=round(choice.size),
+                    broken=source.damage,
                 )
                 fates[item.name] = FileResult(str(item.path), str(target), report)
     return Packed([fates[item.name] for item in batch], items, group)
 
 
 def _batches(
-    inputs: Sequence[tuple[Path, str]], group_images: int | None, rm: bool, max_pixels: int
+    inputs: Sequence[tuple[Path, str]], group_images: int | None, rm: bool, keep_broken: bool, max_pixels: int
 ) -> Iterator[list[Item]]:
     """The sources, read, as many as make a group."""
     batch, images, pixels = [], 0, 0
     limit, most = min(GROUP_PIXELS, max_pixels), min(group_images or MAX_GROUP_IMAGES, MAX_GROUP_IMAGES)
     for path, name in inputs:
-        item, size = _read(path, name, rm, max_pixels)
+        item, size = _read(path, name, rm, keep_broken, max_pixels)
         if images and size and (pixels + size > limit or images == most):
             yield batch
             batch, images, pixels = [], 0, 0
@@ -193,16 +198,27 @@ def _batches(
         yield batch
 
 
-def _read(path: Path, name: str, rm: bool, max_pixels: int) -> tuple[Item, int]:
+def _read(path: Path, name: str, rm: bool, keep_broken: bool, max_pixels: int) -> tuple[Item, int]:
     """A source, and how many pixels it has; 0 of one that cannot be packed."""
     try:
-        data, stamp = files.read(path)
+        data, stamp = files.read(path, files.max_bytes(max_pixels), check_image)
         png_data = library.to_png(data, max_pixels, is_kept=not rm)
-        image = png.read(png_data, max_pixels, decode=False)
+        pixels = _pixels(png_data, keep_broken, max_pixels)
     except FAILURES as error:
         return Item(path, name, error=one_line(error)), 0
+    return Item(path, name, png_data, len(data), stamp), pixels
+
+
+def _pixels(data: bytes, keep_broken: bool, max_pixels: int) -> int:
+    """How many pixels a PNG file has, in all frames."""
+    try:
+        image = png.read(data, max_pixels, decode=False)
+    except CorruptError:
+        if not keep_broken:
+            raise
+        image = png.Png(png.read_header(data, max_pixels), None, ())
     sizes = image.skeleton.sizes if image.skeleton else [(image.header.height, image.header.width)]
-    return Item(path, name, png_data, len(data), stamp), sum(height * width for height, width in sizes)
+    return sum(height * width for height, width in sizes)
 
 
 def _check(file: BinaryIO, members: list[Member], max_pixels: int) -> None:
@@ -220,33 +236,42 @@ def _check(file: BinaryIO, members: list[Member], max_pixels: int) -> None:
 
 @dataclass(frozen=True)
 class Unpacking:
-    """The images of an archive that are to be decoded. folder: where to; None if only to check them. unmatched:
-    patterns that match no name. options: those of decode_group."""
+    """The images of an archive that are to be decoded. source: None is standard input. folder: where to; None if only to check
+    them. unmatched: patterns that match no name. data: the archive, if it came from a stream. options: those of decode_group."""
 
-    source: Path
+    source: Path | None
     folder: Path | None
     names: set[str]
     unmatched: list[str]
-    stamp: Stamp
+    stamp: Stamp | None
+    data: bytes | None
     options: dict[str, Any]
 
+    @property
+    def source_name(self) -> str:
+        return str(self.source or "<stdin>")
+
     @classmethod
-    def plan(cls, source: Path, folder: Path | None, only: Sequence[str], **options: Any) -> Unpacking:
+    def plan(
+        cls, source: Path | None, folder: Path | None, only: Sequence[str], data: bytes | None = None, **options: Any
+    ) -> Unpacking:
         """only: patterns of names; none for all. Raises OSError, FormatError, CorruptError, and UnsupportedImageError
         where two images would go to one file."""
-        with open(source, "rb") as file:
-            stamp, names = Stamp.of(os.fstat(file.fileno())), {*Archive(file)}
+        with open(source, "rb") if data is None else io.BytesIO(data) as file:
+            stamp = Stamp.of(os.fstat(file.fileno())) if data is None else None
+            names = {*Archive(file)}
         found = {pattern: {name for name in names if fnmatchcase(name, pattern)} for pattern in only}
         chosen = set().union(*found.values()) if only else names
         if len({_renamed(name, options.get("format", "png")) for name in chosen}) < len(chosen):
             raise UnsupportedImageError("two of its images would go to the same file")
         unmatched = [pattern for pattern, matching in found.items() if not matching]
-        return cls(source, folder, chosen, unmatched, stamp, options)
+        return cls(source, folder, chosen, unmatched, stamp, data, options)
 
     def tasks(self, *, force: bool) -> Iterator[Task]:
         """One for each group that has images to be decoded."""
-        work = partial(decode_group, source=self.source, folder=self.folder, force=force, **self.options)
-        with Archive(self.source, max_pixels=self.options.get("max_pixels", MAX_PIXELS)) as packed:
+        work = partial(decode_group, source=self.source_name, folder=self.folder, force=force, **self.options)
+        file = self.source if self.data is None else io.BytesIO(self.data)
+        with Archive(file, max_pixels=self.options.get("max_pixels", MAX_PIXELS)) as packed:
             members = iter(packed.members.values())
             for number, (_, count) in enumerate(packed.group_sizes):
                 wanted = [each for each in enumerate(itertools.islice(members, count)) if each[1].name in self.names]
@@ -255,21 +280,21 @@ class Unpacking:
                 try:
                     task = partial(work, packed.group(number), wanted)
                 except FAILURES as error:
-                    failure = FileResult(str(self.source), error=one_line(error))
+                    failure = FileResult(self.source_name, error=one_line(error))
                     task = partial(list, [dataclasses.replace(failure, member=member.name) for _, member in wanted])
                 yield task
 
     def report(self, run: RunReport) -> UnpackReport:
         """Of the results of this archive."""
         failed = sum(result.member is not None for result in run.failed)
-        return UnpackReport(str(self.source), self.folder and str(self.folder), len(run.done), failed)
+        return UnpackReport(self.source_name, self.folder and str(self.folder), len(run.done), failed)
 
 
 def decode_group(
     group: Group,
     wanted: list[tuple[int, Member]],
     *,
-    source: Path,
+    source: str,
     models: Sequence[str],
     folder: Path | None = None,
     format: str = "png",
@@ -283,13 +308,15 @@ def decode_group(
 
     def fail(number: int, member: Member, error: BaseException) -> None:
         target = targets.get(number)
-        fates[number] = FileResult(str(source), target and str(target), error=one_line(error), member=member.name)
+        fates[number] = FileResult(source, target and str(target), error=one_line(error), member=member.name)
 
     for number, member in wanted:
         try:
             targets[number] = folder and _target(folder, member, format)
             if folder:
                 files.check_target(targets[number], force=force)
+                if files.is_same(targets[number], Path(source)):
+                    raise OSError("it would replace its own archive")
         except FAILURES as error:
             fail(number, member, error)
     ready = [(number, member) for number, member in wanted if number not in fates]
@@ -311,17 +338,17 @@ def decode_group(
         else:
             target = targets[number]
             report = DecodedReport(group.entries[number].method, len(data))
-            fates[number] = FileResult(str(source), target and str(target), report, member=member.name)
+            fates[number] = FileResult(source, target and str(target), report, member=member.name)
     return [fates[number] for number, _ in wanted]
 
 
 def _target(folder: Path, member: Member, format: str) -> Path:
-    return files.below(folder, _renamed(member.name, format))
+    return below(folder, _renamed(member.name, format))
 
 
 def _renamed(name: str, format: str) -> str:
     """The path of an image that is written in a format; PNGs are called as they were."""
-    return name if format == "png" else files.image_name(name, f".{format}")
+    return name if format == "png" else image_name(name, f".{format}")
 
 
 @dataclass(frozen=True)
@@ -330,7 +357,7 @@ class Listed:
 
     name: str
     member: str | None
-    stamp: Stamp
+    stamp: Stamp | None
     header: Header | None = None
     method: str | None = None
     error: str | None = None
@@ -338,29 +365,43 @@ class Listed:
     def as_dict(self) -> dict[str, Any]:
         width, height, color_type, bit_depth = self.header
         image = {"width": width, "height": height, "color": _COLORS[color_type], "bit_depth": bit_depth}
-        return {"name": self.name} | image | {"method": self.method} | dataclasses.asdict(self.stamp)
+        stamp = {"mode": self.stamp.mode, "mtime_ns": self.stamp.mtime_ns} if self.stamp else {}
+        return {"name": self.name} | image | {"method": self.method} | stamp
 
     def line(self) -> str:
         """`  768 x 512    RGB 8 bit               2026-11-28 08:15:00  a/b.png`"""
         width, height, color_type, bit_depth = self.header
         try:
             when = f"{datetime.fromtimestamp(self.stamp.mtime_ns // _SECOND):%Y-%m-%d %H:%M:%S}"
-        except (ValueError, OverflowError, OSError):  # a damaged archive may have any
+        except (AttributeError, ValueError, OverflowError, OSError):  # a stream has none, a damaged archive may have any
             when = "?"
         return f"{width:>6} x {height:<6} {f'{_COLORS[color_type]} {bit_depth} bit':<23} {when:<19}  {self.name}"
 
 
-def listed(source: Path, max_pixels: int = MAX_PIXELS) -> Iterator[Listed]:
-    """The images of an archive, or the one of a .dqc file, in their order."""
+def opened(source: Path | None, max_pixels: int = MAX_PIXELS) -> tuple[Archive | None, bytes, Stamp | None]:
+    """(archive, nothing, None), or (None, the bytes of a .dqc file of one image, its stamp). source: None is standard input.
+
+    Raises OSError, FormatError and what Archive raises.
+    """
+    if files.starts_as(source, ARCHIVE):
+        return Archive(source, max_pixels=max_pixels), b"", None
+    data, stamp = files.read(source, files.max_bytes(max_pixels), check_dqc)
+    if ARCHIVE.has(data):
+        return Archive(io.BytesIO(data), max_pixels=max_pixels), b"", None
+    return None, data, stamp
+
+
+def listed(source: Path | None, max_pixels: int = MAX_PIXELS) -> Iterator[Listed]:
+    """The images of an archive, or the one of a .dqc file, in their order; source: see `opened`."""
+    name = str(source or "<stdin>")
     try:
-        if not archive.is_archive(files.start(source)):
-            data, stamp = files.read(source)
+        packed, data, stamp = opened(source, max_pixels)
+        if packed is None:
             (told,) = _heads(Group.parse(data, max_pixels), max_pixels)
-            yield Listed(str(source), None, stamp, *told)
+            yield Listed(name, None, stamp, *told)
             return
-        packed = Archive(source, max_pixels=max_pixels)
     except FAILURES as error:
-        yield Listed(str(source), None, Stamp(0, 0), error=one_line(error))
+        yield Listed(name, None, None, error=one_line(error))
         return
     with packed:
         members = iter(packed.members.values())
@@ -379,7 +420,7 @@ def _heads(group: Group, max_pixels: int) -> list[tuple[Header, str]]:
     """(header, method) of each image of a group; raises CorruptError, UnsupportedImageError."""
     first = {owned[0][0]: payload for payload, owned in zip(group.payloads, owners(group.entries))}
     return [
-        ((entry.skeleton or png.read(first[number], max_pixels, decode=False)).header, entry.method)
+        (entry.skeleton.header if entry.skeleton else png.read_header(first[number], max_pixels), entry.method)
         for number, entry in enumerate(group.entries)
     ]
 

@@ -7,6 +7,7 @@ Each renders itself as one line for people and as a flat dict for --json.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,9 +45,10 @@ class FileResult:
 
 @dataclass
 class RunReport:
-    """A command's results so far, and the exit code that they amount to."""
+    """A command's results so far, the exit code that they amount to, and how many files are left out for each reason."""
 
     results: list[FileResult] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
 
     @property
     def done(self) -> list[FileResult]:
@@ -66,7 +68,7 @@ class RunReport:
         return RunReport([result for result in self.results if result.source == source])
 
     def totals(self) -> str:
-        """`3 files, png 900 B, dqc 600 B 66.7%, 1 failed`"""
+        """`3 files, png 900 B, dqc 600 B 66.7%, 1 failed, 2 left out (empty folder: 1, not a PNG file: 1)`"""
         reports = [result.report for result in self.done]
         parts = [_count(len(reports), "file")]
         if reports:
@@ -76,7 +78,12 @@ class RunReport:
                 parts.append(f"dqc {sum(sizes)} B {100 * sum(sizes) / png_bytes:.1f}%")
         if self.failed:
             parts.append(f"{len(self.failed)} failed")
-        return ", ".join(parts)
+        return ", ".join([*parts, *self.left_out_parts()])
+
+    def left_out_parts(self) -> list[str]:
+        """What the totals say of left-out files; nothing where there are none."""
+        reasons = ", ".join(f"{reason}: {count}" for reason, count in sorted(self.left_out.items()))
+        return [f"{self.left_out.total()} left out ({reasons})"] if reasons else []
 
 
 @dataclass(frozen=True)
