@@ -187,22 +187,47 @@ def test_info_escapes_names(folder):
     assert "\x1b" not in run("info", name).stdout and "\\x1b[2J.dqc\n" in run("info", name).stdout
 
 
-def test_streams_are_read_once(folder):
+@pytest.fixture
+def piped():
+    """Gives a path under which data can be read once, as `<(cat FILE)` does."""
+    ends = []
+
+    def pipe(data):
+        reader, writer = os.pipe()
+        ends.append(reader)
+        os.write(writer, data)
+        os.close(writer)
+        return f"/dev/fd/{reader}"
+
+    yield pipe
+    for reader in ends:
+        os.close(reader)
+
+
+def test_streams_are_read_once(folder, piped):
     grow(folder, ["a.png"])
     run("compress", "a.png")
+    packed = (folder / "a.png.dqc").read_bytes()
+    assert run("decompress", piped(packed)).stdout_bytes == SOURCE
+    assert run("decompress", piped(packed), "-o", "out").exit_code == 0 and (folder / "out").read_bytes() == SOURCE
+    assert run("decompress", "/dev/stdin", "-o", "/dev/stdout", data=packed).stdout_bytes == SOURCE
+    assert run("compress", piped(SOURCE)).stdout_bytes == packed
+    several = run("verify", piped(packed), "-", "a.png.dqc", data=packed)
+    assert several.exit_code == 0 and several.stderr.count(" ok (stored)\n") == 3
+
+
+def test_pipes_and_devices_are_inputs_and_outputs(folder):
+    grow(folder, ["a.png"])
     os.mkfifo("pipe")
+    run("compress", "a.png")
     for command in (
-        "$dqcodec decompress /dev/stdin < a.png.dqc > out", "cat a.png.dqc | $dqcodec decompress - > out",
-        "$dqcodec decompress <(cat a.png.dqc) > out", "cat a.png.dqc > pipe & $dqcodec decompress pipe -o out -f",
-        "cat a.png.dqc > pipe & $dqcodec decompress pipe -o /dev/stdout > out",
-        "$dqcodec compress <(cat a.png) -o - | $dqcodec decompress /dev/fd/0 -o /dev/fd/1 > out",
+        "cat a.png.dqc > pipe & $dqcodec decompress pipe -o /dev/fd/1 > out",
         "$dqcodec decompress a.png.dqc -o pipe & cat pipe > out",
-    ):  # fmt: skip
-        (folder / "out").unlink(missing_ok=True)
+    ):
         result = shell(command)
         assert result.returncode == 0 and (folder / "out").read_bytes() == SOURCE, (command, result.stderr)
-    result = shell("$dqcodec verify <(cat a.png.dqc) - < a.png.dqc -j 2 && $dqcodec compress a.png -o /dev/null")
-    assert result.returncode == 0 and result.stderr.count(b" ok (stored)\n") == 2
+    assert run("compress", "a.png", "-o", os.devnull).exit_code == 0
+    assert run("compress", "a.png", "a.png.dqc", "-o", os.devnull).exit_code == 2
 
 
 def test_archives_are_read_from_streams(folder):
@@ -221,19 +246,12 @@ def test_archives_are_read_from_streams(folder):
 
 def test_closed_and_full_standard_streams_are_no_reason_to_stop(folder):
     grow(folder, ["a.png", "b.png"])
-    for number, command in enumerate(["compress a.png b.png -o {}/ 2>&-", "compress a.png b.png -o {}/ <&- >&- 2>&-",
-                                      "compress a.png b.png -o {}/ 2> /dev/full", "compress a.png b.png -o {}/ -j 2 <&- >&- 2>&-"]):  # fmt: skip
-        result = shell("$dqcodec " + command.format(number))
-        assert result.returncode == 0 and result.stderr == b"", (command, result.stderr)
-        assert tree(folder / str(number)) == ["a.png.dqc", "b.png.dqc"]
-    for command in (
-        "$dqcodec compress - -o x <&-", "$dqcodec compress a.png -o - >&-", "$dqcodec list 0/a.png.dqc >&-",
-        "$dqcodec info 0/a.png.dqc > /dev/full", "$dqcodec compress a.png -o - > /dev/full", "$dqcodec compress a.png -o x --json > /dev/full",
-    ):  # fmt: skip
-        (folder / "x").unlink(missing_ok=True)
-        result = shell(command)
-        assert result.returncode in (1, 3) and result.stderr.count(b"\n") == 1 and b"Traceback" not in result.stderr, command
-    assert shell("$dqcodec compress a.png missing.png -f 2>&-").returncode == 1
+    for number, streams in enumerate(["2> /dev/full", "<&- >&- 2>&-"]):
+        result = shell(f"$dqcodec compress a.png missing.png b.png -o {number}/ {streams}")
+        assert result.returncode == 1 and result.stderr == b"" and tree(folder / str(number)) == ["a.png.dqc", "b.png.dqc"]
+    for command in ("compress - -o x <&-", "compress a.png -o - >&-", "info 0/a.png.dqc > /dev/full"):
+        result = shell(f"$dqcodec {command}")
+        assert result.returncode in (1, 3) and result.stderr.count(b"\n") == 1, (command, result.stderr)
 
 
 @pytest.mark.parametrize("variables", [{"PYTHONIOENCODING": "ascii"}, {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}])
@@ -241,12 +259,7 @@ def test_names_that_the_locale_cannot_encode_are_escaped_and_kept(folder, variab
     names = sorted([os.fsencode("\u00e9.png"), b"\xff.png"])
     for name in names:
         grow(folder / "in", [os.fsdecode(name)])
-    command = (
-        "$dqcodec compress in -o set.dqc -v && $dqcodec list set.dqc && $dqcodec decompress set.dqc -v && "
-        "$dqcodec compress -r in -o out/ && $dqcodec info out/* && $dqcodec decompress -r out"
-    )
-    result = shell(command, LC_ALL="C", **variables)
+    result = shell("$dqcodec compress in -o set.dqc && $dqcodec list set.dqc && $dqcodec decompress set.dqc -v", LC_ALL="C", **variables)
     assert result.returncode == 0, result.stderr
-    for top in ("set", "out"):
-        assert [name for name in sorted(os.listdir(os.fsencode(folder / top))) if name.endswith(b".png")] == names
+    assert sorted(os.listdir(os.fsencode(folder / "set"))) == names
     assert run("list", "set.dqc").stdout.count("\u00e9.png") == 1  # the archive does not depend on the locale

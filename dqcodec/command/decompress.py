@@ -65,7 +65,9 @@ def decompress(paths: tuple[str, ...], options: Decompressing) -> None:
 @opts.files
 @opts.takes(Verifying)
 def verify(paths: tuple[str, ...], options: Verifying) -> None:
-    """Decode .dqc files and archives and compare checksums; write nothing.
+    """Check .dqc files and archives.
+
+    All images are decoded and compared with their checksums; nothing is written.
 
     \b
     dqcodec verify -r packed set.dqc

@@ -188,8 +188,7 @@ def writing(target: Path, *, force: bool = False, stamp: Stamp | None = None) ->
         return
     target = Path(os.path.realpath(target))  # a link stays a link
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary, descriptor = _make_temporary(target)
-    try:
+    with _temporary(target) as (descriptor, temporary):
         with open(descriptor, "w+b") as file:
             yield file
             file.flush()
@@ -200,9 +199,6 @@ def writing(target: Path, *, force: bool = False, stamp: Stamp | None = None) ->
             os.utime(temporary, ns=(time, time))
         check_target(target, force=force)
         (os.replace if force else _move)(temporary, target)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
     _sync(target.parent)
 
 
@@ -230,8 +226,12 @@ def _exists(target: Path) -> FileExistsError:
     return FileExistsError(f"{target} exists (-f overwrites it)")
 
 
-def _make_temporary(target: Path) -> tuple[Path, int]:
-    """A new file beside a target, and its descriptor; removes what processes that are gone left of this target."""
+@contextlib.contextmanager
+def _temporary(target: Path) -> Iterator[tuple[int, Path]]:
+    """(descriptor, path) of a new file beside a target; at the end this name is gone.
+
+    What processes that are gone left of this target is removed.
+    """
     name = target.name
     while len(os.fsencode(name)) > _NAME_BYTES:
         name = name[:-1]
@@ -239,7 +239,11 @@ def _make_temporary(target: Path) -> tuple[Path, int]:
         with contextlib.suppress(OSError):
             os.unlink(left)
     temporary = target.with_name(f".{name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    return temporary, os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0), 0o600)
+    try:
+        yield os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0), 0o600), temporary
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
 
 
 @functools.lru_cache(1 << 10)  # a folder of many files is listed once, not for each file

@@ -27,7 +27,10 @@ _COLUMNS = ("name", "id", "bytes", "valid_vi_bpd", "description")
 @opts.files
 @opts.takes(Showing)
 def list_images(paths: tuple[str, ...], options: Showing) -> None:
-    """List the images of archives and .dqc files: size, kind, time and name."""
+    """List the images of archives and .dqc files.
+
+    A line for each image: width and height, colours, time and name.
+    """
     from dqcodec.command import archiving
 
     run = RunReport()
@@ -47,7 +50,10 @@ def list_images(paths: tuple[str, ...], options: Showing) -> None:
 @opts.paths
 @opts.takes(Showing)
 def info(paths: tuple[str, ...], options: Showing) -> None:
-    """Show what .dqc files and archives hold, without decoding them."""
+    """Show what .dqc files and archives hold.
+
+    No image is decoded.
+    """
     run = RunReport()
     for path in paths:
         result = FileResult(path)
@@ -62,9 +68,12 @@ def info(paths: tuple[str, ...], options: Showing) -> None:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line on stdout, with all of each card.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line on stdout.")
 def models(as_json: bool) -> None:
-    """List the models at hand: id, size, bits a sample on their validation images, and what they are."""
+    """List the models at hand.
+
+    valid_vi_bpd: bits a sample on images that the model was not trained on. --json prints all of each model's card.
+    """
     from dqcodec.codec import zoo
 
     cards = []

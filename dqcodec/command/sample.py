@@ -25,7 +25,9 @@ _COUNT = click.IntRange(min=1)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed the random bits.")
 @click.option("-f", "--force", is_flag=True, help="Overwrite an existing file.")
 def sample(model: str, output: str, count: int, side: int, seed: int, force: bool) -> None:
-    """Draw images from a model, by decoding random bits, into one PNG.
+    """Draw images from a model into one PNG.
+
+    Random bits are decoded.
 
     \b
     dqcodec sample photo -o samples.png
