@@ -124,6 +124,11 @@ def test_what_cannot_be_looked_at_is_an_input_so_that_it_fails(tmp_path, no_root
         for source, _ in (found.inputs[1], found.inputs[2], found.inputs[3]):
             with pytest.raises(PermissionError):
                 files.read(source)
+        Path("tree").chmod(0)
+        (job,) = plan(["tree"], "out/", recursive=True)
+        with pytest.raises(PermissionError):
+            files.read(job.source)
+        Path("tree").chmod(0o700)
 
 
 def test_symbolic_links_that_lead_nowhere_fail_when_they_are_read(tmp_path):

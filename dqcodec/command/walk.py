@@ -86,7 +86,7 @@ def _walk(top: Path, kind: Kind, found: Found) -> None:
                 left_out.append(LeftOut(path, SPECIAL))
             else:
                 (inputs if _is_of(path, kind) else others).append(path)
-    found.inputs += [(path, path.relative_to(top)) for path in sorted(inputs)]
+    found.inputs += [(path, path.relative_to(top) if path != top else Path(top.name)) for path in sorted(inputs)]
     found.others += [(path, path.relative_to(top)) for path in sorted(others)]
     found.left_out += sorted(left_out, key=lambda each: each.path)
 
