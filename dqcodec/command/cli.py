@@ -6,11 +6,13 @@ usage, 3 nothing done.
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import click
 
 from dqcodec import __version__
+from dqcodec.base import ending
 from dqcodec.bench.cli import bench
 from dqcodec.command import streams
 from dqcodec.command.compress import compress
@@ -45,6 +47,11 @@ def main() -> None:
     dqcodec compress photos -o set.dqc  -> all images in one archive
     dqcodec decompress photo.png.dqc    -> photo.png
     """
+    click.get_current_context().with_resource(ending.ending_by_signals(_tell_of_end))
+
+
+def _tell_of_end(number: signal.Signals) -> None:
+    streams.tell(f"dqcodec: ended by {number.name}; files that were being written are removed")
 
 
 for _command in (compress, decompress, verify, list_images, info, models, sample, bench):

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from dqcodec.base import ending
 from dqcodec.command import streams
 from dqcodec.command.kinds import START_BYTES, Kind
 from dqcodec.png import MAX_PIXELS
@@ -211,10 +212,15 @@ def _move(temporary: Path, target: Path) -> None:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
+        _move_without_links(temporary, target)
+
+
+def _move_without_links(temporary: Path, target: Path) -> None:
+    with ending.not_ending():  # an empty file has the name for a moment
         try:
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-        except FileExistsError as taken:
-            raise _exists(target) from taken
+        except FileExistsError as error:
+            raise _exists(target) from error
         try:
             os.replace(temporary, target)
         except BaseException:
@@ -228,7 +234,7 @@ def _exists(target: Path) -> FileExistsError:
 
 @contextlib.contextmanager
 def _temporary(target: Path) -> Iterator[tuple[int, Path]]:
-    """(descriptor, path) of a new file beside a target; at the end this name is gone.
+    """(descriptor, path) of a new file beside a target; at the end, even by a signal, this name is gone.
 
     What processes that are gone left of this target is removed.
     """
@@ -239,11 +245,17 @@ def _temporary(target: Path) -> Iterator[tuple[int, Path]]:
         with contextlib.suppress(OSError):
             os.unlink(left)
     temporary = target.with_name(f".{name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    try:
-        yield os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0), 0o600), temporary
-    finally:
+
+    def remove() -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
+
+    with contextlib.ExitStack() as stack:
+        with ending.not_ending():
+            descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0), 0o600)
+            stack.enter_context(ending.at_end(remove))
+            stack.callback(remove)
+        yield descriptor, temporary
 
 
 @functools.lru_cache(1 << 10)  # a folder of many files is listed once, not for each file

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from dqcodec.base import ending
 from dqcodec.command.options import Running
 from dqcodec.command.results import ArchiveReport, FileResult, RunReport, UnpackReport, shown
 from dqcodec.command.streams import tell
@@ -76,7 +77,8 @@ class Teller:
 
         with Progress(console=Console(stderr=True), transient=True) as progress:
             self.advance = functools.partial(progress.advance, progress.add_task("", total=total))
-            yield
+            with ending.at_end(progress.stop):  # it hides the cursor
+                yield
 
 
 def tell_failure(result: FileResult, as_json: bool) -> None:

@@ -61,9 +61,14 @@ class Work:
 
 def run(tasks: Iterable[Task], total: int, teller: Teller) -> None:
     """Do all tasks, which give `total` results together, and tell the results."""
-    with mapping(teller.options, total) as mapped, teller.progress(total):
-        for result in itertools.chain.from_iterable(mapped(_call, tasks)):
-            teller.tell(result)
+    missing = total
+    try:
+        with mapping(teller.options, total) as mapped, teller.progress(total):
+            for result in itertools.chain.from_iterable(mapped(_call, tasks)):
+                teller.tell(result)
+                missing -= 1
+    except WorkerError as error:
+        raise click.ClickException(f"{error}; {missing} of {total} results did not come") from error
 
 
 def _call(task: Task) -> list[FileResult]:
@@ -79,11 +84,8 @@ def mapping(options: Running, items: int) -> Iterator[Map]:
         return
     from dqcodec.command import workers
 
-    try:
-        with workers.cluster(options.cluster) if options.cluster else workers.processes(count) as mapped:
-            yield mapped
-    except WorkerError as error:
-        raise click.ClickException(str(error)) from error
+    with workers.cluster(options.cluster) if options.cluster else workers.processes(count) as mapped:
+        yield mapped
 
 
 def usage(load: Callable[[], Any]) -> Any:
