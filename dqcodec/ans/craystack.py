@@ -5,6 +5,9 @@
     message, = codec.push(message, images)  # int64 (5, 10, 32, 32, C)
     message, images = codec.pop(message)
 
+craystack is on no registry: clone its repository, put that on PYTHONPATH, and install autograd and scipy. This module
+works with its commit 992e14d.
+
 A message is a head of lanes, 2^31 <= lane < 2^63, and a tail of 32-bit words that the lanes share. An array goes on it
 in rows of as many symbols as there are lanes; a last, shorter row takes the first lanes only, so nothing is padded. A
 uniform of n symbols is craystack's `push_with_finer_prec` with start = symbol, frequency 1 and total n, no power of
@@ -27,7 +30,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from craystack import Codec, rans
 
-from dqcodec.ans.protocol import BitStack
+from dqcodec.ans.protocol import BitStack, check_sizes, check_symbols
 from dqcodec.base.errors import CorruptError, StackUnderflow
 
 if TYPE_CHECKING:
@@ -58,6 +61,7 @@ class CraystackStack:
         return self._head.reshape(self._shape).copy(), self._tail
 
     def push(self, symbols: np.ndarray, sizes: np.ndarray | int) -> None:
+        check_symbols(symbols, sizes)
         symbols, sizes = symbols.ravel().astype(np.uint64), np.broadcast_to(sizes, symbols.shape).ravel()
         for row in reversed(self._rows(len(symbols))):
             lanes = row.stop - row.start
@@ -67,6 +71,7 @@ class CraystackStack:
             )
 
     def pop(self, sizes: np.ndarray | int, shape: tuple[int, ...] | None = None) -> np.ndarray:
+        check_sizes(sizes)
         sizes = np.broadcast_to(sizes, shape) if np.ndim(sizes) == 0 else sizes
         symbols, flat = np.empty(sizes.size, np.int64), sizes.ravel()
         for row in self._rows(len(flat)):

@@ -175,6 +175,7 @@ def pack_batch(
                     dims=header.samples * sum(height * width for height, width in sizes),
                     png_bytes=item.source_bytes,
                     dqc_bytes=round(choice.size),
+                    dropped=source.lost(is_stored=entry.skeleton is None),
                     broken=source.damage,
                 )
                 fates[item.name] = FileResult(str(item.path), str(target), report)

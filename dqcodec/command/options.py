@@ -77,7 +77,7 @@ class Compressing(Converting):
         "-m", "--model", metavar="NAME|FILE", multiple=True, help="Use this model only (repeatable; default: the best)."
     )
     strip: bool = option("--strip", is_flag=True, help="Leave out texts, times, Exif: the picture does not need them.")
-    exact: bool = option("--exact", is_flag=True, help="Keep the PNG file itself, byte for byte.")
+    exact: bool = option("--exact", is_flag=True, help="Keep the PNG file itself, byte for byte; this needs zlib's own deflate.")
     broken: str = option(
         "--broken", type=click.Choice(["refuse", "keep"]), default="refuse", help="Refuse damaged PNGs, or keep their bytes."
     )

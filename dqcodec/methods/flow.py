@@ -18,7 +18,7 @@ import numpy as np
 
 from dqcodec.ans.bits_back import BitsBack, CoupledBitsBack
 from dqcodec.ans.stack import Stack
-from dqcodec.base.errors import CorruptError, LatentOverflow, ParticlesError, StackUnderflow
+from dqcodec.base.errors import CorruptError, LatentOverflow, ParticlesError, StackUnderflow, SymbolError
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.exact.flow.program import FlowProgram
 from dqcodec.methods import mixing
@@ -96,8 +96,8 @@ def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Flow
                 raise CorruptError("a decoded pixel is out of range")
             for box, value in zip(boxes, values):
                 _part(layers, box)[:] = value
-    except StackUnderflow as error:
-        raise CorruptError("the bit stack ran out") from error
+    except (LatentOverflow, StackUnderflow, SymbolError) as error:
+        raise CorruptError(f"damaged flow payload ({error})") from error
     parts = [_part(layers, box) for box in strips + tiles[:loan_tiles]]
     for part, value in zip(parts, mixing.decode(stack.seed(seed_bytes), [part.shape for part in parts])):
         part[:] = value
