@@ -5,7 +5,8 @@ The public names are loaded when they are first used:
     compress(path, PNG bytes, Pillow image or array) -> bytes         the .dqc file
     decompress(path or bytes) -> array                                decompress_png(path or bytes) -> PNG bytes
     open(path) -> PIL.Image                                           or PIL.Image.open, once dqcodec is imported
-    Archive(path): name -> PNG bytes                                  a mapping, read and decoded when asked for
+    Archive(path): name -> PNG bytes                                  a mapping, read and decoded when asked for;
+                                                                      Archive(path, salvage=True) for a damaged one
     info(bytes) -> Info
     load_model(name_or_path), find_model(model_id), model_names()
     DqcodecError and the errors below it
@@ -22,7 +23,7 @@ _PUBLIC = {
     "decompress": ("codec.library", "decompress"),
     "decompress_png": ("codec.library", "decompress_png"),
     "open": ("codec.library", "open_image"),
-    "Archive": ("format.archive", "Archive"),
+    "Archive": ("codec.archive", "Archive"),
     "info": ("codec.codec", "info"),
     "Info": ("codec.codec", "Info"),
     "load_model": ("codec.zoo", "load"),

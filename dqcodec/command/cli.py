@@ -100,10 +100,12 @@ def main() -> None:
 )
 @click.option("--no-verify", is_flag=True, help="Do not decode the result to check it.")
 @click.option("--group", type=click.IntRange(min=1), metavar="N", help="In an archive, code at most N images together.")
+@click.option("--others", type=click.Choice(["keep"]), help="In an archive, keep files that are no PNGs verbatim.")
+@click.option("--broken", type=click.Choice(["keep"]), help="In an archive, keep damaged PNGs verbatim.")
 @_conversion_options
 def compress(
-    paths, models, strip, exact, best, particles, no_verify, group, output, recursive, max_pixels, processes, cluster, force, rm,
-    **told
+    paths, models, strip, exact, best, particles, no_verify, group, others, broken, output, recursive, max_pixels, processes,
+    cluster, force, rm, **told
 ):
     """Compress PNG files: a.png -> a.png.dqc; of BMP, PPM, TIFF, WebP, JPEG, GIF and .npy files the pixels.
 
@@ -120,11 +122,16 @@ def compress(
     kept = {"strip": strip, "exact": exact, "best": best, "particles": particles, "verify": not no_verify}
     kept |= _limit(max_pixels)
     if files.is_for_archive(paths, output):
-        inputs = _usage(lambda: files.plan_archive(paths, files.PNG_SUFFIX, teller.skip))
-        work = functools.partial(_pack, inputs, Path(output), group_images=group, workers=workers)
+        suffix = None if others else files.PNG_SUFFIX
+        inputs = _usage(lambda: files.plan_archive(paths, suffix, teller.skip))
+        if any(source.resolve() == Path(output).resolve() for source, _ in inputs):
+            raise click.UsageError("the archive would replace a file that goes into it.")
+        keeping = {"others": bool(others), "broken": bool(broken)}
+        work = functools.partial(_pack, inputs, Path(output), group_images=group, keeping=keeping, workers=workers)
     else:
-        if group:
-            raise click.UsageError("--group is for archives: a directory or many files, with -o FILE.dqc.")
+        for option, value in (("--group", group), ("--others", others), ("--broken", broken)):
+            if value:
+                raise click.UsageError(f"{option} is for archives: a directory or many files, with -o FILE.dqc.")
         jobs = _plan(paths, output, files.compressed_name, recursive, files.PNG_SUFFIX, teller)
         work = functools.partial(_compress, jobs, workers=workers)
     from dqcodec.codec import zoo
@@ -141,6 +148,7 @@ def compress(
 @_model_option("Also look for the file's model here (repeatable).")
 @click.option("--repack", is_flag=True, help="Pack PNGs anew that --exact could give byte for byte.")
 @click.option("--only", metavar="GLOB", multiple=True, help="Of archives, only images of such names (repeatable).")
+@click.option("--salvage", is_flag=True, help="Get what is whole out of damaged archives, and list what is lost.")
 @click.option(
     "--format",
     type=click.Choice(files.FORMATS),
@@ -149,7 +157,7 @@ def compress(
 )
 @_conversion_options
 def decompress(
-    paths, models, repack, only, format, output, recursive, max_pixels, processes, cluster, force, rm, **told
+    paths, models, repack, only, salvage, format, output, recursive, max_pixels, processes, cluster, force, rm, **told
 ):
     """Decompress .dqc files: a.png.dqc -> a.png, and archives: set.dqc -> set/...
 
@@ -157,22 +165,23 @@ def decompress(
     dqcodec decompress a.png.dqc -o b.png
     dqcodec decompress set.dqc -o photos --only 'a/*.png'
     """
-    if rm and (only or format != "png"):
-        raise click.UsageError("--rm would lose what --only or --format leaves out.")
+    if rm and (only or format != "png" or salvage):
+        raise click.UsageError("--rm would lose what --only, --format or --salvage leaves out.")
     teller = _Teller(**told)
-    if output and output != files.STDIO and len(paths) == 1 and _is_archive(Path(paths[0])):
+    is_archive = (lambda source: True) if salvage else _is_archive  # its first bytes may be damaged
+    if output and output != files.STDIO and len(paths) == 1 and is_archive(Path(paths[0])):
         jobs = [files.Job(Path(paths[0]), Path(output))]
     else:
-        rename = functools.partial(_decompressed_name, suffix=f".{format}")
+        rename = functools.partial(_decompressed_name, suffix=f".{format}", is_archive=is_archive)
         jobs = _plan(paths, output, rename, recursive, files.DQC_SUFFIX, teller)
-    archives = [job.source for job in jobs if job.source and _is_archive(job.source)]
+    archives = [job.source for job in jobs if job.source and is_archive(job.source)]
     if archives and output == files.STDIO:
         raise click.UsageError("an archive does not go to stdout.")
     if only and len(archives) < len(jobs):
         raise click.UsageError("--only is for archives.")
     options = {"models": models, "repack": repack, "format": format} | _limit(max_pixels)
     workers = functools.partial(_workers, processes, cluster)
-    _decode(jobs, teller, workers, only=only, is_written=True, force=force, rm=rm, **options)
+    _decode(jobs, teller, workers, only=only, is_written=True, salvage=salvage, force=force, rm=rm, **options)
     sys.exit(teller.run.return_code)
 
 
@@ -317,6 +326,10 @@ class _Teller:
         if self.verbose:
             click.echo(f"{shown(str(path))}: left out, no regular file", err=True)
 
+    def note(self, text: str) -> None:
+        """Of what is wrong, but does no harm."""
+        click.echo(f"dqcodec: {shown(text)}", err=True)
+
     def when_compiling(self) -> None:
         """On a terminal, tell of the first compilation of loops when it comes."""
         if not self.quiet and sys.stderr.isatty():
@@ -367,17 +380,17 @@ def _is_archive(source: Path) -> bool:
     return archive.is_archive(files.start(source))
 
 
-def _decompressed_name(source: Path, suffix: str) -> str:
-    if _is_archive(source):
+def _decompressed_name(source: Path, suffix: str, is_archive: Callable[[Path], bool]) -> str:
+    if is_archive(source):
         return source.name.removesuffix(files.DQC_SUFFIX)
     return files.decompressed_name(source, suffix)
 
 
-def _pack(inputs, target, teller, *, workers, group_images, models, force, rm, verify, max_pixels=None, **options):
+def _pack(inputs, target, teller, *, workers, group_images, keeping, models, force, rm, verify, max_pixels=None, **options):
     """Pack the inputs into one archive, telling of each."""
     from dqcodec.command import archiving
 
-    shared = {"verify": verify} | _limit(max_pixels)
+    shared = {"verify": verify, "keeping": archiving.Keeping(**keeping)} | _limit(max_pixels)
     work = functools.partial(archiving.pack_batch, target=target, models=models, **options, **shared)
     kept = {"group_images": group_images, "force": force, "rm": rm} | shared
     try:
@@ -425,7 +438,7 @@ def _decompress_bytes(
     return restored, dataclasses.replace(report, png_bytes=len(restored))
 
 
-def _decode(jobs, teller, workers, *, models, only=(), is_written=False, force=False, rm=False, **options) -> None:
+def _decode(jobs, teller, workers, *, models, only=(), is_written=False, salvage=False, force=False, rm=False, **options) -> None:
     """Decode files and archives, telling of each image; with `is_written`, to the jobs' targets."""
     from dqcodec.codec import zoo
     from dqcodec.command import archiving
@@ -436,16 +449,20 @@ def _decode(jobs, teller, workers, *, models, only=(), is_written=False, force=F
     work = functools.partial(_decompress_bytes, **options)
     tasks, unpackings, total = [], [], 0
     for job in jobs:
-        if not (job.source and _is_archive(job.source)):
+        if not (job.source and (salvage or _is_archive(job.source))):
             decode = functools.partial(_convert, force=force, rm=rm) if is_written else _check
             tasks.append([functools.partial(decode, job, work)])
             total += 1
             continue
         try:
-            unpacking = archiving.Unpacking.plan(job.source, job.target, only, **options)
+            unpacking = archiving.Unpacking.plan(job.source, job.target, only, salvage=salvage, is_checked=not is_written, **options)
         except _FAILURES as error:
             teller.tell(FileResult(str(job.source), error=one_line(error)))
             continue
+        for lost in unpacking.lost():
+            teller.tell(lost)
+        for what in unpacking.oddities():
+            teller.note(f"{job.source}: {what}")
         for pattern in unpacking.unmatched:
             teller.tell(FileResult(str(job.source), error=f"no image's name matches {pattern}"))
         unpackings.append(unpacking)
@@ -520,10 +537,9 @@ def _info(source: Path | None, limit: dict[str, int]) -> tuple[dict[str, Any], s
 
     from dqcodec.codec import codec
     from dqcodec.command import archiving
-    from dqcodec.format import archive
 
     if source and _is_archive(source):
-        with archive.Archive(source, **limit) as packed:
+        with archiving.open_damaged(source, **limit) as packed:
             fields = archiving.info(packed)
         counts = {
             key: f"({', '.join(f'{count} {name}' for name, count in fields[key].items())})" if fields[key] else None

@@ -111,17 +111,18 @@ def plan(
 
 
 def plan_archive(
-    sources: Sequence[str], suffix: str, skip: Callable[[Path], None] = lambda path: None
+    sources: Sequence[str], suffix: str | None, skip: Callable[[Path], None] = lambda path: None
 ) -> list[tuple[Path, str]]:
-    """Each input and its name in an archive, sorted by name; a directory stands for the `suffix` files below it.
+    """Each input and its name in an archive, sorted by name; a directory stands for the `suffix` files below it, or for all if that
+    is None. Images of other kinds than PNG that are named themselves are to become PNGs, and are called so.
 
     Raises ValueError where two names would be the same, or one a folder of another.
     """
     if STDIO in sources:
         raise ValueError("standard input does not go into an archive")
-    named = {}
+    named, given = {}, {Path(source) for source in sources}
     for source, relative in find(sources, True, suffix, skip):
-        is_converted = relative.suffix.lower() in IMAGE_SUFFIXES
+        is_converted = relative.suffix.lower() in IMAGE_SUFFIXES and source in given
         name = (relative.with_suffix(PNG_SUFFIX) if is_converted else relative).as_posix()
         if name in named:
             raise ValueError(f"{named[name]} and {source} would both be {name} in the archive")
@@ -133,7 +134,7 @@ def plan_archive(
 
 
 def find(
-    sources: Sequence[str], recursive: bool, suffix: str, skip: Callable[[Path], None]
+    sources: Sequence[str], recursive: bool, suffix: str | None, skip: Callable[[Path], None]
 ) -> list[tuple[Path | None, Path]]:
     """Each source, and its path relative to an output directory; see `plan`."""
     inputs: list[tuple[Path | None, Path]] = []
@@ -150,8 +151,8 @@ def find(
     return inputs
 
 
-def _walk(folder: Path, suffix: str, skip: Callable[[Path], None]) -> Iterator[Path]:
-    """The regular files below a directory that end so, and directories that cannot be listed: reading one fails too."""
+def _walk(folder: Path, suffix: str | None, skip: Callable[[Path], None]) -> Iterator[Path]:
+    """The regular files below a directory that end so, or all, and directories that cannot be listed: reading one fails too."""
     try:
         with os.scandir(folder) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
@@ -162,9 +163,11 @@ def _walk(folder: Path, suffix: str, skip: Callable[[Path], None]) -> Iterator[P
         path = Path(entry.path)
         if entry.is_dir(follow_symlinks=False):
             yield from _walk(path, suffix, skip)
-        elif path.suffix.lower() == suffix and entry.is_file(follow_symlinks=False):
+            continue
+        is_wanted = suffix is None or path.suffix.lower() == suffix
+        if is_wanted and entry.is_file(follow_symlinks=False):
             yield path
-        elif path.suffix.lower() == suffix or path.is_dir():
+        elif is_wanted or path.is_dir():
             skip(path)
 
 

@@ -94,7 +94,7 @@ class ArchiveReport:
     seconds: float
 
     def as_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self) | {"bpd": 8 * self.dqc_bytes / self.dims}
+        return dataclasses.asdict(self) | ({"bpd": 8 * self.dqc_bytes / self.dims} if self.dims else {})
 
     def line(self) -> str:
         """`set.dqc: 2000 images in 12 groups, 736501 -> 512003 B 69.5% 3.47 bpd verified, 3 failed`"""
