@@ -164,17 +164,18 @@ def _open(file: Positional, salvage: bool) -> list[Directory]:
             raise CorruptError("damaged archive: several are joined in it")
         return directories
     (directory,) = directories
-    index = read_index(file) if salvage else None
-    if not directory.damage and (index is None or index.places != directory.places):
-        directory.damage.append(Damage("its groups are not where its index has them", is_loss=False))
+    moved = Damage("its groups are not where its index has them", is_loss=False)
     if salvage:
+        index = read_index(file)
+        if not directory.damage and (index is None or index.places != directory.places):
+            directory.damage.append(moved)
         return directories
     for each in directory.damage:
         if each.is_loss and not each.names:
             raise CorruptError(f"damaged archive: {each.what}")
     places = sorted(directory.places + directory.lost, key=lambda place: place.number)
     harmless = [each for each in directory.damage if not each.is_loss]
-    return [Directory(directory.archive_id, places, harmless)]
+    return [Directory(directory.archive_id, places, harmless or [moved])]
 
 
 def _reopen(file, find_program, max_pixels, salvage) -> Archive:

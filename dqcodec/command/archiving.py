@@ -116,7 +116,7 @@ def pack(
     start = time.perf_counter()
     files.check_target(target, force=force)
     items: list[Item] = []
-    failed, groups, dims = 0, 0, 0
+    failed, groups, dims, verbatim = 0, 0, 0, 0
     with contextlib.ExitStack() as stack:
         file = writer = None
         ordered = _equal_together(inputs)
@@ -127,6 +127,7 @@ def pack(
                     writer = archive.Writer(file)
                 writer.add(packed.group)
                 items += packed.items
+                verbatim += sum(item.is_verbatim for item in packed.items)
                 groups += 1
             for result in packed.results:
                 failed += bool(result.error)
@@ -146,7 +147,7 @@ def pack(
             tell(FileResult(str(item.path), str(target), error=f"packed, but {one_line(error)}"))
     source_bytes = sum(item.source_bytes for item in items)
     return ArchiveReport(
-        str(target), len(items), groups, failed, source_bytes, size, dims, verify, time.perf_counter() - start
+        str(target), len(items), verbatim, groups, failed, source_bytes, size, dims, verify, time.perf_counter() - start
     )
 
 

@@ -362,9 +362,9 @@ def _signed(code: int) -> int:
 
 
 def _read_name(reader: Reader) -> str:
-    end = reader.data.find(b"\0", reader.position)
+    end = reader.data.find(b"\0", reader.position, reader.position + _MAX_NAME_BYTES + 1)
     name = reader.take(max(end, reader.position) - reader.position).decode("utf-8", "surrogateescape")
     reader.take(1)
-    if len(name) > _MAX_NAME_BYTES or any(part in ("", ".", "..") for part in name.split("/")):
+    if any(part in ("", ".", "..") for part in name.split("/")):
         raise CorruptError("the archive has a file of an impossible name")
     return name

@@ -200,7 +200,7 @@ class _Found:
         lost = [Place(number, 0, 0, named[number]) for number in sorted(named.keys() - self.places.keys())]
         damage = [Damage(f"group {place.number} is damaged or missing", place.names) for place in lost]
         damage += self._nameless(sorted(self.places.keys() | named.keys())) if self.occurrence == 0 else []
-        return Directory(self.archive_id, places, damage + self._odd(unread), lost)
+        return Directory(self.archive_id, places, damage + self._odd(0 if damage else unread), lost)
 
     def _nameless(self, known: list[int]) -> list[Damage]:
         """What is lost, and its names too. known: the numbers of the other groups."""
