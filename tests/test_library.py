@@ -15,6 +15,7 @@ from dqcodec import png
 from dqcodec.base import errors
 from dqcodec.base.errors import CorruptError, FormatError, UnsupportedImageError
 from dqcodec.codec import codec, library, zoo
+from dqcodec.codec.archive import Archive
 from dqcodec.command import names
 from dqcodec.format import archive
 from dqcodec.format.container import Method
@@ -56,7 +57,7 @@ def test_the_public_names_are_there():
     assert {*dqcodec.__all__, "open"} <= {*dir(dqcodec)} and "open" not in dqcodec.__all__
     for name in dqcodec.__all__:
         assert getattr(dqcodec, name) is not None
-    assert dqcodec.Archive is archive.Archive and dqcodec.info is codec.info
+    assert dqcodec.Archive is Archive and dqcodec.info is codec.info
     with pytest.raises(AttributeError):
         dqcodec.nothing
 
@@ -113,7 +114,8 @@ def test_archives_are_mappings(folder):
     stream = io.BytesIO()
     writer = archive.Writer(stream)
     sources = [codec.read(pngs.write(COLORS)), codec.read(pngs.write(COLORS[:5]))]
-    writer.add([archive.Member("a.png"), archive.Member("b.png")], archive.pack_group(codec.encode(sources, []).group))
+    members = archive.Member("a.png"), archive.Member("b.png")
+    writer.add(archive.pack_group(archive.ArchiveGroup(members, (0, 1), (codec.encode(sources, []).group,))))
     writer.finish()
     (folder / "set.dqc").write_bytes(stream.getvalue())
     with dqcodec.Archive("set.dqc") as images:

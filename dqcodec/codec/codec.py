@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import hashlib
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow, VerifyError
@@ -20,13 +24,13 @@ from dqcodec.methods import select
 from dqcodec.png import MAX_PIXELS, Header, Png, Skeleton
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dqcodec.exact.program import Program
     from dqcodec.methods.report import ModelReport
     from dqcodec.methods.select import FindProgram
 
     Decoded = Png | bytes  # bytes: the PNG file of a stored image
+
+_SET_BYTES = 4  # of counts and lengths
 
 
 @dataclass(frozen=True)
@@ -142,15 +146,83 @@ class CodedGroup:
 def encode(
     sources: Sequence[Source], programs: Sequence[Program], *, best: bool = False, particles: int = 1
 ) -> CodedGroup:
-    """The smallest group of the images, by any method and the best-suited of `programs`; best, particles: see `compress`."""
+    """The smallest group of the images, by any method and the best-suited of `programs`; best, particles: see `compress`.
+
+    An image whose samples are those of an earlier one repeats it.
+    """
     try:
-        choices = choose(sources, programs, best=best, particles=particles)
-        payloads, reports = zip(*(_payload(owned, sources, choices) for owned in owners([each.entry for each in choices])))
+        return _code(sources, _choose(sources, programs, best=best, particles=particles))
     except (LatentOverflow, StackUnderflow):  # those layers that stayed with a flow cannot pay without those that left it
         return encode(sources, [program for program in programs if program.kind != "flow"], best=best)
-    rasters = [raster for source, each in zip(sources, choices) if each.entry.skeleton for raster in source.image.rasters]
+
+
+def encode_sets(
+    sources: Sequence[Source], programs: Sequence[Program], *, best: bool = False, particles: int = 1
+) -> list[tuple[list[int], CodedGroup]]:
+    """The smallest sets that the images can be coded in, each with its images' numbers: all together, each alone, or those alone
+    that gain nothing by company.
+
+    All ways are coded in full, so that no image takes more than alone.
+    """
+    options = {"best": best, "particles": particles}
+    units = _alike(sources)
+    together = encode(sources, programs, **options)
+    if len(units) == 1:
+        return [([*range(len(sources))], together)]
+    alone = [(unit, encode([sources[number] for number in unit], programs, **options)) for unit in units]
+    ways = [[([*range(len(sources))], together)], alone]
+    is_loner = [_set_bytes(coded) < sum(together.choices[number].size for number in unit) for unit, coded in alone]
+    if any(is_loner) and not all(is_loner):
+        stay = sorted(itertools.chain.from_iterable(itertools.compress(units, (not each for each in is_loner))))
+        with contextlib.suppress(LatentOverflow, StackUnderflow):  # they cannot pay without the others
+            rest = _code([sources[number] for number in stay], [together.choices[number] for number in stay])
+            ways.append([(stay, rest), *itertools.compress(alone, is_loner)])
+    return min(ways, key=lambda sets: sum(_set_bytes(coded) for _, coded in sets))
+
+
+def _set_bytes(coded: CodedGroup) -> int:
+    """About what a set takes in an archive."""
+    return len(coded.group.heads()) + len(coded.group.tail()) + _SET_BYTES
+
+
+def _alike(sources: Sequence[Source]) -> list[list[int]]:
+    """The images' numbers, those that have the same samples in one list, in the order of the first of each."""
+    found: dict[object, list[int]] = {}
+    for number, source in enumerate(sources):
+        key: object = number
+        if source.is_expressible:
+            rasters = [hashlib.sha256(np.ascontiguousarray(raster)).digest() for raster in source.image.rasters]
+            key = source.image.header, tuple(source.sizes), tuple(rasters)
+        found.setdefault(key, []).append(number)
+    return list(found.values())
+
+
+def _choose(sources: Sequence[Source], programs: Sequence[Program], *, best: bool, particles: int) -> list[Choice]:
+    """How each image is coded smallest; one that has an earlier one's samples repeats it, unless that is stored."""
+    units, choices = _alike(sources), {}
+    firsts = choose([sources[unit[0]] for unit in units], programs, best=best, particles=particles)
+    for (first, *others), chosen in zip(units, firsts):
+        choices[first] = chosen
+        for number in others:
+            if chosen.entry.skeleton is None:
+                (choices[number],) = choose([sources[number]], programs, best=best, particles=particles)
+            else:
+                skeleton, recipe = sources[number].image.skeleton, sources[number].recipe
+                choices[number] = Choice(Entry(skeleton, recipe=recipe, repeats=number - first))
+    return [choices[number] for number in range(len(sources))]
+
+
+def _code(sources: Sequence[Source], choices: Sequence[Choice]) -> CodedGroup:
+    """A group of images as they are chosen to be coded, with the images that they repeat; raises LatentOverflow, StackUnderflow."""
+    first = {number: unit[0] for unit in _alike(sources) for number in unit}
+    entries = [
+        dataclasses.replace(each.entry, repeats=number - first[number]) if each.entry.repeats else each.entry
+        for number, each in enumerate(choices)
+    ]
+    payloads, reports = zip(*(_payload(owned, sources, choices) for owned in owners(entries)))
+    rasters = [raster for source, each in zip(sources, entries) if each.skeleton for raster in source.image.rasters]
     checksum = sample_checksum(rasters) if rasters else b""
-    return CodedGroup(Group(tuple(each.entry for each in choices), payloads, checksum), tuple(choices), reports)
+    return CodedGroup(Group(tuple(entries), payloads, checksum), tuple(choices), reports)
 
 
 def decode(group: Group, find_program: FindProgram, max_pixels: int = MAX_PIXELS) -> list[Decoded]:
@@ -170,7 +242,9 @@ def decode(group: Group, find_program: FindProgram, max_pixels: int = MAX_PIXELS
         for (image, layer), pixels in zip(owned, arrays):
             decoded[image][layer] = pixels
     for number, entry in enumerate(group.entries):
-        if entry.skeleton is not None:
+        if entry.repeats:
+            images[number] = Png(entry.skeleton.header, entry.skeleton, images[number - entry.repeats].rasters)
+        elif entry.skeleton is not None:
             ordered = iter([decoded[number][layer] for layer in range(len(decoded[number]))])
             images[number] = entry.split.undo(
                 [list(itertools.islice(ordered, len(raster))) for raster in entry.rasters], entry.skeleton

@@ -146,7 +146,10 @@ class DecodedReport:
 
 
 def rate(png_bytes: int, dqc_bytes: int, dims: int) -> str:
-    return f"{png_bytes} -> {dqc_bytes} B {100 * dqc_bytes / png_bytes:.1f}% {8 * dqc_bytes / dims:.2f} bpd"
+    """Files may be empty, and may have no samples."""
+    share = f" {100 * dqc_bytes / png_bytes:.1f}%" if png_bytes else ""
+    bpd = f" {8 * dqc_bytes / dims:.2f} bpd" if dims else ""
+    return f"{png_bytes} -> {dqc_bytes} B{share}{bpd}"
 
 
 def _way(method: str, broken: str | None) -> str:

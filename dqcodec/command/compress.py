@@ -42,14 +42,15 @@ def compress(paths: tuple[str, ...], options: Compressing) -> None:
         raise click.UsageError("--strip changes the file that --exact keeps.")
     teller = Teller(options)
     is_archive = is_for_archive(paths, options.output)
-    if options.group and not is_archive:
-        raise click.UsageError("--group is for archives: a directory or many files, with -o FILE.dqc.")
+    for name, value in (("--group", options.group), ("--others keep", options.keep_others)):
+        if value and not is_archive:
+            raise click.UsageError(f"{name} is for archives: a directory or many files, with -o FILE.dqc.")
     found = usage(lambda: find(paths, options.recursive or is_archive, PNG))
     begin = _archive(found, options) if is_archive else _files(found, options)
     names = options.models or _model_names()
     usage(lambda: _load(names))
     teller.announce_compiling()
-    teller.leave_out(found.not_taken)
+    teller.leave_out(found.left_out if options.keep_others else found.not_taken)
     begin(teller, names)
     sys.exit(teller.run.return_code)
 
@@ -61,7 +62,8 @@ def _files(found: Found, options: Compressing) -> Any:
     check_removable(options, jobs)
 
     def begin(teller: Teller, models: tuple[str, ...]) -> None:
-        convert = functools.partial(compress_bytes, models=models, is_kept=not options.rm, **options.coding, **options.checks)
+        kept = {"is_kept": not options.rm, "keep_broken": options.keep_broken}
+        convert = functools.partial(compress_bytes, models=models, **kept, **options.coding, **options.checks)
         limit = files.max_bytes(options.max_pixels)
         work = Work(convert, check_image, limit, force=options.force, rm=options.rm)
         run(map(work.task, jobs), len(jobs), teller)
@@ -74,16 +76,17 @@ def _files(found: Found, options: Compressing) -> Any:
 def _archive(found: Found, options: Compressing) -> Any:
     """The work on one archive, planned."""
     target = Path(options.output)
-    images, _ = usage(lambda: plan_archive(found, target))
+    inputs = usage(lambda: plan_archive(found, target, options.keep_others))
 
     def begin(teller: Teller, models: tuple[str, ...]) -> None:
         from dqcodec.command import archiving
 
-        work = functools.partial(archiving.pack_batch, target=target, models=models, **options.coding, **options.checks)
+        shared = options.checks | {"keeping": archiving.Keeping(options.keep_others, options.keep_broken)}
+        work = functools.partial(archiving.pack_batch, target=target, models=models, **options.coding, **shared)
         kept = {"group_images": options.group, "force": options.force, "rm": options.rm}
         try:
-            with mapping(options, len(images)) as mapped, teller.progress(len(images)):
-                report = archiving.pack(images, target, work, mapped, teller.tell, **kept, **options.checks)
+            with mapping(options, len(inputs)) as mapped, teller.progress(len(inputs)):
+                report = archiving.pack(inputs, target, work, mapped, teller.tell, **kept, **shared)
         except FAILURES as error:
             tell_failure(FileResult(str(target), error=one_line(error)), options.as_json)
             sys.exit(3)

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import itertools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,9 @@ from dqcodec.command.names import DQC_SUFFIX, decompressed_name
 from dqcodec.command.options import Decompressing, Verifying
 from dqcodec.command.plan import Job, plan
 from dqcodec.command.progress import Teller
-from dqcodec.command.results import FileResult
+from dqcodec.command.results import FileResult, shown
 from dqcodec.command.run import FAILURES, Work, check_removable, run, usage
+from dqcodec.command.streams import tell
 from dqcodec.command.walk import find
 
 
@@ -40,24 +41,24 @@ def decompress(paths: tuple[str, ...], options: Decompressing) -> None:
     dqcodec decompress set.dqc --only 'cats/*'
     dqcodec decompress - -o - < a.dqc > a.png
     """
-    if options.rm and (options.only or options.format != "png"):
-        raise click.UsageError("--rm would lose what --only or --format leaves out.")
+    if options.rm and (options.only or options.format != "png" or options.salvage):
+        raise click.UsageError("--rm would lose what --only, --format or --salvage leaves out.")
     teller = Teller(options)
     found = usage(lambda: find(paths, options.recursive, DQC))
     source = found.inputs[0][0] if len(found.inputs) == 1 else None
-    if options.output not in (None, "") and files.starts_as(source, ARCHIVE):
+    if options.output not in (None, "") and _is_archive(source, options.salvage):
         jobs = [Job(source, Path(options.output))]  # a folder, which need not be there
         if files.is_stream(jobs[0].target) or options.output == "-":
             raise click.UsageError("an archive goes to a folder.")
     else:
-        jobs = usage(lambda: plan(found, options.output, functools.partial(_renamed, suffix=f".{options.format}")))
+        jobs = usage(lambda: plan(found, options.output, functools.partial(_renamed, options=options)))
     check_json(options, jobs)
     check_removable(options, jobs)
-    if options.only and not all(files.is_stream(job.source) or files.starts_as(job.source, ARCHIVE) for job in jobs):
+    if options.only and not all(files.is_stream(job.source) or _is_archive(job.source, options.salvage) for job in jobs):
         raise click.UsageError("--only is for archives.")
     decoding = {"models": options.models, "repack": options.repack, "format": options.format}
     teller.leave_out(found.not_taken)
-    _decode(jobs, teller, decoding, only=options.only, is_written=True)
+    _decode(jobs, teller, decoding, only=options.only, salvage=options.salvage, is_written=True)
     sys.exit(teller.run.return_code)
 
 
@@ -79,15 +80,26 @@ def verify(paths: tuple[str, ...], options: Verifying) -> None:
     sys.exit(teller.run.return_code)
 
 
-def _renamed(source: Path, suffix: str) -> str:
+def _is_archive(source: Path | None, salvage: bool, data: bytes | None = None) -> bool:
+    """data: of a stream. What is to be salvaged is one, since its first bytes may be damaged."""
+    return salvage or (files.starts_as(source, ARCHIVE) if data is None else ARCHIVE.has(data))
+
+
+def _renamed(source: Path, options: Decompressing) -> str:
     """The name of an archive's folder, or of an image."""
-    if files.starts_as(source, ARCHIVE):
+    if _is_archive(source, options.salvage):
         return source.name.removesuffix(DQC_SUFFIX)
-    return decompressed_name(source, suffix)
+    return decompressed_name(source, f".{options.format}")
 
 
 def _decode(
-    jobs: Sequence[Job], teller: Teller, decoding: dict[str, Any], *, only: Sequence[str] = (), is_written: bool
+    jobs: Sequence[Job],
+    teller: Teller,
+    decoding: dict[str, Any],
+    *,
+    only: Sequence[str] = (),
+    salvage: bool = False,
+    is_written: bool,
 ) -> None:
     """Decode files and archives and tell each image; with `is_written`, to the jobs' targets. decoding: options of _convert."""
     from dqcodec.codec import zoo
@@ -104,17 +116,23 @@ def _decode(
     for job in jobs:
         try:
             if files.is_stream(job.source):  # read now, since it tells only once what it is
-                job = dataclasses.replace(job, data=files.read(job.source, work.limit, check_dqc)[0])
-            if not (ARCHIVE.has(job.data) if job.data is not None else files.starts_as(job.source, ARCHIVE)):
+                check = {} if salvage else {"check": check_dqc}
+                job = dataclasses.replace(job, data=files.read(job.source, work.limit, **check)[0])
+            if not _is_archive(job.source, salvage, job.data):
                 tasks.append([work.task(job)])
                 total += 1
                 continue
             if is_written and job.target is None:
                 raise OSError("an archive goes to a folder: give one with -o")
-            unpacking = archiving.Unpacking.plan(job.source, job.target, only, job.data, **decoding)
+            checks = {"salvage": salvage, "is_checked": not is_written}
+            unpacking = archiving.Unpacking.plan(job.source, job.target, only, job.data, **checks, **decoding)
         except FAILURES as error:
             teller.tell(FileResult(job.names[0], error=one_line(error)))
             continue
+        for lost in unpacking.lost():
+            teller.tell(lost)
+        for what in unpacking.oddities():
+            tell(f"dqcodec: {shown(f'{unpacking.source_name}: {what}')}")
         for pattern in unpacking.unmatched:
             teller.tell(FileResult(job.names[0], error=f"no image's name matches {pattern}"))
         unpackings.append(unpacking)
@@ -126,17 +144,17 @@ def _decode(
         result = teller.run.of(unpacking.source_name)
         teller.sum_up(unpacking.report(result), is_last=not is_total)
         if rm and not result.failed:
-            _remove(unpacking, teller.tell)
+            _remove(unpacking, teller)
     if is_total or (teller.run.left_out and not unpackings):
         teller.total()
 
 
-def _remove(unpacking: Any, tell: Callable[[FileResult], None]) -> None:
+def _remove(unpacking: Any, teller: Teller) -> None:
     """Remove an archive whose images are all written."""
     try:
         files.remove(unpacking.source, unpacking.stamp)
     except OSError as error:
-        tell(FileResult(unpacking.source_name, error=one_line(error)))
+        teller.tell(FileResult(unpacking.source_name, error=one_line(error)))
 
 
 def _convert(

@@ -87,6 +87,10 @@ class Compressing(Converting):
         help="Draw K samples of a flow's uniform q: files get smaller, coding slower.",
     )  # fmt: skip
     no_verify: bool = option("--no-verify", is_flag=True, help="Do not decode the result to check it.")
+    others: str = option(
+        "--others", type=click.Choice(["leave", "keep"]), default="leave",
+        help="Leave a folder's other files out of an archive, or keep them.",
+    )  # fmt: skip
     group: int | None = option("--group", type=_COUNT, metavar="N", help="Code at most N images of an archive together.")
 
     @property
@@ -96,8 +100,16 @@ class Compressing(Converting):
 
     @property
     def checks(self) -> dict[str, Any]:
-        """What is refused and what is verified; see codec.compress."""
-        return {"keep_broken": self.broken == "keep", "verify": not self.no_verify, "max_pixels": self.max_pixels}
+        """What is verified and what is too large; see codec.compress."""
+        return {"verify": not self.no_verify, "max_pixels": self.max_pixels}
+
+    @property
+    def keep_broken(self) -> bool:
+        return self.broken == "keep"
+
+    @property
+    def keep_others(self) -> bool:
+        return self.others == "keep"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +121,7 @@ class Decompressing(Converting):
     only: tuple[str, ...] = option(
         "--only", metavar="GLOB", multiple=True, help="Take only these images of archives (repeatable)."
     )
+    salvage: bool = option("--salvage", is_flag=True, help="Get what is whole out of damaged archives; list what is lost.")
     format: str = option(
         "--format", type=click.Choice(FORMATS), default="png", help="Write this format, where it holds the same pixels."
     )

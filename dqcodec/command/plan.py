@@ -73,17 +73,17 @@ def plan(found: Found, output: str | None, rename: Callable[[Path], str]) -> lis
     return jobs
 
 
-def plan_archive(found: Found, target: Path, keep_others: bool = False) -> tuple[list[tuple[Path, str]], list[tuple[Path, str]]]:
-    """(images, other files), each input with its name in an archive, sorted by name; the others only if they are kept.
+def plan_archive(found: Found, target: Path, keep_others: bool = False) -> list[tuple[Path, str]]:
+    """Each input with its name in an archive, sorted by name; with `keep_others`, other files of folders too.
 
     Raises ValueError where two names would be the same, one a folder of another, or the archive would replace an input.
     """
     if any(source is None for source, _ in found.inputs):
         raise ValueError("standard input does not go into an archive")
-    images = [(source, member_name(_image_path(source, relative))) for source, relative in found.inputs]
-    others = [(source, member_name(relative)) for source, relative in found.others] if keep_others else []
+    inputs = [(source, member_name(_image_path(source, relative))) for source, relative in found.inputs]
+    inputs += [(source, member_name(relative)) for source, relative in found.others] if keep_others else []
     named: dict[str, Path] = {}
-    for source, name in images + others:
+    for source, name in inputs:
         if name in named:
             raise ValueError(f"{named[name]} and {source} would both be {name} in the archive")
         named[name] = source
@@ -91,7 +91,7 @@ def plan_archive(found: Found, target: Path, keep_others: bool = False) -> tuple
         if folder := next((str(each) for each in PurePath(name).parents if str(each) in named), None):
             raise ValueError(f"{folder} would be a file and a folder in the archive")
     check_apart(named.values(), target)
-    return tuple(sorted(each, key=lambda item: item[1]) for each in (images, others))
+    return sorted(inputs, key=lambda each: each[1])
 
 
 def check_apart(sources: Sequence[Path | None], target: Path | None) -> None:

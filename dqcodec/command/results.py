@@ -89,10 +89,12 @@ class RunReport:
 
 @dataclass(frozen=True)
 class ArchiveReport:
-    """An archive that is made, and how many inputs are not in it. png_bytes: of the sources; dims: all samples."""
+    """An archive that is made, and how many inputs are not in it. images: all its members; verbatim: how many of them are files that
+    are kept as they are. png_bytes: of the sources; dims: all samples."""
 
     archive: str
     images: int
+    verbatim: int
     groups: int
     failed: int
     png_bytes: int
@@ -102,15 +104,16 @@ class ArchiveReport:
     seconds: float
 
     def as_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self) | {"bpd": 8 * self.dqc_bytes / self.dims}
+        return dataclasses.asdict(self) | ({} if self.verbatim else {"bpd": 8 * self.dqc_bytes / self.dims})
 
     def line(self) -> str:
         """`set.dqc: 2000 images in 12 groups, 736501 -> 512003 B 69.5% 3.47 bpd verified, 3 failed`"""
-        size = rate(self.png_bytes, self.dqc_bytes, self.dims)
+        size = rate(self.png_bytes, self.dqc_bytes, 0 if self.verbatim else self.dims)
         tail = " verified" if self.verified else ""
         failed = f", {self.failed} failed" if self.failed else ""
-        images, groups = _count(self.images, "image"), _count(self.groups, "group")
-        return f"{shown(self.archive)}: {images} in {groups}, {size}{tail}{failed}"
+        members = _count(self.images, "file" if self.verbatim else "image")
+        kept = f", {self.verbatim} verbatim" if self.verbatim else ""
+        return f"{shown(self.archive)}: {members} in {_count(self.groups, 'group')}{kept}, {size}{tail}{failed}"
 
 
 @dataclass(frozen=True)
