@@ -93,6 +93,16 @@ def test_pngs_of_any_name_come_back_under_their_names_from_an_archive(mixed):
     assert all((mixed / "set" / name).read_bytes() == SOURCE for name in IMAGES)
 
 
+def test_an_archive_of_all_files_replaces_the_folder_and_says_what_it_cannot_hold(mixed):
+    told = run("compress", "in", "-o", "set.dqc", "--others", "keep", "--rm")
+    assert told.exit_code == 0
+    assert told.stderr.endswith("3 left out (empty folder: 1, special file: 1, symbolic link: 1)\n")
+    assert tree(mixed / "in") == [] and run("decompress", "set.dqc").exit_code == 0
+    assert {name: (mixed / "set" / name).read_bytes() for name in tree(mixed / "set")} == (
+        dict.fromkeys(IMAGES, SOURCE) | dict.fromkeys(OTHERS, b"other")
+    )
+
+
 def test_verification_of_a_folder_tries_what_claims_to_be_a_dqc_file(folder):
     grow(folder / "in", ["a.png"])
     run("compress", "in/a.png", "-o", "in/a")

@@ -16,10 +16,10 @@ from click.testing import CliRunner
 pytest.importorskip("distributed")
 
 from dqcodec.base.errors import WorkerError
+from dqcodec.codec.archive import Archive
 from dqcodec.command import workers
 from dqcodec.command.cli import main
 from dqcodec.command.progress import Teller
-from dqcodec.format.archive import Archive
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # distributed's own
 

@@ -28,7 +28,8 @@ from dqcodec.command.walk import Found, find
 @opts.paths
 @opts.takes(Compressing)
 def compress(paths: tuple[str, ...], options: Compressing) -> None:
-    """Compress images. PNG files come back whole; of BMP, PPM, TIFF, WebP, JPEG, GIF and .npy files the pixels come back.
+    """Compress images. PNG files come back whole; of BMP, PPM, TIFF, WebP, JPEG, GIF and .npy files the pixels come
+    back.
 
     \b
     dqcodec compress a.png                   -> a.png.dqc
@@ -99,7 +100,8 @@ def _archive(found: Found, options: Compressing) -> Any:
 
 
 def compress_bytes(data: bytes, models: tuple[str, ...], is_kept: bool, **options: Any) -> tuple[bytes, CompressReport]:
-    """The .dqc file of an image file and a report of it. is_kept: the file is not removed. options: those of codec.compress."""
+    """The .dqc file of an image file and a report of it. is_kept: the file is not removed. options: those of
+    codec.compress."""
     from dqcodec.codec import codec, library, zoo
 
     png_file = library.to_png(data, is_kept=is_kept, max_pixels=options["max_pixels"])

@@ -54,7 +54,8 @@ def decompress(paths: tuple[str, ...], options: Decompressing) -> None:
         jobs = usage(lambda: plan(found, options.output, functools.partial(_renamed, options=options)))
     check_json(options, jobs)
     check_removable(options, jobs)
-    if options.only and not all(files.is_stream(job.source) or _is_archive(job.source, options.salvage) for job in jobs):
+    may_be_archives = (files.is_stream(job.source) or _is_archive(job.source, options.salvage) for job in jobs)
+    if options.only and not all(may_be_archives):
         raise click.UsageError("--only is for archives.")
     decoding = {"models": options.models, "repack": options.repack, "format": options.format}
     teller.leave_out(found.not_taken)
@@ -101,7 +102,8 @@ def _decode(
     salvage: bool = False,
     is_written: bool,
 ) -> None:
-    """Decode files and archives and tell each image; with `is_written`, to the jobs' targets. decoding: options of _convert."""
+    """Decode files and archives and tell each image; with `is_written`, to the jobs' targets. decoding: options of
+    _convert."""
     from dqcodec.codec import zoo
     from dqcodec.command import archiving
 

@@ -1,7 +1,7 @@
 """Reading a file once, writing it whole or not at all, and removing what was read and nothing else.
 
-A file is written under a temporary name beside its target, `.NAME.PID-RANDOM.tmp`, and takes its place when it is whole. The
-next process that writes NAME in that folder removes what a killed one left.
+A file is written under a temporary name beside its target, `.NAME.PID-RANDOM.tmp`, and takes its place when it is
+whole. The next process that writes NAME in that folder removes what a killed one left.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _NO_LINKS = {errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP, errno.EN
 class Stamp:
     """What is kept of a file besides its content: its permissions, and when it was modified, nanoseconds since 1970.
 
-    identity: device, inode, size and times of a file that was opened: another file has others, and so has this one after a
-    change. It does not count when stamps are compared.
+    identity: device, inode, size and times of a file that was opened: another file has others, and so has this one
+    after a change. It does not count when stamps are compared.
     """
 
     mode: int
@@ -63,8 +63,8 @@ def read(
 ) -> tuple[bytes, Stamp | None]:
     """All bytes of a file and its stamp, or those of standard input, which has none.
 
-    limit: bytes. check: raises for a first few kilobytes of which no more is to be read. Raises OSError, also where the file is
-    larger than the limit or changes meanwhile.
+    limit: bytes. check: raises for a first few kilobytes of which no more is to be read. Raises OSError, also where the
+    file is larger than the limit or changes meanwhile.
     """
     if source is None:
         if sys.stdin.isatty():
@@ -176,8 +176,9 @@ def write(target: Path | None, data: bytes, *, force: bool = False, stamp: Stamp
 def writing(target: Path, *, force: bool = False, stamp: Stamp | None = None) -> Iterator[BinaryIO]:
     """A file to write and read back, that takes its place when it is written whole, or (on any failure) never.
 
-    Missing directories are made. It gets the stamp's mode and time. What is written to a pipe or device goes there at the end.
-    Raises OSError; FileExistsError unless `force`, even if the other file appears just before this one takes its place.
+    Missing directories are made. It gets the stamp's mode and time. What is written to a pipe or device goes there at
+    the end. Raises OSError; FileExistsError unless `force`, even if the other file appears just before this one takes
+    its place.
     """
     check_target(target, force=force)
     if is_stream(target):

@@ -17,8 +17,8 @@ _IMAGES = re.compile(
 
 @dataclass(frozen=True)
 class Kind:
-    """Files that a command takes from a folder. A file with a right start is one, whatever its name is; a file with a right
-    suffix is tried, so that a damaged one is an error and not left out."""
+    """Files that a command takes from a folder. A file with a right start is one, whatever its name is; a file with a
+    right suffix is tried, so that a damaged one is an error and not left out."""
 
     name: str
     starts: tuple[bytes, ...]

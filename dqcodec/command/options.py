@@ -1,6 +1,7 @@
 """The options of the commands, one dataclass for each command that has many.
 
-A field is an option: `option` says how it is written and what it does, `takes` gives a command an object of the dataclass.
+A field is an option: `option` says how it is written and what it does, `takes` gives a command an object of the
+dataclass.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ class Showing:
 @dataclass(frozen=True, kw_only=True)
 class Running(Showing):
     recursive: bool = option("-r", "--recursive", is_flag=True, help="Take the files below folders.")
-    processes: int = option("-j", "--jobs", type=_COUNT, default=1, metavar="N", help="Work on N files or groups at a time.")
+    processes: int = option(
+        "-j", "--jobs", type=_COUNT, default=1, metavar="N", help="Work on N files or groups at a time."
+    )
     cluster: str | None = option("--cluster", metavar="ADDRESS", help="Work on the Dask cluster of this scheduler.")
     quiet: bool = option("-q", "--quiet", is_flag=True, help="Print errors only.")
     verbose: bool = option("-v", "--verbose", is_flag=True, help="Print where the bytes go and what is left out.")
@@ -77,11 +80,16 @@ class Compressing(Converting):
         "-m", "--model", metavar="NAME|FILE", multiple=True, help="Use this model only (repeatable; default: the best)."
     )
     strip: bool = option("--strip", is_flag=True, help="Leave out texts, times, Exif: the picture does not need them.")
-    exact: bool = option("--exact", is_flag=True, help="Keep the PNG file itself, byte for byte; this needs zlib's own deflate.")
-    broken: str = option(
-        "--broken", type=click.Choice(["refuse", "keep"]), default="refuse", help="Refuse damaged PNGs, or keep their bytes."
+    exact: bool = option(
+        "--exact", is_flag=True, help="Keep the PNG file itself, byte for byte; this needs zlib's own deflate."
     )
-    best: bool = option("--best", is_flag=True, help="Try slow methods on large images too; decoding gets slow as well.")
+    broken: str = option(
+        "--broken", type=click.Choice(["refuse", "keep"]), default="refuse",
+        help="Refuse damaged PNGs, or keep their bytes.",
+    )  # fmt: skip
+    best: bool = option(
+        "--best", is_flag=True, help="Try slow methods on large images too; decoding gets slow as well."
+    )
     particles: int = option(
         "--particles", type=click.IntRange(1, 64), default=1, metavar="K",
         help="Draw K samples of a flow's uniform q: files get smaller, coding slower.",
@@ -91,7 +99,9 @@ class Compressing(Converting):
         "--others", type=click.Choice(["leave", "keep"]), default="leave",
         help="Leave a folder's other files out of an archive, or keep them.",
     )  # fmt: skip
-    group: int | None = option("--group", type=_COUNT, metavar="N", help="Code at most N images of an archive together.")
+    group: int | None = option(
+        "--group", type=_COUNT, metavar="N", help="Code at most N images of an archive together."
+    )
 
     @property
     def coding(self) -> dict[str, Any]:
@@ -121,7 +131,9 @@ class Decompressing(Converting):
     only: tuple[str, ...] = option(
         "--only", metavar="GLOB", multiple=True, help="Take only these images of archives (repeatable)."
     )
-    salvage: bool = option("--salvage", is_flag=True, help="Get what is whole out of damaged archives; list what is lost.")
+    salvage: bool = option(
+        "--salvage", is_flag=True, help="Get what is whole out of damaged archives; list what is lost."
+    )
     format: str = option(
         "--format", type=click.Choice(FORMATS), default="png", help="Write this format, where it holds the same pixels."
     )

@@ -17,7 +17,8 @@ _STDOUT = {STDIO, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}
 
 @dataclass(frozen=True)
 class Job:
-    """One input and its output; None stands for standard input and standard output. data: of a stream that is read already."""
+    """One input and its output; None stands for standard input and standard output. data: of a stream that is read
+    already."""
 
     source: Path | None
     target: Path | None

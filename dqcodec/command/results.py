@@ -1,5 +1,5 @@
-"""What happened, as data: per file (FileResult), per archive that is made (ArchiveReport) or decoded (UnpackReport), per run
-(RunReport).
+"""What happened, as data: per file (FileResult), per archive that is made (ArchiveReport) or decoded (UnpackReport),
+per run (RunReport).
 
 Each renders itself as one line for people and as a flat dict for --json.
 """
@@ -46,7 +46,8 @@ class FileResult:
 
 @dataclass
 class RunReport:
-    """A command's results so far, the exit code that they amount to, and how many files are left out for each reason."""
+    """A command's results so far, the exit code that they amount to, and how many files are left out for each
+    reason."""
 
     results: list[FileResult] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
@@ -89,8 +90,8 @@ class RunReport:
 
 @dataclass(frozen=True)
 class ArchiveReport:
-    """An archive that is made, and how many inputs are not in it. images: all its members; verbatim: how many of them are files that
-    are kept as they are. png_bytes: of the sources; dims: all samples."""
+    """An archive that is made, and how many inputs are not in it. images: all its members; verbatim: how many of them
+    are files that are kept as they are. png_bytes: of the sources; dims: all samples."""
 
     archive: str
     images: int

@@ -27,8 +27,8 @@ FAILURES = (DqcodecError, OSError, MemoryError)  # what goes wrong with a file; 
 
 @dataclass(frozen=True)
 class Work:
-    """What is done with each file. convert: its bytes -> those of its output, and a report. check: see files.read. limit: of its
-    size, bytes. is_written: the output is, else it is only counted."""
+    """What is done with each file. convert: its bytes -> those of its output, and a report. check: see files.read.
+    limit: of its size, bytes. is_written: the output is, else it is only counted."""
 
     convert: Callable[[bytes], tuple[bytes, CompressReport | DecompressReport]]
     check: Callable[[bytes], None]

@@ -14,8 +14,8 @@ import click
 def prepare() -> None:
     """Make the standard streams such that using them is safe.
 
-    A closed one fails when it is read or written, standard error takes all in silence: else the next file that is opened would
-    get its descriptor, and the messages. Characters that the locale cannot encode are escaped.
+    A closed one fails when it is read or written, standard error takes all in silence: else the next file that is
+    opened would get its descriptor, and the messages. Characters that the locale cannot encode are escaped.
     """
     _open_closed(0, os.O_WRONLY)
     _open_closed(1, os.O_RDONLY)
@@ -35,7 +35,8 @@ def tell(text: str) -> None:
 
 @contextlib.contextmanager
 def one_line_errors() -> Iterator[None]:
-    """An error of standard output ends the command in one line; click ends it in silence where no one reads any more."""
+    """An error of standard output ends the command in one line; click ends it in silence where no one reads any
+    more."""
     try:
         try:
             yield

@@ -25,8 +25,8 @@ class LeftOut(NamedTuple):
 
 @dataclass
 class Found:
-    """What stands for a command's paths. inputs: files to work on, None for standard input, each with its path below an output
-    folder. others: regular files of another kind, with theirs."""
+    """What stands for a command's paths. inputs: files to work on, None for standard input, each with its path below an
+    output folder. others: regular files of another kind, with theirs."""
 
     kind: Kind
     inputs: list[tuple[Path | None, Path]] = field(default_factory=list)
