@@ -168,3 +168,34 @@ def test_the_end_does_what_is_registered_in_the_opposite_order_though_one_fails(
     process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=BOUND)
     assert process.returncode == 7 and not process.stderr
     assert process.stdout.splitlines() == ["last to be registered", "first to be registered", "last"]
+
+
+FORKS = """
+import os, signal, sys, threading, warnings
+from dqcodec.base import ending
+
+warnings.simplefilter("ignore", DeprecationWarning)  # that it forks though it has threads
+with ending.ending_by_signals(lambda number: None), ending.at_end(lambda: print("put right", flush=True)):
+    for code in (-signal.SIGTERM, 7):
+        ready, told = os.pipe()
+        child = os.fork()
+        if not child:
+            if code == 7:
+                ending.end(7)
+            os.write(told, b"1")
+            while True:
+                signal.pause()
+        if code != 7:
+            os.read(ready, 1)
+            os.kill(child, signal.SIGTERM)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == code
+    print("goes on", flush=True)
+"""
+
+
+def test_a_signal_to_the_child_of_a_fork_ends_the_child_alone():
+    """As a loader of PyTorch ends its workers."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    process = subprocess.run([sys.executable, "-c", FORKS], env=environment, capture_output=True, text=True, timeout=BOUND)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.splitlines() == ["goes on"]

@@ -30,7 +30,7 @@ def at_end(action: Callable[[], object]) -> Iterator[None]:
         yield
     finally:
         with _lock:
-            del _actions[key]
+            _actions.pop(key, None)
 
 
 def not_ending() -> contextlib.AbstractContextManager:
@@ -111,3 +111,18 @@ def signals_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, previous)
+
+
+def _forked() -> None:
+    """The child of a fork has nothing of its parent's to put right, and does not tell it of signals."""
+    global _lock
+    _lock = threading.RLock()
+    _actions.clear()
+    for number in SIGNALS:
+        if signal.getsignal(number) is _noticed:
+            signal.signal(number, signal.SIG_DFL)
+            signal.set_wakeup_fd(-1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

@@ -1,7 +1,7 @@
 """The `dqcodec` command. Each command imports what it needs inside, so that --help is instant.
 
 Per-file lines and totals go to stderr, images and --json to stdout. Exit codes: 0 ok, 1 some files failed, 2 wrong
-usage, 3 nothing done.
+usage, 3 nothing done, 128 + number ended by a signal.
 """
 
 from __future__ import annotations

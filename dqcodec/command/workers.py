@@ -48,6 +48,11 @@ def processes(count: int) -> Iterator[Map]:
     from multiprocessing import resource_tracker
     from queue import SimpleQueue
 
+    if os.name == "posix":
+        from multiprocessing import resource_tracker
+
+        resource_tracker.ensure_running()  # when a process is started, it would let signals through
+
     # a process that has used threads must not fork
     spawn = multiprocessing.get_context("spawn")
     if os.name == "posix":
