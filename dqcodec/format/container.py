@@ -130,6 +130,8 @@ class Entry:
     @property
     def shapes(self) -> list[tuple[int, int, int]]:
         """Of all layers, (H, W, C)."""
+        if self.repeats:
+            return []
         return [shape for size in self.skeleton.sizes for shape in self.split.shapes(size, self.skeleton)]
 
     @property
@@ -202,12 +204,14 @@ class Group:
 
 def read_heads(reader: Reader, count: int, max_pixels: int) -> tuple[Entry, ...]:
     """Undo Group.heads; raises CorruptError, and UnsupportedImageError for more than `max_pixels` in all images together."""
-    entries, last_id = [], b""
+    entries, last_id, left = [], b"", max_pixels
     for number in range(count):
         entry, last_id = _read_head(reader, last_id, max_pixels)
         if entry.repeats and not (entry.repeats <= number and _can_repeat(entry, entries[number - entry.repeats])):
             raise CorruptError("malformed .dqc header")
-        max_pixels -= count_pixels([entry])
+        left -= count_pixels([entry])
+        if left < 0:
+            raise UnsupportedImageError(f"the images have more than the limit of {max_pixels} pixels")
         entries.append(entry)
     return tuple(entries)
 

@@ -234,6 +234,7 @@ class _Scan:
         self.size = file.size
         self.found: dict[tuple[bytes, int], _Found] = {}
         self._piece, self._piece_offset = b"", 0
+        self._inside = b"", 0  # up to there is the damaged body of a group of this archive: other archives in it are its files
 
     def read(self, offset: int, count: int) -> bytes:
         self.work -= count
@@ -263,11 +264,13 @@ class _Scan:
 
     def _take(self, start: int) -> int | None:
         """Note what is at a mark; where to go on, or None where nothing is."""
-        frame = read_frame(self, start)
+        frame, (archive_id, stop) = read_frame(self, start), self._inside
         if frame:
+            if start < stop and frame.archive_id != archive_id:
+                return None
             return self._take_block(frame) if frame.mark == INDEX_MARK else self._take_group(frame)
         end = self.read(start, END_BYTES)
-        if not _is_end(end):
+        if not _is_end(end) or start < stop and end[4 : 4 + ID_BYTES] != archive_id:
             return None
         self._archive(end[4 : 4 + ID_BYTES]).end = int.from_bytes(end[8:12], "little")
         return start + END_BYTES
@@ -293,8 +296,9 @@ class _Scan:
             return frame.end
         self._offer(frame.archive_id, lambda each, *new: each.damaged.setdefault(*new) == names, frame.number, names)
         follows = self.read(frame.end, 4 + ID_BYTES)
-        is_followed = follows[:4] in (GROUP_MARK, INDEX_MARK) and follows[4:] == frame.archive_id
-        return frame.end if is_followed else frame.body_offset
+        if follows[:4] in (GROUP_MARK, INDEX_MARK) and follows[4:] == frame.archive_id:
+            self._inside = frame.archive_id, frame.end
+        return frame.body_offset
 
     def _archive(self, archive_id: bytes, occurrence: int = 0) -> _Found:
         return self.found.setdefault((archive_id, occurrence), _Found(archive_id, occurrence))
