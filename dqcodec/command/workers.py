@@ -45,7 +45,6 @@ def processes(count: int) -> Iterator[Map]:
     """
     import multiprocessing
     from concurrent.futures import ThreadPoolExecutor
-    from multiprocessing import resource_tracker
     from queue import SimpleQueue
 
     if os.name == "posix":
@@ -55,8 +54,6 @@ def processes(count: int) -> Iterator[Map]:
 
     # a process that has used threads must not fork
     spawn = multiprocessing.get_context("spawn")
-    if os.name == "posix":
-        resource_tracker.ensure_running()  # now, since its start lets the signals through that are held below
     life, ours = spawn.Pipe(duplex=False)  # the other end is this process's alone, and is closed by its death
     started: list = []
     idle: SimpleQueue[Connection] = SimpleQueue()
