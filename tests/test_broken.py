@@ -1,7 +1,7 @@
 """PNGs that are broken, but readable: refused, or kept as they are."""
 
-import pngs
 import numpy as np
+import pngs
 import pytest
 from dqc import stored
 

@@ -11,7 +11,6 @@ import dataclasses
 import functools
 import hashlib
 import io
-import itertools
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
