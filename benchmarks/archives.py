@@ -23,8 +23,8 @@ from dqcodec.bench import images
 from dqcodec.bench.machine import machine
 from dqcodec.bench.measure import file_bytes
 from dqcodec.bench.peers import JpegXl, PngAsGiven, WebP
-from dqcodec.command.files import Stamp
 from dqcodec.codec.archive import Archive
+from dqcodec.command.files import Stamp
 from dqcodec.format.archive import ArchiveGroup, pack_header
 from dqcodec.format.container import Group
 from dqcodec.png import Skeleton

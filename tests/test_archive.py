@@ -18,7 +18,7 @@ from test_container import groups
 from test_flow_method import image, keep_models
 
 from dqcodec import png
-from dqcodec.base.errors import CorruptError, DqcodecError, FormatError, UnknownModelError, UnsupportedImageError
+from dqcodec.base.errors import CorruptError, FormatError, UnknownModelError, UnsupportedImageError
 from dqcodec.base.varint import write_varint
 from dqcodec.codec import archive as mapping
 from dqcodec.codec import codec
@@ -30,9 +30,7 @@ from dqcodec.format.archive import (
     PackedGroup,
     Verbatim,
     Writer,
-    clashes,
     is_archive,
-    pack_frame,
     pack_group,
     read_group,
 )

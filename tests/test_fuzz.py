@@ -5,7 +5,6 @@ benchmarks/fuzz.py does the same for longer.
 
 import functools
 import importlib.util
-import io
 import lzma
 import random
 import struct
@@ -34,7 +33,7 @@ from dqcodec.exact.flow.tables import TableLaw
 from dqcodec.exact.mixing.context_mixing import Mixer
 from dqcodec.exact.program import load_program
 from dqcodec.format import archive, container
-from dqcodec.format.container import MAGIC, Group, Layer, Method, pack_section, sample_checksum
+from dqcodec.format.container import MAGIC, Group, Layer, Method, sample_checksum
 from dqcodec.format.split import Split, candidates, skeleton
 from dqcodec.methods import select
 from dqcodec.png.chunks import KINDS

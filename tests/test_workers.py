@@ -15,9 +15,9 @@ pytest.importorskip("distributed")
 from distributed import LocalCluster  # noqa: E402
 
 from dqcodec.base.errors import WorkerError
+from dqcodec.codec.archive import Archive
 from dqcodec.command import workers
 from dqcodec.command.cli import main
-from dqcodec.format.archive import Archive
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # distributed's own
 
