@@ -384,7 +384,7 @@ def test_groups_are_bounded_by_images_by_pixels_and_by_the_time_to_decode_them(f
 
     assert sizes() == [6] and sizes("--group", 4) == [4, 2]
     assert sizes("--max-pixels", 3 * side**2) == [3, 3]
-    monkeypatch.setattr(archiving, "GROUP_SECONDS", 2.5 * side**2 * 4e-6)
+    monkeypatch.setattr(archiving, "GROUP_SECONDS", 2.5 * side**2 * archiving._SAMPLE_SECONDS)
     assert sizes() == [2, 2, 2]
     monkeypatch.setattr(archiving, "GROUP_SECONDS", 0)
     assert sizes() == [1] * 6

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 GROUP_SECONDS = 1.0  # that a group, or its one image, takes to decode on one core, about
 _PIXEL_SECONDS = 2e-6  # by a model, which codes all samples of a pixel together
-_SAMPLE_SECONDS = 4e-6  # by mixing, which codes the bits of a sample one by one; of 8 bits
+_SAMPLE_SECONDS = 5.5e-6  # by mixing, which codes the bits of a sample one by one; of 8 bits
 _BYTE_SECONDS = 2e-8  # of a file that is kept verbatim
 _SECOND = 10**9
 _TIMES = (-(1 << 32) * _SECOND, (1 << 33) * _SECOND)  # which an archive can hold next to each other: 1833 to 2242
