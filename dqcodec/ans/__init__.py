@@ -1,1 +1,1 @@
-"""Bits: the stack and the codec algebra. Knows no torch and no model."""
+"""Bits: the stack, and codecs made of codecs, as bits-back is. Knows no torch; a model here is what pushes and pops."""
