@@ -195,18 +195,16 @@ def memory() -> str:
 
 
 def engines() -> str:
-    result = read("engines")
-    rows = []
-    for engine, symbols in result["symbols"].items():
-        tiles = result["cifar10-ard"].get(engine)
-        rows.append([
-            engine, f"{max(0.0, symbols['overhead_bits_a_symbol']):.2g}", f"{symbols['push_m_symbols_s']:.3g}",
-            f"{symbols['pop_m_symbols_s']:.3g}",
-            *(("-", "-", "-") if tiles is None else (f"{tiles['bpd']:.3f}", f"{tiles['push_seconds']:.2f}", f"{tiles['pop_seconds']:.2f}")),
-        ])  # fmt: skip
-    header = [
-        "", "bits beyond the law, a symbol", "push, M symbols/s", "pop, M symbols/s", "`cifar10-ard`, bpd", "push, s", "pop, s",
-    ]  # fmt: skip
+    rows = [
+        [
+            engine,
+            f"{max(0.0, each['overhead_bits_a_symbol']):.2g}",
+            f"{each['push_m_symbols_s']:.3g}",
+            f"{each['pop_m_symbols_s']:.3g}",
+        ]
+        for engine, each in read("engines")["symbols"].items()
+    ]
+    header = ["", "bits beyond the law, a symbol", "push, M symbols/s", "pop, M symbols/s"]
     return f"{table(header, rows)}\n\n{provenance('engines')}"
 
 

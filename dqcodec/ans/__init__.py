@@ -1,1 +1,1 @@
-"""Bits: the stack, and codecs made of codecs, as bits-back is. Knows no torch; a model here is what pushes and pops."""
+"""Bits: the stack, the codecs that push to it and pop from it, and bits-back. Knows no torch; a model here is a codec."""
