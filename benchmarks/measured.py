@@ -234,7 +234,8 @@ def count(number: int) -> str:
 def _beside(total: dict, other: dict | None) -> str:
     if other is None or total is other:
         return "-" if other is None else "0"
-    return f"{100 * (total['bytes'] / other['bytes'] - 1):+.1f} %".replace("-", "−")
+    change = round(100 * (total["bytes"] / other["bytes"] - 1), 1) + 0.0  # no -0.0
+    return f"{change:+.1f} %".replace("-", "−")
 
 
 def _percent(total: dict, other: dict) -> str:
