@@ -15,10 +15,9 @@ COMMANDS = {
     "kodak_best": "dqcodec bench kodak -o benchmarks/results/kodak_best.json -f --threads 2 --codec dqcodec-best",
     "kodak_luma": "dqcodec bench luma -o benchmarks/results/kodak_luma.json -f "
     "--codec dqcodec --codec png --codec jxl-e7 --codec jxl-e9",
-    "thumbnails": "dqcodec bench thumbnails -o benchmarks/results/thumbnails.json -f --threads 2 "
+    "thumbnails": "dqcodec bench thumbnails -o benchmarks/results/thumbnails.json -f "
     "--codec dqcodec --codec png --codec webp --codec jxl-e7 --codec jxl-e9",
-    "crops": "dqcodec bench crops -o benchmarks/results/crops.json -f --threads 2 "
-    "--codec dqcodec --codec webp --codec jxl-e9",
+    "crops": "dqcodec bench crops -o benchmarks/results/crops.json -f --codec dqcodec --codec webp --codec jxl-e9",
     "cifar10_bound": "python benchmarks/bound.py cifar/test_00.png --run models/cifar10 --model cifar10 "
     "--json benchmarks/results/cifar10_bound.json",
     "cifar10_ard_bound": "python benchmarks/bound.py cifar/test_00.png --run models/cifar10-ard --model cifar10-ard "
@@ -35,9 +34,7 @@ COMMANDS = {
     "--json benchmarks/results/engines.json",
 }
 
-_WAITED = (
-    0.9  # as dqcodec.bench.report has it: a codec that got less of the clock's time had to wait, its speed is none
-)
+_WAITED = 0.9  # as dqcodec.bench.report has it: a codec that got less of the clock's time had to wait
 _TREES = {  # result, tree -> its name here
     ("trees", "pngsuite"): "PngSuite, animations, odd files",
     ("trees_icons", "icons"): "icons, emoji, tiles",
@@ -180,10 +177,10 @@ def trees() -> str:
 def exactness() -> str:
     answers = {True: "yes", False: "**no**"}
     rows = [
-        [each["setting"], answers[each["decodes the first file"]], answers[each["same bytes"]]]
+        [each["setting"], answers[each["decodes the first file"]], answers[each["same bytes"]], f"`{each['sha256']}`"]
         for each in read("exactness")["settings"]
     ]
-    return f"{table(['', 'decodes the file', 'makes the same file'], rows)}\n\n{provenance('exactness')}"
+    return f"{table(['', 'decodes the file', 'makes the same file', 'its SHA-256 starts'], rows)}\n\n{provenance('exactness')}"
 
 
 def memory() -> str:
@@ -209,8 +206,14 @@ def engines() -> str:
 
 
 def totals(name: str) -> dict[str, dict]:
-    """Codec -> its totals, of a result of `dqcodec bench`."""
-    return {total["codec"]: total for total in read(name)["totals"]}
+    """Codec -> its totals, of a result of `dqcodec bench`. is_busy: some codec of the run had to wait for other processes."""
+    found = read(name)["totals"]
+    is_busy = any(total["cpu_seconds"] < _WAITED * _clock(total) for total in found)
+    return {total["codec"]: total | {"is_busy": is_busy} for total in found}
+
+
+def _clock(total: dict) -> float:
+    return (total["encode_seconds"] or 0) + total["decode_seconds"]
 
 
 def by_image(name: str, codec: str) -> list[int]:
@@ -219,11 +222,9 @@ def by_image(name: str, codec: str) -> list[int]:
 
 
 def speeds(total: dict) -> list[str]:
-    """Encoding and decoding, MP/s; none of a codec that had to wait for other processes."""
-    clock = (total["encode_seconds"] or 0) + total["decode_seconds"]
-    is_busy = total["cpu_seconds"] < _WAITED * clock
+    """Encoding and decoding, MP/s; none of a run on a busy machine."""
     rates = (total["encode_mp_s"], total["decode_mp_s"])
-    return ["-" if rate is None or is_busy else f"{rate:.2g}" for rate in rates]
+    return ["-" if rate is None or total["is_busy"] else f"{rate:.2g}" for rate in rates]
 
 
 def count(number: int) -> str:
