@@ -103,7 +103,7 @@ def same(original: Path, restored: Path, exact: bool) -> bool:
     if not restored.is_file() or Stamp.of(original.stat()) != Stamp.of(restored.stat()):
         return False
     files = original.read_bytes(), restored.read_bytes()
-    return files[0] == files[1] or (not exact and png.read(files[0]).same(png.read(files[1])))
+    return files[0] == files[1] or (not exact and png.read(files[0]).repacked().same(png.read(files[1])))
 
 
 def why_invalid(data: bytes) -> str | None:

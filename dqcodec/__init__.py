@@ -3,8 +3,9 @@
 The public names are loaded when they are first used:
 
     compress(path, PNG bytes, Pillow image or array) -> bytes         the .dqc file
-    decompress(path or bytes) -> array                                decompress_png(path or bytes) -> PNG bytes
-    open(path) -> PIL.Image                                           or PIL.Image.open, once dqcodec is imported
+    decompress(path or bytes) -> array                                of one image; animations have no array
+    decompress_png(path or bytes) -> PNG bytes                        with all frames of an animation
+    open(path) -> PIL.Image, with its frames                          or PIL.Image.open, once dqcodec is imported
     Archive(path): name -> PNG bytes                                  a mapping, read and decoded when asked for
     info(bytes) -> Info
     load_model(name_or_path), find_model(model_id), model_names()
@@ -33,9 +34,12 @@ _PUBLIC = {
     "CorruptError": ("base.errors", "CorruptError"),
     "UnsupportedImageError": ("base.errors", "UnsupportedImageError"),
     "VerifyError": ("base.errors", "VerifyError"),
+    "ParticlesError": ("base.errors", "ParticlesError"),
     "ModelError": ("base.errors", "ModelError"),
     "UnknownModelError": ("base.errors", "UnknownModelError"),
     "StackUnderflow": ("base.errors", "StackUnderflow"),
+    "SymbolError": ("base.errors", "SymbolError"),
+    "WorkerError": ("base.errors", "WorkerError"),
     "LatentOverflow": ("base.errors", "LatentOverflow"),
 }
 __all__ = ["__version__", *(name for name in _PUBLIC if name != "open")]  # import * leaves Python's own open alone

@@ -191,7 +191,7 @@ def test_dqcodec_takes_part_and_says_what_it_chose(in_this_process):
 
 def test_the_bits_of_a_model_add_up_to_the_file_and_are_told(folder):
     compressed = CompressReport(
-        method="flow", model="photo", candidates={}, layers=(), width=31, height=24, samples=3, dims=31 * 24 * 3, verified=False, seconds=1.0,
+        method="flow", model="photo", candidates={}, layers=(), width=31, height=24, samples=3, dims=31 * 24 * 3, verified=False, seconds=1.0, dropped=(),
         png_bytes=2000, dqc_bytes=1000, payload_bytes=900, chunk_bytes=50, recipe_bytes=10, container_bytes=40,
         learned={"vi_bpd": 3.0, "coded_bpd": 3.2, "seed_bits": 900, "initial_bits": 400.0, "grid_bits": 80.0},
     )  # fmt: skip

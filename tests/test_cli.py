@@ -14,7 +14,7 @@ import numpy as np
 import pngs
 import pytest
 from click.testing import CliRunner
-from PIL import Image
+from PIL import Image, ImageSequence
 
 import dqcodec
 from dqcodec import png
@@ -164,6 +164,31 @@ def test_json_gives_one_object_a_file(folder, monkeypatch):
     assert (info["method"], info["width"], info["model_id"]) == ("flow", 40, b"fake-id!".hex())
     verbose = run("compress", "-fv", "a.png").stderr
     assert "bpd (limit 3.46) verified" in verbose and "grid_bits 0.5" in verbose
+
+
+def test_chunks_that_are_left_out_are_told_of_files_and_archives(folder, quick):
+    (folder / "in").mkdir()
+    (folder / "in/a.png").write_bytes(pngs.write(PIXELS, before=pngs.chunk(b"iDOT", bytes(28))))
+    for target in ("a.dqc", "set.dqc"):
+        arguments = ("compress", "in/a.png" if target == "a.dqc" else "in", "-o", target, "-f")
+        assert "left out iDOT" in run(*arguments, "-v").stderr and "iDOT" not in run(*arguments).stderr
+        assert json.loads(run(*arguments, "--json").stdout.splitlines()[0])["dropped"] == ["iDOT"]
+    assert "iDOT" not in run("compress", "in/a.png", "-o", "a.dqc", "-fv", "--exact").stderr
+    assert "left out iDOT" in run("decompress", "a.dqc", "-o", "b.png", "-v", "--repack").stderr
+
+
+def test_animations_are_taken_with_all_frames_or_not_at_all(folder, quick):
+    frames = [Image.fromarray(PIXELS), Image.fromarray(PIXELS[::-1])]
+    for name in ("a.png", "a.gif", "a.webp", "a.tiff"):
+        frames[0].save(name, save_all=True, append_images=frames[1:], lossless=True)
+    result = run("compress", "a.gif", "a.png", "a.webp", "a.tiff")
+    assert result.exit_code == 1 and result.stderr.count("file holds several images") == 3
+    assert [path.name for path in folder.glob("*.dqc")] == ["a.png.dqc"]
+    refused = run("decompress", "a.png.dqc", "--format", "tiff", "-o", "b.tiff")
+    assert refused.exit_code == 3 and "animation" in refused.stderr and not (folder / "b.tiff").exists()
+    run("decompress", "a.png.dqc", "-o", "b.png")
+    with Image.open("b.png") as image:
+        assert [frame.tobytes() for frame in ImageSequence.Iterator(image)] == [frame.tobytes() for frame in frames]
 
 
 def test_info_tells_of_broken_files(folder):

@@ -152,6 +152,30 @@ def test_stripping_leaves_out_what_does_not_change_the_picture():
     assert b"hello" not in codec.decompress(codec.compress(noise, strip=True)[0], no_programs)[0]
 
 
+IDOT = pngs.chunk(b"iDOT", bytes(28))
+
+
+def test_offsets_into_the_packed_data_are_left_out_and_the_report_says_so():
+    source = pngs.write(photo(), before=IDOT + CHUNKS["before"], after=CHUNKS["after"])
+    dqc, report = codec.compress(source)
+    assert report.dropped == ("iDOT",) and report.as_dict()["dropped"] == ("iDOT",) and "left out iDOT" in report.details()
+    restored, _ = codec.decompress(dqc, no_programs)
+    assert png.read(restored).same(png.read(pngs.write(photo(), **CHUNKS)))
+    _, report = codec.compress(source, strip=True)
+    assert report.dropped == ("iDOT", "tEXt")
+
+
+def test_a_file_that_is_given_back_as_it_is_keeps_them():
+    source = pngs.write(photo(), before=IDOT)
+    dqc, report = codec.compress(source, exact=True)
+    assert report.dropped == () and report.recipe_bytes and codec.decompress(dqc, no_programs)[0] == source
+    restored, report = codec.decompress(dqc, no_programs, repack=True)
+    assert report.dropped == ("iDOT",) and "left out iDOT" in report.details() and b"iDOT" not in restored
+    source = pngs.write(photo(1, 1), before=IDOT, tail=b"tail")
+    dqc, report = codec.compress(source)
+    assert report.method == "stored" and report.dropped == () and codec.decompress(dqc, no_programs)[0] == source
+
+
 def test_layers_of_an_image_may_have_different_methods(monkeypatch):
     fake_learned.install(monkeypatch)
     hidden = np.dstack([photo(), photo(channels=1) // 100])

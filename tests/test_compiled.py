@@ -3,8 +3,11 @@
 import importlib
 import inspect
 import json
+import os
 import pkgutil
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numba
@@ -12,7 +15,6 @@ import numpy as np
 import pytest
 from llvmlite.binding import get_host_cpu_features
 from numba.core.dispatcher import Dispatcher
-from programs import run
 
 import dqcodec
 from dqcodec import ans, exact, methods, png
@@ -173,8 +175,20 @@ def package(folder: Path, **modules: str) -> Path:
     return folder
 
 
-def result(folder: Path, **variables) -> list[int]:
-    return json.loads(run(RESULT, folder, PYTHONDONTWRITEBYTECODE="1", NUMBA_CACHE_DIR="", **variables))
+def started(folder: Path, script: str = RESULT, **variables) -> tuple[list[int], str]:
+    """What RESULT prints, and what comes on stderr."""
+    path = os.pathsep.join(filter(None, sys.path))
+    environment = os.environ | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "NUMBA_CACHE_DIR": ""} | variables
+    command = [sys.executable, "-c", script, str(folder)]
+    process = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout), process.stderr
+
+
+def result(folder: Path, script: str = RESULT, **variables) -> list[int]:
+    found, complaints = started(folder, script, **variables)
+    assert not complaints
+    return found
 
 
 def test_a_loop_is_compiled_anew_where_any_module_of_its_folder_changed(tmp_path):
@@ -227,15 +241,70 @@ def test_a_loop_is_compiled_anew_where_a_package_beside_its_own_or_a_constant_ch
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text.replace("package.b", "root.house.two.b"))
 
-    def result() -> list[int]:
-        code = RESULT.replace("package.a", "root.house.one.a")
-        return json.loads(run(code, tmp_path, PYTHONDONTWRITEBYTECODE="1", NUMBA_CACHE_DIR=""))
-
+    code = RESULT.replace("package.a", "root.house.one.a")
     write("house/one/a", LOOP)
     write("house/two/b", "from root.frozen.c import C\n" + INNER % "C")
     write("frozen/c", "C = 1\n")
-    assert [result(), result()] == [[8, *COMPILED], [8, *KEPT]]
+    assert [result(tmp_path, code), result(tmp_path, code)] == [[8, *COMPILED], [8, *KEPT]]
     write("house/two/b", "from root.frozen.c import C\n" + INNER % "C + 4")
-    assert result() == [16, *COMPILED]
+    assert result(tmp_path, code) == [16, *COMPILED]
     write("frozen/c", "C = 2\n")
-    assert result() == [18, *COMPILED]
+    assert result(tmp_path, code) == [18, *COMPILED]
+
+
+DAMAGES = {
+    "empty": lambda data: b"",
+    "cut": lambda data: data[:-1],
+    "one bit is wrong": lambda data: data[:-9] + bytes([data[-9] ^ 4]) + data[-8:],
+    "of something else": lambda data: b"something else" * 9,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_of_what_is_kept_is_not_taken(tmp_path, damage):
+    entries = compiling._Entries(str(tmp_path), "loop")
+    entries.save(("key", 1), "value")
+    entries.save(("key", 2), "other")
+    path = entries._path(("key", 1))
+    path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    assert [entries.load(("key", number)) for number in (1, 2, 3)] == [None, "other", None]
+    entries.save(("key", 1), "value")
+    assert entries.load(("key", 1)) == "value"
+    assert len([*tmp_path.iterdir()]) == 2
+
+
+def test_a_file_of_another_loop_is_not_taken(tmp_path):
+    entries = compiling._Entries(str(tmp_path), "loop")
+    entries.save(("key", 1), "value")
+    os.replace(entries._path(("key", 1)), entries._path(("key", 2)))
+    assert entries.load(("key", 2)) is None
+
+
+def test_loops_are_compiled_and_kept_anew_where_what_is_kept_is_damaged(tmp_path):
+    folder = package(tmp_path, a=LOOP, b=INNER % 1)
+    assert result(folder) == [8, *COMPILED]
+    kept = sorted(tmp_path.rglob("*.nb?"))
+    assert kept
+    for path in kept:
+        path.write_bytes(b"")
+    assert result(folder) == [8, *COMPILED]
+    assert result(folder) == [8, *KEPT]
+    assert sorted(tmp_path.rglob("*.nb?")) == kept
+
+
+# a file that grows beyond this cannot be written, as where the disk is full
+FULL = """
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+""" + RESULT
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the system has no such limit")
+def test_where_what_is_kept_cannot_be_written_loops_are_compiled_and_one_line_says_so(tmp_path):
+    folder = package(tmp_path, a=LOOP, b=INNER % 1)
+    for _ in range(2):
+        found, complaints = started(folder, FULL)
+        assert found == [8, *COMPILED]
+        assert complaints.count("\n") == 1 and "cannot be kept" in complaints
+    assert not [path for path in tmp_path.rglob("__pycache__/*")]

@@ -2,6 +2,7 @@ import lzma
 import zlib
 
 import numpy as np
+import pngs
 import pytest
 from dqc import sealed, stored
 from effort import little_memory
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, DqcodecError, FormatError, UnsupportedImageError
 from dqcodec.base.varint import write_varint
+from dqcodec.codec import candidates, codec
 from dqcodec.format import container
 from dqcodec.format.container import (
     LEARNED,
@@ -285,3 +287,31 @@ def test_the_checksum_covers_shape_and_samples():
     sums |= {sample_checksum([(pixels + 1).reshape(2, 2, 3)]), sample_checksum([pixels.reshape(2, 2, 3)] * 2)}
     sums |= {sample_checksum([pixels.astype(np.uint16).reshape(2, 2, 3) * scale]) for scale in (1, 257)}
     assert len(sums) == 9 and all(len(each) == 8 for each in sums)
+
+
+@pytest.fixture
+def packed_by_lzma(monkeypatch):
+    """A list that grows by the length of what LZMA packs."""
+    lengths, compress = [], lzma.compress
+    monkeypatch.setattr(lzma, "compress", lambda raw, *options, **more: lengths.append(len(raw)) or compress(raw, *options, **more))
+    return lengths
+
+
+def test_the_chunks_of_an_image_are_packed_once_however_many_ways_to_code_it_are_tried(packed_by_lzma, monkeypatch):
+    monkeypatch.setattr(candidates, "takes_mixing", lambda *_, **__: False)
+    text = pngs.chunk(b"tEXt", b"Comment\0" + np.random.default_rng(0).bytes(5000))
+    for color_type, bit_depth in [(2, 8), (6, 8), (6, 16)]:
+        packed_by_lzma.clear()
+        dqc, report = codec.compress(pngs.random(np.random.default_rng(0), 9, 9, color_type, bit_depth, before=text))
+        assert report.chunk_bytes > 5000 and len(packed_by_lzma) == 1
+
+
+def test_lzma_is_not_tried_on_much_noise_and_is_where_something_comes_back_from_afar(packed_by_lzma, monkeypatch):
+    monkeypatch.setattr(container, "_MAX_NOISE_BYTES", 1 << 16)
+    noise = np.random.default_rng(0).bytes(1 << 17)
+    packing, section = pack_section(noise)
+    assert packing == 1 and not packed_by_lzma
+    for shift in range(8):
+        raw = noise + bytes(shift) + noise[: 1 << 14]  # deflate looks back 2^15 bytes
+        packing, section = pack_section(raw)
+        assert packing == 3 and len(section) < len(noise) + (1 << 12) and packed_by_lzma.pop() == len(raw)

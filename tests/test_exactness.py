@@ -65,7 +65,7 @@ from dqcodec.methods import flow
 
 model, payload, *shape, threads = sys.argv[1:]
 exact_threads.set_threads(int(threads))
-exact_threads.os.cpu_count = lambda: 1
+exact_threads.available_cpus = lambda: 1
 (pixels,) = flow.decode(Path(payload).read_bytes(), [tuple(map(int, shape))], load_program(Path(model)))
 sys.stdout.buffer.write(pixels.tobytes())
 """

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from programs import KINDS
 
 from dqcodec import png
+from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow, UnknownModelError
+from dqcodec.base.varint import write_varint
 from dqcodec.codec import candidates, codec, trial
 from dqcodec.format.container import Layer, Method
 from dqcodec.methods.payload import ModelReport
@@ -154,6 +156,17 @@ def assert_every_damage_is_a_named_error(dqc: bytes, find) -> None:
         for damaged in (bytes(broken), dqc[:index]):
             with pytest.raises(DqcodecError):
                 codec.decompress(damaged, find)
+
+
+def test_latents_out_of_range_are_a_corrupt_payload():
+    """A stack whose bits are the code of latents that no image has."""
+    program, rng = program_of("gaussian"), np.random.default_rng(3)
+    stack, depth = Stack(rng.bytes(60000)), len(program.codec.density.levels)
+    shape = (1, programs.TILE >> depth, programs.TILE >> depth, 3 << depth)
+    program.codec.density.logistic.push(stack, rng.integers(-(1 << 42), 1 << 42, shape))
+    payload = write_varint(1) + write_varint(1) + write_varint(8) + stack.to_bytes()
+    with pytest.raises(CorruptError, match="latent"):
+        decode(payload, (programs.TILE, 2 * programs.TILE, 3), program)
 
 
 def assert_right_image_or_named_error(dqc: bytes, find, pixels: np.ndarray) -> None:

@@ -1,16 +1,24 @@
-"""Files that earlier releases wrote decode to the same pixels and metadata, with the models of then."""
+"""Files that earlier releases wrote decode to the same pixels and metadata, with the models of then; tiny ones encode to the
+same bytes. The compiler of loops is not the only witness of that."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from golden import cases
+from golden.cases import SHIPPED, TINY
 
 from dqcodec import png
 from dqcodec.codec import codec
 from dqcodec.exact.program import load_program
+from dqcodec.format.container import Method
 
 GOLDEN = Path(__file__).parent / "golden"
 FILES = sorted(GOLDEN.glob("*.dqc"))
 MODELS = {"model-mixing": "autoregressive", "particles": "uniform"}
+CASES = cases.cases()
 
 
 def test_there_is_a_golden_file_for_every_method_and_every_flows_dequantizer():
@@ -28,3 +36,45 @@ def test_a_golden_file_decodes_to_its_image(path):
     source = png.read((GOLDEN / "image.png").read_bytes())
     restored = png.read(codec.decompress(path.read_bytes(), find_program)[0])
     assert restored.same(source)
+
+
+# --- tiny ones
+
+
+def test_there_are_tiny_golden_files_for_every_case_method_and_shipped_model():
+    assert {path.stem for path in TINY.glob("*.dqc")} == {path.stem for path in TINY.glob("*.png")} == CASES.keys()
+    assert {case.method for case in CASES.values()} == set(Method)
+    assert {path.stem for path in SHIPPED.glob("*.safetensors")} <= CASES.keys()
+
+
+def check(name: str) -> None:
+    """A tiny golden file decodes to its image, and encodes to the same bytes."""
+    case, file, source = CASES[name], (TINY / f"{name}.dqc").read_bytes(), (TINY / f"{name}.png").read_bytes()
+    restored = codec.decompress(file, cases.find_program)[0]
+    if case.has_recipe or case.method == Method.STORED:
+        assert restored == source
+    else:
+        assert png.read(restored).same(png.read(source))
+    if case.is_reproducible:
+        assert cases.encode(case, source) == file
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_tiny_golden_file_decodes_to_its_image_and_encodes_to_the_same_bytes(name):
+    check(name)
+
+
+def test_tiny_golden_files_decode_and_encode_alike_without_the_compiler():
+    script = """
+import numpy as np, numba, test_golden
+assert numba.config.DISABLE_JIT
+with np.errstate(over="ignore"):  # hashes wrap
+    for name, case in test_golden.CASES.items():
+        if case.is_quick:
+            test_golden.check(name)
+            print(name)
+"""
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [name for name, case in CASES.items() if case.is_quick]

@@ -1,17 +1,23 @@
+import copy
 import io
 import os
+import pickle
 
 import numpy as np
 import pngs
+import programs
 import pytest
-from PIL import Image, UnidentifiedImageError
+from dqc import group
+from PIL import Image, ImageSequence, UnidentifiedImageError
 
 import dqcodec
 from dqcodec import png
+from dqcodec.base import errors
 from dqcodec.base.errors import CorruptError, FormatError, UnsupportedImageError
 from dqcodec.codec import candidates, codec, library, zoo
 from dqcodec.command import files
 from dqcodec.format import archive
+from dqcodec.format.container import Method
 
 RNG = np.random.default_rng(0)
 COLORS = (np.add.outer(np.arange(12) * 9, np.arange(17))[..., None] + np.arange(3) * 40).astype(np.uint8)
@@ -123,6 +129,129 @@ def test_pillow_images_come_back_in_their_mode(mode):
     assert restored.mode == mode and np.array_equal(looks(restored), looks(image))
 
 
+@pytest.mark.parametrize("format", ["png", "gif", "webp", "tiff", "dqc"])
+def test_a_pillow_image_of_several_frames_is_refused_and_its_file_is_not_if_it_is_a_png(folder, format):
+    source = pngs.animated(COLORS, [((0, 0), COLORS[:4])])
+    if format == "dqc":
+        data = dqcodec.compress(source)
+    else:
+        frames = [Image.fromarray(COLORS), Image.fromarray(COLORS[::-1])]
+        data = saved(frames[0], format, save_all=True, append_images=frames[1:])
+    with Image.open(io.BytesIO(data)) as image:
+        for frame in (0, 1):
+            image.seek(frame)
+            with pytest.raises(UnsupportedImageError, match="2 frames"):
+                dqcodec.compress(image)
+        assert np.array_equal(looks(Image.fromarray(dqcodec.decompress(dqcodec.compress(image.copy())))), looks(image))
+    if format == "png":
+        assert png.read(dqcodec.decompress_png(dqcodec.compress(data))).same(png.read(data))
+
+
+def animations():
+    """PNGs of three frames, or two and a default image apart, whole and such as are kept verbatim."""
+    frames = [((1, 2), COLORS[:4, :5] + 1), ((0, 0), COLORS[::-1])]
+    for is_first in (True, False):
+        for tail in (b"", b"tail"):
+            yield pngs.animated(COLORS, frames, is_first=is_first, tail=tail, before=pngs.chunk(b"tEXt", b"Comment\0hello"))
+    animation = Image.open(io.BytesIO(pngs.animated(COLORS, frames)))
+    images = [frame.copy() for frame in ImageSequence.Iterator(animation)]
+    for disposal in (0, 1, 2):
+        yield saved(images[0], "png", save_all=True, append_images=images[1:], duration=[30, 40, 50], disposal=disposal, blend=1)
+
+
+@pytest.mark.parametrize("source", list(animations()))
+def test_frames_are_those_of_pillows_own_png_and_known_before_anything_is_decoded(source, monkeypatch):
+    dqc, reference = dqcodec.compress(source), Image.open(io.BytesIO(source))
+    with monkeypatch.context() as patch:
+        patch.setattr(codec, "decompress", None)
+        image = Image.open(io.BytesIO(dqc))
+        assert (image.n_frames, image.is_animated, image.default_image) == (3, True, reference.default_image)
+        assert image.info == reference.info and image.tell() == 0
+        image.seek(0)
+        for frame in (-1, 3):
+            with pytest.raises(EOFError):
+                image.seek(frame)
+    count = 0
+    for frame, expected in zip(ImageSequence.Iterator(image), ImageSequence.Iterator(reference), strict=True):
+        assert frame.info == expected.info and frame.tell() == expected.tell() == count
+        assert (frame.mode, frame.tobytes()) == (expected.mode, expected.tobytes())
+        count += 1
+    assert count == 3 and image.format == "DQC"
+    image = Image.open(io.BytesIO(dqc))
+    for frame in (2, 0, 1):
+        image.seek(frame)
+        reference.seek(frame)
+        assert image.tobytes() == reference.tobytes() and image.info == reference.info
+
+
+@pytest.mark.parametrize("source", list(animations()))
+def test_an_animation_is_no_array(source):
+    dqc = dqcodec.compress(source)
+    with pytest.raises(UnsupportedImageError, match="decompress_png"):
+        dqcodec.decompress(dqc)
+    restored = dqcodec.decompress_png(dqc)
+    assert [frame.tobytes() for frame in ImageSequence.Iterator(Image.open(io.BytesIO(restored)))] == [
+        frame.tobytes() for frame in ImageSequence.Iterator(Image.open(io.BytesIO(source)))
+    ]
+    with pytest.raises(UnsupportedImageError, match="animation"):
+        library.from_png(restored, "npy")
+
+
+def test_an_animation_of_one_frame_is_an_array():
+    assert np.array_equal(dqcodec.decompress(dqcodec.compress(pngs.animated(COLORS, []))), COLORS)
+
+
+def test_pillow_verifies_without_decoding(folder, monkeypatch):
+    dqc = dqcodec.compress(COLORS)
+    stored = dqcodec.compress(pngs.write(COLORS, tail=b"tail"))
+    monkeypatch.setattr(codec, "decode", None)
+    for data in (dqc, stored):
+        for position in (*range(len(data) // 2, len(data), 7), len(data) - 1):
+            damaged = bytearray(data)
+            damaged[position] ^= 4
+            with Image.open(io.BytesIO(damaged)) as image, pytest.raises(OSError, match="damaged"):
+                image.verify()
+        (folder / "a.dqc").write_bytes(data)
+        image = Image.open("a.dqc")
+        image.verify()
+        with pytest.raises(ValueError, match="closed"):
+            image.load()
+
+
+@pytest.mark.parametrize("source", [pngs.write(COLORS), pngs.animated(COLORS, [((0, 0), COLORS[:4])])])
+def test_an_image_that_is_not_loaded_is_pickled_as_its_file(folder, source):
+    (folder / "a.dqc").write_bytes(dqcodec.compress(source))
+    image = dqcodec.open("a.dqc")
+    image.info["more"] = 1
+    for twin in (pickle.loads(pickle.dumps(image)), copy.deepcopy(image)):
+        assert (twin.size, twin.mode, twin.n_frames, twin.info) == (image.size, image.mode, image.n_frames, image.info)
+        assert twin.filename == image.filename
+        twin.seek(image.n_frames - 1)
+        reference = Image.open(io.BytesIO(source))
+        reference.seek(image.n_frames - 1)
+        assert twin.tobytes() == reference.tobytes()
+    image.load()
+    assert pickle.loads(pickle.dumps(image)).tobytes() == image.tobytes()
+
+
+def test_models_are_one_or_several_by_name_by_file_or_loaded(folder):
+    program = programs.program(programs.AUTOREGRESSIVE)
+    path = programs.path(programs.AUTOREGRESSIVE)
+    pixels = programs.smooth(np.random.default_rng(0), 1, 24, 32)[0].astype(np.uint8)
+    payload, _ = programs.encode([pixels], program)
+    dqc = group(pixels, Method.AUTOREGRESSIVE, payload, program.id).pack()
+    for models in (program, [program], path, str(path), [path], iter([str(path)])):
+        assert np.array_equal(dqcodec.decompress(dqc, models), pixels)
+    for models in ((), "photo", ["photo"]):
+        with pytest.raises(dqcodec.UnknownModelError, match="no model (with id|'photo')"):
+            dqcodec.decompress(dqc, models)
+
+
+def test_every_named_error_is_public():
+    named = {name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, errors.DqcodecError)}
+    assert named <= {*dqcodec.__all__} and all(getattr(dqcodec, name) is getattr(errors, name) for name in named)
+
+
 def test_pillow_images_keep_transparency_profile_and_exif():
     palette = pillow("P")
     palette.info["transparency"] = palette.getpixel((0, 0))
@@ -224,6 +353,10 @@ def refused():
     frames = {"save_all": True, "append_images": [pillow("P").rotate(90)]}
     yield "several images", saved(pillow("P"), "gif", **frames)
     yield "several images", saved(pillow("P"), "tiff", **frames)
+    yield "several images", saved(pillow("RGB"), "webp", **frames)
+    yield "several images", saved(pillow("RGB"), "mpo", save_all=True, append_images=[pillow("RGB")])
+    yield from (("several images", 2 * saved(pillow(mode), "ppm")) for mode in ("1", "L", "RGB"))
+    yield "several images", 2 * (b"P5 3 2 65535\n" + bytes(range(65, 77)))
     yield "mode CMYK", saved(pillow("RGB").convert("CMYK"), "jpeg")
     yield "32 bits a sample", saved(Image.new("F", (3, 3)), "tiff")
     yield "32 bits a sample", saved(Image.new("I", (3, 3)), "tiff")

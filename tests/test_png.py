@@ -1,3 +1,4 @@
+import dataclasses
 import struct
 import zlib
 from io import BytesIO
@@ -160,6 +161,44 @@ def test_chunks_that_may_not_stand_there_are_refused(kind):
     skeleton = png.Skeleton(png.Header(3, 5, 2, 8), ((png.Chunk(kind, b""),), ()))
     with pytest.raises(CorruptError):
         metadata.unpack(metadata.pack(skeleton), skeleton.header)
+
+
+def test_two_pngs_are_the_same_only_if_all_that_they_hold_is():
+    image = png.read(pngs.animated(noise((9, 8, 3), 8), [((0, 0), noise((4, 8, 3), 8, 1))], before=TEXT))
+    assert image.same(png.read(png.write(image))) and len(image.rasters) == 2
+    for number, raster in enumerate(image.rasters):
+        other = raster.copy()
+        other[-1, -1, -1] ^= 1
+        for wrong in (other, raster.astype(np.uint16), raster[:-1], raster[..., :1]):
+            rasters = [wrong if each is raster else each for each in image.rasters]
+            assert not image.same(dataclasses.replace(image, rasters=tuple(rasters)))
+    for rasters in ((), image.rasters[:1], (*image.rasters, image.pixels)):
+        other = dataclasses.replace(image, rasters=rasters)
+        assert not image.same(other) and not other.same(image)
+    assert not image.same(dataclasses.replace(image, header=image.header._replace(bit_depth=16)))
+    assert not image.same(image.stripped())
+
+
+def test_large_rasters_are_compared_to_their_ends_whatever_their_types():
+    """They are compared some rows at a time, more of uint8 than of uint16."""
+    samples = np.zeros((3000, 1000, 1), np.uint8)
+    image = png.read(pngs.write(samples))
+    other = samples.astype(np.uint16)
+    other[-1] = 1
+    for wrong in (other, np.concatenate([samples[:-1], samples[-1:] + 1]), samples.astype(np.int64)):
+        assert not image.same(dataclasses.replace(image, rasters=(wrong,)))
+
+
+def test_a_png_packed_anew_has_no_chunks_that_tell_of_the_old_packing():
+    packed = [pngs.chunk(kind, b"body") for kind in (b"iDOT", b"dSIG", b"caBX")]
+    # unsafe to copy by their names, but what they depend on stays: samples, palette, order
+    kept = GAMMA + pngs.chunk(b"sBIT", bytes(3)) + pngs.chunk(b"bKGD", bytes(6)) + pngs.chunk(b"abCD", b"unknown") + TEXT
+    source = pngs.write(noise((3, 3, 3), 8), before=packed[0] + kept + packed[2], after=packed[1] + TEXT)
+    image = png.read(source)
+    assert image.skeleton.lost(image.repacked().skeleton) == ("iDOT", "caBX", "dSIG")
+    again = png.read(png.write(image))
+    assert again.same(image.repacked()) and not again.same(image)
+    assert again.skeleton == png.read(pngs.write(noise((3, 3, 3), 8), before=kept, after=TEXT)).skeleton
 
 
 def test_stripping_keeps_what_samples_mean():

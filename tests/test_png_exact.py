@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+import dqcodec
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, DqcodecError
+from dqcodec.codec import codec
 from dqcodec.png import exact
 
 SMOOTH = (np.add.outer(np.arange(50) * 5, np.arange(70) * 3)[..., None] * np.arange(1, 4) // 2 % 256).astype(np.uint8)
@@ -78,13 +80,56 @@ def test_what_no_setting_makes_and_animations_have_no_recipe():
         assert exact.find(data, png.read(data)) is None
 
 
-def test_another_zlib_is_told(monkeypatch):
+@pytest.fixture
+def another_zlib(monkeypatch):
+    """A function; from its call on, deflate makes other streams than zlib's own."""
+
+    def begin():
+        compressor = exact._Setting.compressor
+        monkeypatch.setattr(exact._Setting, "compressor", lambda self: compressor(self._replace(level=self.level % 9 + 1)))
+        exact.is_zlibs_own.cache_clear()
+
+    yield begin
+    monkeypatch.undo()
+    exact.is_zlibs_own.cache_clear()
+
+
+def test_this_zlib_is_its_authors_own_or_is_not_taken_for_it(another_zlib):
+    """zlib-ng tells in its version; others are found by their streams alone."""
+    assert exact.is_zlibs_own() or "zlib-ng" in zlib.ZLIB_RUNTIME_VERSION
+    another_zlib()
+    assert not exact.is_zlibs_own()
+
+
+def test_another_zlib_cannot_follow_a_recipe_and_says_so_but_has_the_image(another_zlib):
     data = repacked((9, 15, 8, 0))
-    image = png.read(data)
-    recipe = exact.find(data, image)
-    monkeypatch.setattr(exact._Setting, "deflate", lambda self, data: zlib.compress(data, 1)[2:])
-    with pytest.raises(CorruptError, match="--repack"):
-        exact.restore(image, recipe)
+    dqc, report = codec.compress(data, exact=True)
+    assert report.recipe_bytes and dqcodec.decompress_png(dqc) == data
+    another_zlib()
+    with pytest.raises(CorruptError, match="zlib's own deflate.*--repack"):
+        dqcodec.decompress_png(dqc)
+    assert png.read(dqcodec.decompress_png(dqc, repack=True)).same(png.read(data))
+    assert np.array_equal(dqcodec.decompress(dqc), NOISY)
+    assert np.array_equal(Image.open(BytesIO(dqc)), NOISY)
+
+
+def test_another_zlib_makes_no_recipe_even_of_its_own_streams_and_the_file_is_kept_verbatim(another_zlib):
+    another_zlib()
+    stream = exact._Setting(6, 15, 8, 0).compressor()
+    rows = png.samples.to_rows(NOISY, png.Header(70, 50, 2, 8), 0)
+    filtered = png.samples.filtered(rows, [np.zeros(50, np.uint8)], png.Header(70, 50, 2, 8))
+    data = png.chunks.assemble(png.Skeleton(png.Header(70, 50, 2, 8)), [[stream.compress(filtered) + stream.flush()]])
+    assert exact.find(data, png.read(data)) is None
+    dqc, report = codec.compress(data, exact=True)
+    assert report.method == "stored" and dqcodec.decompress_png(dqc) == data
+
+
+def test_a_recipe_of_other_bytes_is_damaged():
+    data = repacked((9, 15, 8, 0))
+    recipe = bytearray(exact.find(data, png.read(data)))
+    recipe[4] ^= 1  # of the checksum
+    with pytest.raises(CorruptError, match="recipe is damaged"):
+        exact.restore(png.read(data), bytes(recipe))
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)

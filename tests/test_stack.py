@@ -3,8 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dqcodec.ans.stack import MAX_SIZE, Stack
-from dqcodec.base.errors import CorruptError, StackUnderflow
+from dqcodec.ans.protocol import MAX_SIZE
+from dqcodec.ans.stack import Stack
+from dqcodec.base.errors import CorruptError, StackUnderflow, SymbolError
 
 SEED = bytes(range(256)) * 4
 few = settings(max_examples=40, deadline=None, derandomize=True)
@@ -112,6 +113,28 @@ def test_popping_without_end_underflows():
     with pytest.raises(StackUnderflow):
         for _ in range(len(SEED)):
             stack.pop(1 << 16, (1,))
+
+
+@pytest.mark.parametrize("symbol", [-1, 10, 1 << 31, (1 << 32) + 3, -(1 << 32) + 3, (1 << 63) - 1])
+@pytest.mark.parametrize("as_array", [False, True])
+def test_a_symbol_that_is_not_below_its_size_is_an_error_and_changes_nothing(symbol, as_array):
+    stack = Stack(SEED)
+    for size in (1, 10):
+        symbols = np.array([0, symbol, 0])
+        with pytest.raises(SymbolError):
+            stack.push(symbols, np.full(3, size) if as_array else size)
+    assert stack.to_bytes() == Stack(SEED).to_bytes()
+
+
+@pytest.mark.parametrize("size", [0, -3, MAX_SIZE + 1, 1 << 25, (1 << 32) + 7])
+@pytest.mark.parametrize("as_array", [False, True])
+def test_a_size_that_no_stack_codes_is_an_error_and_changes_nothing(size, as_array):
+    stack, sizes = Stack(SEED), np.array([5, size]) if as_array else size
+    with pytest.raises(SymbolError):
+        stack.pop(sizes, (2,))
+    with pytest.raises(SymbolError):
+        stack.push(np.zeros(2, np.int64), sizes)
+    assert stack.to_bytes() == Stack(SEED).to_bytes()
 
 
 def golden_stack() -> Stack:

@@ -1,12 +1,16 @@
 """What threads share is done as by one alone, and what goes wrong in one is told."""
 
+import math
+import os
 import threading
 
 import pytest
 import threadpoolctl
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from programs import run
 
+from dqcodec.base import threads
 from dqcodec.base.threads import in_threads, set_threads, single_thread
 
 few = settings(max_examples=60, deadline=None, derandomize=True)
@@ -24,11 +28,11 @@ def parts_of(count: int, least: int) -> list[tuple[int, int]]:
 
 @few
 @given(st.integers(1, 4), st.integers(0, 500), st.integers(1, 120))
-def test_the_parts_are_all_in_order_and_none_too_short(threads, count, least):
-    set_threads(threads)
+def test_the_parts_are_all_in_order_and_none_too_short(limit, count, least):
+    set_threads(limit)
     parts = parts_of(count, least)
     assert [i for start, stop in parts for i in range(start, stop)] == list(range(count))
-    assert len(parts) == max(1, min(threads, count // least))
+    assert len(parts) == max(1, min(limit, count // least))
     assert len(parts) == 1 or min(stop - start for start, stop in parts) >= least
 
 
@@ -46,10 +50,44 @@ def test_every_part_has_a_thread_of_its_own_and_the_caller_the_first():
         assert len(set(workers)) == 3 and workers[0] == threading.get_ident()
 
 
-def test_without_a_count_there_is_a_thread_a_processor(monkeypatch):
-    for processors, parts in [(3, 3), (1, 1), (None, 1)]:
-        monkeypatch.setattr("dqcodec.base.threads.os.cpu_count", lambda: processors)
-        assert len(parts_of(100, 1)) == parts
+def test_without_a_count_there_is_a_thread_for_each_processor_that_may_be_used(monkeypatch):
+    for processors in (3, 1):
+        monkeypatch.setattr(threads, "available_cpus", lambda: processors)
+        assert len(parts_of(100, 1)) == processors
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system has no such limit")
+def test_processors_that_this_process_may_not_use_do_not_count():
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(before)})
+        assert threads.available_cpus() == 1
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+@pytest.mark.parametrize(
+    "groups, limits, quota",
+    [
+        ("0::/a/b\n", {"a/b/cpu.max": "150000 100000\n"}, 1.5),
+        ("0::/a/b\n", {"a/b/cpu.max": "max 100000\n", "a/cpu.max": "200000 100000\n"}, 2),
+        ("0::/\n", {"cpu.max": "max 100000\n"}, math.inf),
+        ("0::/gone\n", {}, math.inf),
+        ("3:cpuset:/\n1:cpu,cpuacct:/a\n0::/\n", {"cpu/a/cpu.cfs_quota_us": "50000\n", "cpu/a/cpu.cfs_period_us": "100000\n"}, 0.5),
+        ("1:cpu:/a\n", {"cpu/a/cpu.cfs_quota_us": "-1\n", "cpu/a/cpu.cfs_period_us": "100000\n"}, math.inf),
+        ("1:cpu:/outside\n", {"cpu/cpu.cfs_quota_us": "300000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3),
+        ("1:memory:/a\n", {"cpu/a/cpu.cfs_quota_us": "50000\n", "cpu/a/cpu.cfs_period_us": "100000\n"}, math.inf),
+    ],
+)
+def test_the_quota_of_a_control_group_and_of_those_around_it_counts(tmp_path, monkeypatch, groups, limits, quota):
+    for name, text in {"proc/self/cgroup": groups, **{f"sys/fs/cgroup/{name}": text for name, text in limits.items()}}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert threads._quota(tmp_path) == quota
+    monkeypatch.setattr(threads, "_quota", lambda: quota)
+    monkeypatch.setattr(threads.os, "sched_getaffinity", lambda process: {*range(64)}, raising=False)
+    monkeypatch.setattr(threads.os, "process_cpu_count", lambda: 64, raising=False)
+    assert threads.available_cpus() == (64 if quota == math.inf else math.ceil(quota))
 
 
 class Broken(BaseException):
@@ -97,3 +135,69 @@ def test_matrix_products_are_by_one_thread_where_that_is_said_and_then_as_before
         with single_thread():
             assert blas_threads() == {1}
         assert blas_threads() == before
+
+
+def test_the_limit_lasts_until_the_last_of_several_threads_is_done_and_is_then_undone():
+    """The first to ask for it is the first to be done."""
+    limits = threadpoolctl.threadpool_limits(2)
+    threads._disown()  # this thread would keep the others from changing it
+    try:
+        before, seen = blas_threads(), []
+        meetings = [threading.Barrier(2, timeout=60) for _ in range(3)]
+
+        def first() -> None:
+            with single_thread():
+                meetings[0].wait()
+                meetings[1].wait()
+            meetings[2].wait()
+
+        other = threading.Thread(target=first)
+        other.start()
+        meetings[0].wait()
+        with single_thread():
+            meetings[1].wait()
+            meetings[2].wait()
+            seen.append(blas_threads())
+        other.join(60)
+        seen.append(blas_threads())
+    finally:
+        limits.restore_original_limits()
+    assert seen == [{1}, before] and before == {2}
+
+
+# --- a process that forks after its threads have worked
+
+FORKED = """
+import os, signal, sys, threading, warnings
+import numpy as np
+import threadpoolctl
+from dqcodec.base.threads import in_threads, set_threads, single_thread
+
+warnings.simplefilter("ignore", DeprecationWarning)  # that it forks though it has threads
+set_threads(3)
+in_threads(lambda part: part.start, 3, 1)
+threadpoolctl.threadpool_limits(2)
+asked, done = threading.Event(), threading.Event()
+
+def hold():
+    with single_thread():
+        asked.set()
+        done.wait()
+
+threading.Thread(target=hold, daemon=True).start()
+asked.wait()
+child = os.fork()
+if not child:
+    signal.alarm(60)
+    assert in_threads(lambda part: part.start, 3, 1) == [0, 1, 2]
+    blas = [each["num_threads"] for each in threadpoolctl.threadpool_info() if each["user_api"] == "blas"]
+    assert set(blas) == {2}, blas
+    with single_thread():
+        os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no forks")
+def test_the_child_of_a_fork_has_threads_of_its_own_and_no_limit_of_threads_that_are_not_there():
+    assert run(FORKED).split() == [b"7"]

@@ -1,8 +1,11 @@
-"""A tree packed by a cluster is the tree packed here, though a worker is killed half-way."""
+"""A tree packed by a cluster is the tree packed here, though a worker is killed half-way; one that is lost is an error."""
 
+import contextlib
+import json
 import os
 import signal
-import threading
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -12,56 +15,190 @@ from click.testing import CliRunner
 
 pytest.importorskip("distributed")
 
-from distributed import LocalCluster  # noqa: E402
-
 from dqcodec.base.errors import WorkerError
-from dqcodec.command import workers
+from dqcodec.command import cli, workers
 from dqcodec.command.cli import main
 from dqcodec.format.archive import Archive
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # distributed's own
 
-
-@pytest.fixture(scope="module")
-def machines():
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as local:
-        yield local
+BOUND = 300  # seconds for a test, far more than it takes
 
 
-def slowly(number: int) -> int:
-    time.sleep(0.1)
+@pytest.fixture(autouse=True)
+def bounded():
+    """No test waits for ever."""
+
+    def fail(*_):
+        raise AssertionError(f"this takes more than {BOUND} s")
+
+    previous = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(BOUND)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, previous)
+
+
+class Cluster:
+    """A scheduler and workers, each a process that is started and killed here alone."""
+
+    def __init__(self, folder):
+        self._file, self.processes = folder / "scheduler.json", []
+        self.scheduler = self._start("dask_scheduler", "--port", "0", "--scheduler-file", self._file)
+
+    def wait_for_scheduler(self) -> None:
+        self.address = None
+        while self.address is None:
+            assert self.scheduler.poll() is None
+            time.sleep(0.05)
+            with contextlib.suppress(OSError, ValueError):  # it is not there yet, or not whole
+                self.address = json.loads(self._file.read_text())["address"]
+
+    def add_worker(self) -> subprocess.Popen:
+        return self._start("dask_worker", "--scheduler-file", self._file, "--nthreads", "1", "--no-nanny", "--death-timeout", BOUND)
+
+    def _start(self, program, *options):
+        command = [sys.executable, "-m", f"distributed.cli.{program}", "--no-dashboard", *map(str, options)]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        self.processes.append(subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        return self.processes[-1]
+
+    def wait_for_workers(self, count: int) -> None:
+        from distributed import Client
+
+        with Client(self.address, timeout=BOUND, set_as_default=False) as client:
+            client.wait_for_workers(count, timeout=BOUND)
+
+
+@contextlib.contextmanager
+def started(folder, count):
+    machines = Cluster(folder)
+    try:
+        machines.wait_for_scheduler()
+        for _ in range(count):
+            machines.add_worker()
+        machines.wait_for_workers(count)
+        yield machines
+    finally:
+        for process in machines.processes:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def two(tmp_path):
+    with started(tmp_path, 2) as machines:
+        yield machines
+
+
+@pytest.fixture
+def one(tmp_path):
+    with started(tmp_path, 1) as machines:
+        yield machines
+
+
+def square(number: int) -> int:
     return number * number
 
 
-def kill_one(machines: LocalCluster) -> None:
-    worker = next(iter(machines.workers.values()))
-    os.kill(worker.process.process.pid, signal.SIGKILL)
+def late(number: int) -> int:
+    raise TimeoutError("the work's own")
 
 
-def test_results_come_in_order_though_a_worker_is_killed(machines):
-    with workers.cluster(machines.scheduler_address) as mapped:
+def test_results_come_in_order_though_a_worker_is_killed(two):
+    with workers.cluster(two.address) as mapped:
         results = []
-        for result in mapped(slowly, range(30)):
+        for result in mapped(square, range(30)):
             results.append(result)
             if len(results) == 5:
-                kill_one(machines)
+                two.processes[-1].kill()
     assert results == [number * number for number in range(30)]
 
 
-def test_an_archive_is_the_same_bytes_as_made_here_though_a_worker_is_killed(machines, tmp_path):
-    (tmp_path / "in").mkdir()
+def test_an_error_of_the_work_is_no_loss_of_workers(one):
+    with pytest.raises(TimeoutError, match="the work's own"), workers.cluster(one.address) as mapped:
+        [*mapped(late, [1])]
+
+
+def test_a_cluster_without_workers_is_an_error_after_a_while(one):
+    with pytest.raises(WorkerError, match="no worker"), workers.cluster(one.address, patience=2) as mapped:
+        for _ in mapped(square, range(30)):
+            one.processes[-1].kill()
+            one.processes[-1].wait()
+
+
+def test_a_worker_that_comes_meanwhile_goes_on(one):
+    with workers.cluster(one.address, patience=BOUND) as mapped:
+        results = []
+        for result in mapped(square, range(30)):
+            results.append(result)
+            if len(results) == 5:
+                one.processes[-1].kill()
+                one.processes[-1].wait()
+                one.add_worker()
+    assert results == [number * number for number in range(30)]
+
+
+def test_a_scheduler_that_is_lost_is_an_error(one, monkeypatch):
+    monkeypatch.setattr(workers, "_SECONDS", 8)
+    with pytest.raises(WorkerError, match="scheduler"), workers.cluster(one.address) as mapped:
+        for _ in mapped(square, range(30)):
+            one.scheduler.kill()
+            one.scheduler.wait()
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
     for number in range(12):
         image = pngs.random(np.random.default_rng(number), 20, 20 + number, 2)
-        (tmp_path / f"in/{number:02}.png").write_bytes(image)
-    arguments = ["compress", "-m", "gray", "-q", "--group", "1", str(tmp_path / "in"), "-o"]
+        (folder / f"{number:02}.png").write_bytes(image)
+    return folder
+
+
+def kill_at(monkeypatch, machines: Cluster, count: int) -> None:
+    """Kill a worker when so many results are told."""
+    tell, told = cli._Teller.tell, []
+
+    def counted(teller, result):
+        tell(teller, result)
+        told.append(result)
+        if len(told) == count:
+            machines.processes[-1].kill()
+            machines.processes[-1].wait()
+
+    monkeypatch.setattr(cli._Teller, "tell", counted)
+
+
+def test_an_archive_is_the_same_bytes_as_made_here_though_a_worker_is_killed(two, pictures, tmp_path, monkeypatch):
+    arguments = ["compress", "-m", "gray", "-q", "--group", "1", str(pictures), "-o"]
     assert CliRunner().invoke(main, [*arguments, str(tmp_path / "here.dqc")]).exit_code == 0
-    killer = threading.Timer(0.5, kill_one, [machines])
-    killer.start()
-    result = CliRunner().invoke(main, [*arguments, str(tmp_path / "there.dqc"), "--cluster", machines.scheduler_address])
-    killer.join()
+    kill_at(monkeypatch, two, 2)
+    result = CliRunner().invoke(main, [*arguments, str(tmp_path / "there.dqc"), "--cluster", two.address])
     assert result.exit_code == 0, result.stderr
     assert (tmp_path / "here.dqc").read_bytes() == (tmp_path / "there.dqc").read_bytes()
     assert len(Archive(tmp_path / "there.dqc")) == 12
+
+
+@pytest.mark.parametrize("options", [["-r"], ["--group", "1", "-o", "all.dqc"]])
+def test_a_cluster_that_is_lost_is_told_in_one_line_and_no_file_is_half_written(one, pictures, tmp_path, monkeypatch, options):
+    monkeypatch.chdir(tmp_path)
+    lost = workers.cluster
+    monkeypatch.setattr(workers, "cluster", lambda address: lost(address, patience=2))
+    kill_at(monkeypatch, one, 2)
+    result = CliRunner().invoke(main, ["compress", "-m", "gray", "-q", str(pictures), *options, "--cluster", one.address])
+    assert len(result.stderr.splitlines()) == 1, result.stderr
+    line = result.stderr
+    assert "no worker" in line and result.exit_code in (1, 3)
+    written = {path.name for path in tmp_path.rglob("*.dqc")}
+    if "-r" in options:
+        assert len(written) >= 2 and "results did not come" in line
+        check = CliRunner().invoke(main, ["verify", "-r", "in"])
+        assert check.exit_code == 0, check.stderr
+    else:
+        assert not written
+    assert not [*tmp_path.rglob("*.tmp")]
 
 
 def test_no_cluster_is_one_line_and_nothing_written(tmp_path, monkeypatch):
@@ -72,7 +209,7 @@ def test_no_cluster_is_one_line_and_nothing_written(tmp_path, monkeypatch):
         assert result.exit_code == 1 and "no cluster" in result.stderr and not (tmp_path / "a.png.dqc").exists()
 
 
-def test_workers_of_another_version_are_refused(machines, monkeypatch):
+def test_workers_of_another_version_are_refused(one, monkeypatch):
     monkeypatch.setattr(workers, "__version__", "0")
-    with pytest.raises(WorkerError, match="workers have"), workers.cluster(machines.scheduler_address):
-        pass
+    with pytest.raises(WorkerError, match="a worker has"), workers.cluster(one.address) as mapped:
+        [*mapped(square, [1])]

@@ -5,6 +5,9 @@
     message, = codec.push(message, images)  # int64 (5, 10, 32, 32, C)
     message, images = codec.pop(message)
 
+craystack is on no registry: clone its repository, put that on PYTHONPATH, and install autograd and scipy. This module
+works with its commit 992e14d.
+
 A message is a head of lanes, 2^31 <= lane < 2^63, and a tail of 32-bit words that the lanes share. An array goes on it
 in rows of as many symbols as there are lanes; a last, shorter row takes the first lanes only, so nothing is padded. A
 uniform of n symbols is craystack's `push_with_finer_prec` with start = symbol, frequency 1 and total n, no power of
@@ -25,7 +28,7 @@ many lanes it has, has nothing to lend. A craystack message is never changed; pu
 import numpy as np
 from craystack import Codec, rans
 
-from dqcodec.ans.protocol import ImageCodec
+from dqcodec.ans.protocol import ImageCodec, check_sizes, check_symbols
 from dqcodec.base.errors import CorruptError, StackUnderflow
 
 Message = tuple[np.ndarray, tuple]  # (uint64 lanes of any shape, (uint32 words, (uint32 words, ... ())), the top first)
@@ -53,6 +56,7 @@ class CraystackStack:
         return self._head.reshape(self._shape).copy(), self._tail
 
     def push(self, symbols: np.ndarray, sizes: np.ndarray | int) -> None:
+        check_symbols(symbols, sizes)
         symbols, sizes = symbols.ravel().astype(np.uint64), np.broadcast_to(sizes, symbols.shape).ravel()
         for row in reversed(self._rows(len(symbols))):
             lanes = row.stop - row.start
@@ -62,6 +66,7 @@ class CraystackStack:
             )
 
     def pop(self, sizes: np.ndarray | int, shape: tuple[int, ...] | None = None) -> np.ndarray:
+        check_sizes(sizes)
         sizes = np.broadcast_to(sizes, shape) if np.ndim(sizes) == 0 else sizes
         symbols, flat = np.empty(sizes.size, np.int64), sizes.ravel()
         for row in self._rows(len(flat)):
@@ -93,14 +98,13 @@ def model_codec(program: ImageCodec, shape: tuple[int, int, int]) -> Codec:
 
     Its push raises StackUnderflow where the message cannot lend what the program borrows, LatentOverflow where the
     program cannot code the pixels, ValueError where they are none of its own; its pop StackUnderflow, LatentOverflow
-    and CorruptError where the message holds no such pixels. No image helps to code another. A flow's sides are multiples of program.multiple.
+    and CorruptError where the message holds no such pixels. No image
+    helps to code another. A flow's sides are multiples of program.multiple.
     """
 
     def push(message: Message, x: np.ndarray) -> tuple[Message]:
         if np.shape(x) != (*shape, program.channels):
             raise ValueError(f"pixels of the shape {np.shape(x)} for a codec of {(*shape, program.channels)}")
-        if (x >> program.bits).any():
-            raise ValueError(f"pixels that are no {program.bits}-bit ones")
         stack = CraystackStack(message)
         program.push_images(stack, x)
         return (stack.message,)

@@ -3,12 +3,12 @@
 import constriction
 import numpy as np
 
+from dqcodec.ans.protocol import check_sizes, check_symbols
 from dqcodec.base.errors import CorruptError, StackUnderflow
 
 AnsCoder = constriction.stream.stack.AnsCoder
 Uniform = constriction.stream.model.Uniform
 
-MAX_SIZE = 1 << 23  # the coder's probabilities have 24 bits
 _FULL_STATE = 1 << 32
 _TOP = (1).to_bytes(4, "little")  # above the seed: the coder needs a nonzero last word
 
@@ -64,7 +64,13 @@ class Stack:
         return twin
 
     def push(self, symbols: np.ndarray, sizes: np.ndarray | int) -> None:
-        """Push integers 0 <= symbol < size (any shape; sizes a number or an array of that shape), 1 <= size <= 2^23."""
+        """Push integers 0 <= symbol < size (any shape; sizes a number or an array of that shape), 1 <= size <= 2^23:
+        the coder's probabilities have 24 bits.
+
+        Raises:
+            SymbolError: a symbol or a size is another; nothing is pushed.
+        """
+        check_symbols(symbols, sizes)
         symbols = symbols.ravel().astype(np.int32)
         if np.ndim(sizes) == 0:
             if sizes > 1:
@@ -82,7 +88,9 @@ class Stack:
 
         Raises:
             StackUnderflow: fewer bits are there than that takes.
+            SymbolError: a size is not one of 1 to 2^23; nothing is popped.
         """
+        check_sizes(sizes)
         if np.ndim(sizes) == 0:
             symbols = np.zeros(shape, np.int64)
             if sizes > 1 and symbols.size:

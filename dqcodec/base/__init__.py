@@ -1,1 +1,1 @@
-"""What everything else stands on: errors, varints, compiled loops, threads."""
+"""What everything else stands on: errors, varints, compiled loops, threads, the end of a process."""

@@ -1,20 +1,32 @@
 """Loops over pixels, compiled to machine code by numba; every operation of floats alone, as IEEE 754 rounds it.
 
 Nothing is fused, reordered or approximated, so a loop gives the same bits on every machine. Loops release the interpreter's
-lock. Compiled code is kept beside the source, or in the user's cache folder, from one start to the next.
+lock. Compiled code is kept beside the source, or in the user's cache folder, from one start to the next; where that fails,
+each start compiles.
 """
 
+import contextlib
 import hashlib
 import inspect
+import logging
+import os
+import pickle
+import secrets
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numba
-from numba.core import event
+from numba.core import event, serialize
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
+from dqcodec.base import ending
+
 _CONSTANTS = "frozen"  # the package, beside a loop's own, whose constants loops may use
+_DIGEST_BYTES = hashlib.sha256().digest_size
+_log = logging.getLogger("dqcodec")  # a line on stderr, unless the program says otherwise
+_is_warned = False
 
 
 def compiled(loop: Callable) -> Callable:
@@ -55,8 +67,66 @@ class _Files(CompileResultCacheImpl):
         self._filename_base += f"-{_sources(_package(loop))}"
 
 
+class _Entries:
+    """Files of a folder, one for each key: SHA-256 of what follows, then the pickled key and value."""
+
+    def __init__(self, folder: str, name: str):
+        self._start = os.path.join(folder, name)
+
+    def load(self, key: tuple) -> Any:
+        """The value; None where there is no whole file of it."""
+        try:
+            data = self._path(key).read_bytes()
+        except OSError:
+            return None
+        digest, pickled = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
+        if digest != hashlib.sha256(pickled).digest():
+            return None
+        found, value = pickle.loads(pickled)
+        return value if found == key else None
+
+    def save(self, key: tuple, value: Any) -> None:
+        """Raises OSError, and then the file is as it was."""
+        pickled, path = serialize.dumps((key, value)), self._path(key)
+        temporary = path.with_suffix(f".{secrets.token_hex(8)}.tmp")
+        with ending.not_ending():  # it takes a moment, and leaves nothing half done
+            try:
+                temporary.write_bytes(hashlib.sha256(pickled).digest() + pickled)
+                os.replace(temporary, path)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+
+    def _path(self, key: tuple) -> Path:
+        number = hashlib.sha256(f"{numba.__version__} {key}".encode()).hexdigest()[:16]
+        return Path(f"{self._start}-{number}.nbc")
+
+
 class _Cache(FunctionCache):
+    """Numba's own stops a program where its files are damaged or cannot be written."""
+
     _impl_class = _Files
+
+    def __init__(self, loop: Callable):
+        super().__init__(loop)
+        self._cache_file = _Entries(self.cache_path, self._impl.filename_base)
+
+    def load_overload(self, signature, context):
+        with contextlib.suppress(Exception):  # whatever is wrong, the loop is compiled anew
+            return super().load_overload(signature, context)
+
+    def save_overload(self, signature, code):
+        try:
+            super().save_overload(signature, code)
+        except OSError as error:
+            _warn_once(self.cache_path, error.strerror)
+
+
+def _warn_once(folder: str, reason: str) -> None:
+    global _is_warned
+    if not _is_warned:
+        _is_warned = True
+        _log.warning("dqcodec: compiled loops cannot be kept in %s (%s); each start takes longer", folder, reason)
 
 
 def _package(loop: Callable) -> Path:

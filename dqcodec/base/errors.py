@@ -40,6 +40,10 @@ class StackUnderflow(DqcodecError):
     """A pop asked for more bits than the stack holds."""
 
 
+class SymbolError(DqcodecError, ValueError):
+    """A symbol is not below its size, or a size is not one that a stack codes: 1 to 2^23."""
+
+
 class LatentOverflow(DqcodecError):
     """A latent left the range for which exactness is proven; the image needs another method."""
 

@@ -9,6 +9,8 @@ from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
+from dqcodec.base.threads import available_cpus
+
 _PACKAGES = ("numpy", "constriction", "pillow", "imagecodecs", "pyoxipng")
 
 
@@ -16,7 +18,7 @@ def machine() -> dict[str, str | int | list[str] | dict[str, str] | None]:
     """load: of the last minute, before the measurement; above 0, other processes took part of the time."""
     return {
         "processor": _processor(),
-        "cores": os.cpu_count(),
+        "cores": available_cpus(),
         "instruction_sets": _instruction_sets(),
         "system": platform.system(),
         "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 
+from dqcodec.base import ending
 from dqcodec.base.errors import one_line
 from dqcodec.bench.codecs import Codec
 from dqcodec.bench.images import Image
@@ -90,6 +91,7 @@ def run(
 def _serve(connection: Connection, codec: Codec, options: Options) -> None:
     """What the process does: a Row for each Image, until it is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one handles it
+    ending.end_with(multiprocessing.parent_process().join)
     failure = None
     try:
         codec.prepare(options.threads)

@@ -89,15 +89,16 @@ def decompress(
 ) -> tuple[bytes, DecompressReport]:
     """The PNG file that the .dqc file `data` holds, its samples checked against their checksum.
 
-    With `repack`, a file that was made to give its PNG byte for byte gives the same image packed anew. Raises FormatError,
-    CorruptError, UnsupportedImageError (too large), UnknownModelError.
+    With `repack`, a file that was made to give its PNG byte for byte gives the same image packed anew, on any machine: those
+    bytes need zlib's own deflate. Raises FormatError, CorruptError (also for another zlib), UnsupportedImageError (too large), UnknownModelError.
     """
     start = time.perf_counter()
     group = Group.parse(data, max_pixels)
     (image,), (entry,) = decode(group, find_program, max_pixels), group.entries
     del group  # its payloads are as large as the file
     restored = restore(entry, image, repack=repack)
-    return restored, DecompressReport(entry.method, len(data), len(restored), time.perf_counter() - start)
+    dropped = entry.skeleton.lost(entry.skeleton.repacked()) if entry.skeleton and (repack or not entry.recipe) else ()
+    return restored, DecompressReport(entry.method, len(data), len(restored), dropped, time.perf_counter() - start)
 
 
 def info(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Info:
@@ -235,6 +236,7 @@ def _report(source: Source, coded: CodedGroup, png_bytes: int, dqc_bytes: int) -
         layers=_describe(coded.group, 0, [each.program and each.program.name for each in choice.coded]),
         model="+".join(dict.fromkeys(program.name for program in coded.programs)) or None,
         learned=_learned(coded, dims),
+        dropped=source.lost(is_stored=entry.skeleton is None),
         verified=False,
         seconds=0.0,
     )

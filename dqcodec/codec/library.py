@@ -11,7 +11,6 @@ import functools
 import io
 import os
 import re
-import struct
 import sys
 import warnings
 import zlib
@@ -26,12 +25,12 @@ from dqcodec.base.errors import CorruptError, FormatError, UnsupportedImageError
 from dqcodec.codec import codec, zoo
 from dqcodec.format import archive, colors
 from dqcodec.png import MAX_PIXELS, SIGNATURE, Chunk, Header, Png, Skeleton
-from dqcodec.png.chunks import PALETTE
+from dqcodec.png.chunks import PALETTE, walk
 
 if TYPE_CHECKING:
     from PIL import Image
 
-    from dqcodec.exact.program import Program
+    from dqcodec.codec.zoo import Model
 
     Images = str | os.PathLike | bytes | Image.Image | np.ndarray
 
@@ -40,6 +39,7 @@ _COLOR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}  # samples per pixel -> colour type
 _NPY_MAGIC = b"\x93NUMPY"
 _PNM_NUMBER = rb"(?:\s|#[^\n]*\n)+(\d{1,9})"
 _PNM, _PNM_LIMIT = re.compile(rb"P([1-6])" + 2 * _PNM_NUMBER), re.compile(_PNM_NUMBER + rb"\s")
+_PNM_NEXT = re.compile(rb"\s*P[1-6]\s")
 _BITS_PER_SAMPLE = 258  # TIFF's tag
 _NAMES = {1: "gray", 2: "gray with alpha", 3: "RGB", 4: "RGBA"}
 _EXPRESSIBLE = {  # (samples per pixel, bits)
@@ -53,7 +53,7 @@ _SAVE_OPTIONS = {"webp": {"lossless": True, "exact": True}}
 
 def compress(
     source: Images,
-    models: str | os.PathLike | Program | Iterable[str | os.PathLike | Program] | None = None,
+    models: Model | Iterable[Model] | None = None,
     *,
     max_pixels: int = MAX_PIXELS,
     **options: Any,
@@ -61,40 +61,45 @@ def compress(
     """The .dqc file of an image.
 
     source: a file's path or its bytes (a PNG, or what `to_png` takes), a Pillow image, or an array (H, W) or
-    (H, W, 1 to 4) of uint8 or uint16. models: names, files or loaded programs, or one; None is all at hand. options:
-    those of codec.compress. Raises what that raises, OSError, UnknownModelError, ModelError.
+    (H, W, 1 to 4) of uint8 or uint16. A file keeps all its frames; a Pillow image of several is refused. models: names,
+    files or loaded programs, or one; None is all at hand. options: those of codec.compress. Raises what that raises,
+    OSError, UnknownModelError, ModelError.
     """
-    if models is None:
-        models = zoo.names()
-    elif isinstance(models, str | os.PathLike) or not isinstance(models, Iterable):
-        models = [models]
-    programs = [zoo.load(os.fspath(each)) if isinstance(each, str | os.PathLike) else each for each in models]
+    models = zoo.names() if models is None else zoo.listed(models)
+    programs = [zoo.load(each) if zoo.is_name(each) else each for each in models]
     return codec.compress(_png_bytes(source, max_pixels), programs, max_pixels=max_pixels, **options)[0]
 
 
 def decompress(
-    data: bytes | str | os.PathLike, models: Iterable[str] = (), *, max_pixels: int = MAX_PIXELS
+    data: bytes | str | os.PathLike, models: Model | Iterable[Model] = (), *, max_pixels: int = MAX_PIXELS
 ) -> np.ndarray:
     """The pixels of a .dqc file, given its bytes or path: (H, W) gray, or (H, W, C) gray and alpha, RGB or RGBA; uint8,
     or uint16 for 16 bits; palettes and colour keys are resolved, samples of fewer than 8 bits scaled.
 
-    models: names or files, besides those at hand. Raises what codec.decompress raises, and OSError.
+    models: names, files or loaded programs, or one, besides those at hand. Raises what codec.decompress raises, OSError, and
+    UnsupportedImageError for an animation: decompress_png and open_image give all its frames.
     """
-    return _array(decompress_png(data, models, max_pixels=max_pixels), max_pixels)
+    data = decompress_png(data, models, repack=True, max_pixels=max_pixels)
+    if _is_animation(data):
+        raise UnsupportedImageError("an animation is no single array: decompress_png and open give all its frames")
+    return _array(data, max_pixels)
 
 
 def decompress_png(
-    data: bytes | str | os.PathLike, models: Iterable[str] = (), *, max_pixels: int = MAX_PIXELS
+    data: bytes | str | os.PathLike, models: Model | Iterable[Model] = (), *, repack: bool = False, max_pixels: int = MAX_PIXELS
 ) -> bytes:
-    """The PNG file that a .dqc file holds; see `decompress`."""
+    """The PNG file that a .dqc file holds, with all frames of an animation; repack: see codec.decompress, models: `decompress`."""
     data = _bytes(data)
     if archive.is_archive(data):
         raise FormatError("this is an archive: see dqcodec.Archive")
-    return codec.decompress(data, functools.partial(zoo.find, named=list(models)), max_pixels=max_pixels)[0]
+    return codec.decompress(data, functools.partial(zoo.find, named=zoo.listed(models)), repack=repack, max_pixels=max_pixels)[0]
 
 
 def open_image(file: str | os.PathLike) -> Image.Image:
-    """The Pillow image of a .dqc file, decoded when its pixels are asked for; raises what Pillow raises."""
+    """The Pillow image of a .dqc file, decoded when its pixels are asked for; raises what Pillow raises.
+
+    It has the frames of an animation, to seek and to iterate over, as those of Pillow's own PNG images.
+    """
     from PIL import Image
 
     return Image.open(file, formats=["DQC"])
@@ -121,8 +126,7 @@ def from_png(data: bytes, format: str, max_pixels: int = MAX_PIXELS) -> bytes:
     """The file in one of files.FORMATS with the pixels of a PNG; UnsupportedImageError where it cannot hold them."""
     if format == "png":
         return data
-    skeleton = png.read(data, max_pixels, decode=False).skeleton
-    if skeleton and len(skeleton.sizes) > 1:
+    if _is_animation(data):
         raise UnsupportedImageError(f"an animation has more pixels than {format} can hold")
     pixels = _array(data, max_pixels)
     if format == "npy":
@@ -161,7 +165,12 @@ def from_array(pixels: np.ndarray, max_pixels: int = MAX_PIXELS) -> Png:
 
 
 def from_pillow(image: Image.Image) -> Png:
-    """The PNG of a Pillow image; raises UnsupportedImageError for modes that a PNG cannot express exactly."""
+    """The PNG of a Pillow image; raises UnsupportedImageError for modes that a PNG cannot express exactly, and for several
+    frames."""
+    frames = getattr(image, "n_frames", 1)
+    if frames > 1:
+        advice = "compress its file, which keeps all of them, or image.copy() of one"
+        raise UnsupportedImageError(f"the Pillow image has {frames} frames: {advice}")
     before = _pillow_chunks(image)
     if image.mode == "P":
         return _from_palette(image, before)
@@ -254,6 +263,11 @@ def _read_pnm(data: bytes, match: re.Match) -> np.ndarray | None:
     """(H, W) or (H, W, 3) of a PGM or PPM of 16 bits, which Pillow would round; None for one that it would not."""
     kind, width, height = (int(group) for group in match.groups())
     limit = _PNM_LIMIT.match(data, match.end()) if kind not in (1, 4) else None
+    if kind == 4 or kind > 4 and limit:  # those that are no text may hold several images
+        start = limit.end() if limit else match.end() + 1
+        row = width * (3 if kind == 6 else 1) * (1 + (int(limit[1]) > 255)) if limit else -(-width // 8)
+        if _PNM_NEXT.match(data, start + height * row):
+            raise UnsupportedImageError("the PBM, PGM or PPM file holds several images")
     if limit is None or int(limit[1]) == 255:
         return None
     if kind < 4 or int(limit[1]) != 65535:
@@ -290,12 +304,16 @@ def _array(data: bytes, max_pixels: int) -> np.ndarray:
 
 def _color_chunks(data: bytes) -> Iterator[Chunk]:
     """Palette and transparency of a valid PNG file that a skeleton cannot express."""
-    position, kind = len(SIGNATURE), b""
-    while kind != b"IDAT":
-        length, kind = struct.unpack_from(">I4s", data, position)
+    for kind, start, stop in walk(data):
+        if kind == b"IDAT":
+            return
         if kind in (b"PLTE", b"tRNS"):
-            yield Chunk(kind, data[position + 8 : position + 8 + length])
-        position += 12 + length
+            yield Chunk(kind, data[start + 8 : stop - 4])
+
+
+def _is_animation(data: bytes) -> bool:
+    """Whether a valid PNG file has frames beside its default image, be the animation valid or not."""
+    return any(kind == b"fdAT" for kind, *_ in walk(data))
 
 
 def _bytes(data: bytes | str | os.PathLike) -> bytes:

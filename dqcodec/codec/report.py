@@ -35,7 +35,8 @@ class CompressReport:
     `method` is that of its layers, joined where they differ. `dims` are its samples, of all frames. `dqc_bytes` is the
     sum of payloads, chunks and recipe (as packed) and container; bpd is its bits per sample. `candidates` are the whole
     file's bytes by each method tried; `png_bytes` are the source's, be it a PNG or not. `learned` holds the fields of
-    methods.payload.ModelReport, for the whole image, or is None where no model was chosen.
+    methods.payload.ModelReport, for the whole image, or is None where no model was chosen. `dropped`: the types of the PNG's
+    chunks that are not kept.
     """
 
     method: str
@@ -53,6 +54,7 @@ class CompressReport:
     layers: tuple[LayerReport, ...]
     model: str | None
     learned: dict[str, Any] | None
+    dropped: tuple[str, ...]
     verified: bool
     seconds: float
 
@@ -77,16 +79,18 @@ class CompressReport:
         parts += [f"container {self.container_bytes} B", f"chunks {self.chunk_bytes} B"]
         parts += [f"model {self.model}"] if self.model else []
         parts += [f"{key} {_show(value)}" for key, value in (self.learned or {}).items()]
+        parts += _left_out(self.dropped)
         return ", ".join(parts)
 
 
 @dataclass(frozen=True)
 class DecompressReport:
-    """One decompressed image."""
+    """One decompressed image. dropped: the types of chunks that the .dqc file holds, but not the PNG file."""
 
     method: str
     dqc_bytes: int
     png_bytes: int
+    dropped: tuple[str, ...]
     seconds: float
 
     def as_dict(self) -> dict[str, Any]:
@@ -96,12 +100,13 @@ class DecompressReport:
         return f"{self.dqc_bytes} -> {self.png_bytes} B ({self.method})"
 
     def details(self) -> str:
-        return f"{self.seconds:.2f} s"
+        return ", ".join([f"{self.seconds:.2f} s", *_left_out(self.dropped)])
 
 
 @dataclass(frozen=True)
 class PackedReport:
-    """One image of an archive that is made: its name there, and about how many of the archive's bytes are due to it."""
+    """One image of an archive that is made: its name there, and about how many of the archive's bytes are due to it.
+    dropped: see CompressReport."""
 
     name: str
     method: str
@@ -110,6 +115,7 @@ class PackedReport:
     dims: int
     png_bytes: int
     dqc_bytes: int
+    dropped: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -117,6 +123,9 @@ class PackedReport:
     def line(self) -> str:
         """`736501 -> 512003 B 69.5% 3.47 bpd (mixing)`"""
         return f"{rate(self.png_bytes, self.dqc_bytes, self.dims)} ({self.method})"
+
+    def details(self) -> str:
+        return ", ".join(_left_out(self.dropped))
 
 
 @dataclass(frozen=True)
@@ -136,6 +145,10 @@ class DecodedReport:
 
 def rate(png_bytes: int, dqc_bytes: int, dims: int) -> str:
     return f"{png_bytes} -> {dqc_bytes} B {100 * dqc_bytes / png_bytes:.1f}% {8 * dqc_bytes / dims:.2f} bpd"
+
+
+def _left_out(kinds: tuple[str, ...]) -> list[str]:
+    return [f"left out {' '.join(kinds)}"] if kinds else []
 
 
 def _show(value: Any) -> str:

@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Source:
     """An image to be coded. stored: the PNG file to keep where nothing is smaller. recipe: by which it is packed, if its bytes
-    are kept too; None where they are, but there is no recipe."""
+    are kept too; None where they are, but there is no recipe. dropped: the types of chunks that are in the file, but not in
+    `image`; is_stripped: nor in `stored`."""
 
     image: Png
     stored: bytes
     recipe: bytes | None = b""
+    dropped: tuple[str, ...] = ()
+    is_stripped: bool = False
 
     @property
     def is_expressible(self) -> bool:
@@ -35,6 +38,10 @@ class Source:
         image = self.image
         return image.skeleton.sizes if image.skeleton else [(image.header.height, image.header.width)]
 
+    def lost(self, *, is_stored: bool) -> tuple[str, ...]:
+        """The types of chunks that a .dqc file does not keep."""
+        return () if is_stored and not self.is_stripped else self.dropped
+
     def layers(self, split: Split) -> list[np.ndarray]:
         """Those of all rasters, (H, W, C) each."""
         return [pixels for raster in self.image.rasters for pixels in split.apply(raster, self.image.skeleton)]
@@ -44,15 +51,17 @@ class Source:
 def read(data: bytes, *, strip: bool = False, exact: bool = False, max_pixels: int = MAX_PIXELS) -> Source:
     """The image in the PNG file `data`.
 
-    With `strip`, without the chunks that do not change the samples or what they mean; with `exact`, such that it gives back
-    `data` byte for byte. Raises UnsupportedImageError, CorruptError (a damaged PNG).
+    Chunks that tell of the file's bytes are left out, see Skeleton.repacked; with `strip`, all chunks that do not change the
+    samples or what they mean. With `exact`, such that it gives back `data` byte for byte. Raises UnsupportedImageError,
+    CorruptError (a damaged PNG).
     """
     image = png.read(data, max_pixels)
     if exact:
         from dqcodec.png import exact as packing
 
         return Source(image, data, packing.find(data, image))
-    if strip and image.skeleton:
-        image = image.stripped()
-        return Source(image, png.write(image))
-    return Source(image, data)
+    if image.skeleton is None:
+        return Source(image, data)
+    kept = image.stripped() if strip else image.repacked()
+    dropped = image.skeleton.lost(kept.skeleton)
+    return Source(kept, png.write(kept) if strip else data, dropped=dropped, is_stripped=strip)

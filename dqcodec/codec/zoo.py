@@ -7,6 +7,7 @@ the SHA-256 of the whole file.
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,6 +18,8 @@ from dqcodec.exact.identity import file_id
 
 if TYPE_CHECKING:
     from dqcodec.exact.program import Program
+
+    Model = str | os.PathLike | Program
 
 SUFFIX = ".safetensors"
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -37,7 +40,7 @@ def names() -> list[str]:
     return list(paths())
 
 
-def locate(name_or_path: str) -> Path:
+def locate(name_or_path: str | os.PathLike) -> Path:
     """The file of a model given by its name or by a path ending in .safetensors; raises UnknownModelError."""
     path = Path(name_or_path)
     if path.suffix == SUFFIX and path.is_file():
@@ -48,17 +51,32 @@ def locate(name_or_path: str) -> Path:
     return known[name_or_path]
 
 
-def load(name_or_path: str) -> Program:
+def load(name_or_path: str | os.PathLike) -> Program:
     """The program of a model, loaded once in a process; raises UnknownModelError, ModelError."""
     return _load(locate(name_or_path).resolve())
 
 
-def find(model_id: bytes, named: Iterable[str] = ()) -> Program:
-    """The program whose file has this id, among the `named` models and `directory()`; raises UnknownModelError."""
-    for path in [*map(locate, named), *paths().values()]:
+def find(model_id: bytes, named: Model | Iterable[Model] = ()) -> Program:
+    """The program whose file has this id, among the `named` models (names, files or loaded programs, or one) and
+    `directory()`; raises UnknownModelError."""
+    given = listed(named)
+    for model in given:
+        if not is_name(model) and model.id == model_id:
+            return model
+    for path in [*map(locate, filter(is_name, given)), *paths().values()]:
         if file_id(path.resolve()) == model_id:
             return _load(path.resolve())
     raise UnknownModelError(f"no model with id {model_id.hex()}; {_at_hand(paths())} (name another with -m FILE)")
+
+
+def listed(models: Model | Iterable[Model]) -> list[Model]:
+    """Models that are given as one or as several."""
+    return list(models) if isinstance(models, Iterable) and not is_name(models) else [models]
+
+
+def is_name(model: Model) -> bool:
+    """Whether a model is given by its name or file, not loaded."""
+    return isinstance(model, str | os.PathLike)
 
 
 @functools.cache

@@ -171,6 +171,7 @@ def pack_batch(
                     dims=header.samples * sum(height * width for height, width in sizes),
                     png_bytes=item.source_bytes,
                     dqc_bytes=round(choice.size),
+                    dropped=source.lost(is_stored=entry.skeleton is None),
                 )
                 fates[item.name] = FileResult(str(item.path), str(target), report)
     return Packed([fates[item.name] for item in batch], items, group)

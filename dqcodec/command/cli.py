@@ -1,7 +1,7 @@
 """The `dqcodec` command. Each command imports what it needs inside, so that --help is instant.
 
 Per-file lines and totals go to stderr, images and --json to stdout. Exit codes: 0 ok, 1 some files failed, 2 wrong
-usage, 3 nothing done.
+usage, 3 nothing done, 128 + number ended by a signal.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import contextlib
 import functools
 import itertools
 import json
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dqcodec import __version__
+from dqcodec.base import ending
 from dqcodec.base.errors import DqcodecError, FormatError, WorkerError, one_line
 from dqcodec.codec.report import CompressReport, DecodedReport, DecompressReport
 from dqcodec.command import files
@@ -87,13 +89,18 @@ def main() -> None:
     dqcodec compress photos -o set.dqc  -> all of them in one archive
     dqcodec decompress photo.png.dqc    -> photo.png
     """
+    click.get_current_context().with_resource(ending.ending_by_signals(_tell_of_end))
+
+
+def _tell_of_end(number: signal.Signals) -> None:
+    click.echo(f"dqcodec: ended by {number.name}; files that were being written are removed", err=True)
 
 
 @main.command()
 @_paths
 @_model_option("Use this model only (repeatable; default: the best of all).")
 @click.option("--strip", is_flag=True, help="Leave out texts, times, Exif: what does not change the picture.")
-@click.option("--exact", is_flag=True, help="Keep the PNG file itself, byte for byte, not only picture and metadata.")
+@click.option("--exact", is_flag=True, help="Keep the PNG file itself, byte for byte; rests on zlib's own deflate.")
 @click.option("--best", is_flag=True, help="Try on large images, too, what takes long both ways.")
 @click.option(
     "--particles", type=click.IntRange(1, 64), default=1, metavar="K", help="Of a flow with uniform q: smaller and slower."
@@ -335,7 +342,8 @@ class _Teller:
 
         with Progress(console=Console(stderr=True), transient=True) as progress:
             self.advance = functools.partial(progress.advance, progress.add_task("", total=total))
-            yield
+            with ending.at_end(progress.stop):  # it hides the cursor
+                yield
 
     def total(self) -> None:
         if not (self.quiet or self.as_json):
@@ -466,10 +474,15 @@ def _decode(jobs, teller, workers, *, models, only=(), is_written=False, force=F
 
 def _run(tasks: Iterable[Task], total: int, workers: Workers, teller: _Teller) -> None:
     """Do all tasks, of so many results together, and tell of each."""
-    with workers(total) as mapped, teller.progress(total):
-        for results in mapped(_call, tasks):
-            for result in results:
-                teller.tell(result)
+    missing = total
+    try:
+        with workers(total) as mapped, teller.progress(total):
+            for results in mapped(_call, tasks):
+                for result in results:
+                    teller.tell(result)
+                    missing -= 1
+    except WorkerError as error:
+        raise click.ClickException(f"{error}; {missing} of {total} results did not come") from error
 
 
 def _call(task: Task) -> list[FileResult]:
@@ -485,11 +498,8 @@ def _workers(processes: int, cluster: str | None, items: int) -> Iterator[Map]:
         return
     from dqcodec.command import workers
 
-    try:
-        with workers.cluster(cluster) if cluster else workers.processes(count) as mapped:
-            yield mapped
-    except WorkerError as error:
-        raise click.ClickException(str(error)) from error
+    with workers.cluster(cluster) if cluster else workers.processes(count) as mapped:
+        yield mapped
 
 
 def _convert(job: files.Job, work: Work, *, force: bool, rm: bool) -> list[FileResult]:

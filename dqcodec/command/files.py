@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import BinaryIO
 
+from dqcodec.base import ending
+
 STDIO = "-"
 DQC_SUFFIX, PNG_SUFFIX = ".dqc", ".png"
 FORMATS = ("png", "ppm", "bmp", "tiff", "webp", "npy")  # that images may be decompressed to
@@ -242,8 +244,7 @@ def writing(target: Path, *, force: bool = False, stamp: Stamp | None = None) ->
     check_target(target, force=force)
     target = Path(os.path.realpath(target))  # a link stays a link
     target.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name[:60]}.", suffix=".tmp", dir=target.parent)
-    try:
+    with _temporary(target) as (descriptor, temporary):
         with open(descriptor, "w+b") as file:
             yield file
             file.flush()
@@ -254,10 +255,23 @@ def writing(target: Path, *, force: bool = False, stamp: Stamp | None = None) ->
             os.utime(temporary, ns=(time, time))
         check_target(target, force=force)
         os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
     _sync(target.parent)
+
+
+@contextlib.contextmanager
+def _temporary(target: Path) -> Iterator[tuple[int, str]]:
+    """(descriptor, path) of a new file beside the target; removed, unless it was given another name, even by a signal."""
+
+    def remove() -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+    with contextlib.ExitStack() as stack:
+        with ending.not_ending():
+            descriptor, path = tempfile.mkstemp(prefix=f".{target.name[:60]}.", suffix=".tmp", dir=target.parent)
+            stack.enter_context(ending.at_end(remove))
+            stack.callback(remove)
+        yield descriptor, path
 
 
 def _sync(folder: Path) -> None:

@@ -34,7 +34,8 @@ class FileResult:
 
     def details(self) -> str | None:
         """A second line, of some reports."""
-        return self.report.details() if isinstance(self.report, CompressReport | DecompressReport) else None
+        has_details = isinstance(self.report, CompressReport | DecompressReport | PackedReport)
+        return self.report.details() or None if has_details else None
 
     def as_dict(self) -> dict[str, Any]:
         places = {"source": self.source, "member": self.member, "target": self.target}

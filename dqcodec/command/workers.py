@@ -8,84 +8,183 @@ and write themselves, by the same paths. What a lost worker of a cluster had in 
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
+import pickle
+import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
 from functools import partial
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any
 
 from dqcodec import __version__
+from dqcodec.base import ending
 from dqcodec.base.errors import WorkerError
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
 
 Map = Callable[[Callable, Iterable], Iterator]
 
 _AHEAD = 2  # items handed out for each worker
 _SECONDS = 20  # to find the scheduler, and a worker
+_PATIENCE = 60  # seconds that a cluster may be without workers
+_GRACE = 1  # seconds that a process may take to end itself
+_LOST = "the connection to the cluster's scheduler was lost"
 
 
 @contextlib.contextmanager
 def processes(count: int) -> Iterator[Map]:
-    """A map by so many processes.
+    """A map by so many processes. They end when this process does, however that comes about.
 
     Raises:
         WorkerError: one was ended.
     """
     import multiprocessing
-    from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+    from concurrent.futures import ThreadPoolExecutor
+    from queue import SimpleQueue
 
-    from dqcodec.base.threads import set_threads
+    if os.name == "posix":
+        from multiprocessing import resource_tracker
+
+        resource_tracker.ensure_running()  # when a process is started, it would let signals through
 
     # a process that has used threads must not fork
     spawn = multiprocessing.get_context("spawn")
-    try:
-        with ProcessPoolExecutor(count, spawn, initializer=set_threads, initargs=(1,)) as pool:
-            yield _map(pool.submit, lambda: count)
-    except BrokenExecutor as error:
-        raise WorkerError("a process was ended, perhaps for want of memory; -j 1 takes less") from error
+    life, ours = spawn.Pipe(duplex=False)  # the other end is this process's alone, and is closed by its death
+    started: list = []
+    idle: SimpleQueue[Connection] = SimpleQueue()
+
+    def stop() -> None:
+        ours.close()
+        deadline = time.monotonic() + _GRACE
+        for process in started:
+            process.join(max(0, deadline - time.monotonic()))
+            process.kill()
+            process.join()
+
+    def ask(function: Callable, item: Any) -> Any:
+        """Done by as many threads of this process, each of which waits for a process."""
+        connection = idle.get()
+        try:
+            connection.send((function, item))
+            result, error = connection.recv()
+        except (EOFError, OSError) as lost:
+            raise WorkerError("a process was ended, perhaps for want of memory; -j 1 takes less") from lost
+        finally:
+            idle.put(connection)
+        if error:
+            raise error
+        return result
+
+    with ending.at_end(stop), ThreadPoolExecutor(count) as pool:
+        try:
+            for _ in range(count):
+                mine, theirs = spawn.Pipe()
+                process = spawn.Process(target=_serve, args=(life, theirs))
+                with ending.not_ending(), ending.signals_held(), theirs:
+                    process.start()
+                    started.append(process)
+                idle.put(mine)
+            yield _map(partial(pool.submit, ask), lambda future: future.result(), lambda: count)
+        finally:
+            stop()
+
+
+def _serve(life: Connection, connection: Connection) -> None:
+    """What a process does: answer each (function, item) by (result, None) or (None, error), until `life` ends."""
+    from dqcodec.base.threads import set_threads
+
+    ending.end_with(lambda: life.poll(None))
+    set_threads(1)
+    logging.getLogger("dqcodec").setLevel(logging.ERROR)  # a warning of each process would be too many
+    while True:
+        task = connection.recv_bytes()
+        try:
+            function, item = pickle.loads(task)
+            answer = function(item), None
+        except Exception as error:
+            error.add_note(traceback.format_exc())
+            answer = None, error
+        connection.send(answer)
 
 
 @contextlib.contextmanager
-def cluster(address: str) -> Iterator[Map]:
+def cluster(address: str, patience: float = _PATIENCE) -> Iterator[Map]:
     """A map by the cluster whose scheduler is at an address, as tcp://host:8786.
 
+    patience: seconds that it may be without workers, once it had one.
+
     Raises:
-        WorkerError: there is no such cluster, or its workers have another version.
+        WorkerError: there is no such cluster, it is lost, or its workers have another version.
     """
     try:
         from distributed import Client, KilledWorker
     except ModuleNotFoundError as error:
         raise WorkerError(f"{error.name} is not installed; it comes with: pip install 'dqcodec[cluster]'") from error
-    try:
-        client = Client(address, timeout=_SECONDS, set_as_default=False)
-        client.wait_for_workers(1, timeout=_SECONDS)
-    except (OSError, ValueError, TimeoutError) as error:
-        raise WorkerError(f"no cluster with workers at {address} ({error})") from error
-    with client:
-        versions = set(client.run(_prepare).values())
-        if versions != {__version__}:
-            raise WorkerError(f"the workers have dqcodec {', '.join(sorted(versions))}, this is {__version__}")
+    for handler in logging.getLogger("distributed").handlers:  # what matters becomes an error of one line
+        handler.setLevel(logging.CRITICAL)
+    with contextlib.ExitStack() as stack:
         try:
-            yield _map(partial(client.submit, pure=False), lambda: sum(client.nthreads().values()))
+            client = stack.enter_context(Client(address, timeout=_SECONDS, set_as_default=False))
+            client.wait_for_workers(1, timeout=_SECONDS)
+        except (OSError, ValueError, TimeoutError) as error:
+            raise WorkerError(f"no cluster with workers at {address} ({error})") from error
+        try:
+            submit = partial(client.submit, _work, __version__, pure=False)
+            yield _map(submit, partial(_result, client, patience), lambda: _threads(client))
         except KilledWorker as error:
             raise WorkerError("several workers were lost over one piece of work, perhaps for want of memory") from error
 
 
-def _map(submit: Callable, count: Callable[[], int]) -> Map:
-    """submit gives a future; count: how many workers there are by now."""
+def _result(client: Client, patience: float, future: Future) -> Any:
+    """What the future brings; waits while the cluster has workers, and so many seconds more."""
+    seen = time.monotonic()
+    while True:
+        try:
+            return future.result(patience / 4)
+        except TimeoutError:
+            if future.status == "error":  # it may be the work's own
+                return future.result()
+        except CancelledError as error:
+            raise WorkerError(_LOST) from error
+        if _threads(client):
+            seen = time.monotonic()
+        elif time.monotonic() - seen > patience:
+            raise WorkerError(f"the cluster has had no worker for {patience:g} s")
+
+
+def _threads(client: Client) -> int:
+    """Of all workers of the cluster."""
+    try:
+        return sum(client.nthreads().values())
+    except OSError as error:
+        raise WorkerError(_LOST) from error
+
+
+def _work(version: str, function: Callable, item: Any) -> Any:
+    """In a worker of a cluster, whose threads are work enough."""
+    from dqcodec.base.threads import set_threads
+
+    if version != __version__:
+        raise WorkerError(f"a worker has dqcodec {__version__}, this is {version}")
+    set_threads(1)
+    return function(item)
+
+
+def _map(submit: Callable, result: Callable, count: Callable[[], int]) -> Map:
+    """submit gives a future, result what it brings; count: how many workers there are by now."""
 
     def mapped(function: Callable, items: Iterable) -> Iterator:
         pending: deque = deque()
         for item in items:
             pending.append(submit(function, item))
             if len(pending) > _AHEAD * count():
-                yield pending.popleft().result()
+                yield result(pending.popleft())
         while pending:
-            yield pending.popleft().result()
+            yield result(pending.popleft())
 
     return mapped
-
-
-def _prepare() -> str:
-    """In a worker: its threads are work enough. The version there."""
-    from dqcodec.base.threads import set_threads
-
-    set_threads(1)
-    return __version__

@@ -54,6 +54,7 @@ from __future__ import annotations
 
 import hashlib
 import lzma
+import weakref
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -75,6 +76,9 @@ CRC_BYTES = 4
 FRAME_BYTES = len(MAGIC) + 1 + CRC_BYTES
 _MAX_RAW_BYTES, _MIN_LZMA_BYTES = 1 << 26, 1 << 11
 _RAW, _DEFLATE, _LZMA = 1, 2, 3
+_MAX_NOISE_BYTES = 1 << 20  # LZMA takes a second for them; it is not tried on more where it has no hope
+_ODD = 0x9E3779B97F4A7C15  # 2^64 less the golden part of it: its multiples are spread evenly
+_PACKED_CHUNKS: weakref.WeakKeyDictionary[Skeleton, tuple[int, bytes]] = weakref.WeakKeyDictionary()
 _LZMA_FILTERS = [{"id": lzma.FILTER_LZMA1, "preset": 9, "lc": 3, "lp": 0, "pb": 0, "dict_size": 1 << 20}]
 
 
@@ -140,10 +144,7 @@ class Entry:
         if self.skeleton is None:
             return bytes([Method.STORED])
         header = self.skeleton.header
-        chunks = metadata.pack(self.skeleton)
-        coding, section = 0, b""
-        if chunks:
-            coding, section = pack_section(chunks) if is_lone else (_RAW, write_varint(len(chunks)) + chunks)
+        coding, section = pack_chunks(self.skeleton) if is_lone else _raw_chunks(self.skeleton)
         kind = 1 + KINDS.index((header.color_type, header.bit_depth)) | coding << 4 | bool(self.recipe) << 6
         out = [bytes([kind]), write_varint(header.width), write_varint(header.height), section]
         out += [write_varint(len(self.recipe)), self.recipe] if self.recipe else []
@@ -271,16 +272,40 @@ def checked_reader(data: bytes, magic: bytes, version: int | None, what: str) ->
     return Reader(data, start, end)
 
 
+def pack_chunks(skeleton: Skeleton) -> tuple[int, bytes]:
+    """(packing, section) of a skeleton's chunks, the smallest; (0, b"") where there are none. Found once for a skeleton, since
+    the size of each way to code an image is made of it."""
+    if skeleton not in _PACKED_CHUNKS:
+        chunks = metadata.pack(skeleton)
+        _PACKED_CHUNKS[skeleton] = pack_section(chunks) if chunks else (0, b"")
+    return _PACKED_CHUNKS[skeleton]
+
+
+def _raw_chunks(skeleton: Skeleton) -> tuple[int, bytes]:
+    """The same, not packed."""
+    chunks = metadata.pack(skeleton)
+    return (_RAW, write_varint(len(chunks)) + chunks) if chunks else (0, b"")
+
+
 def pack_section(raw: bytes) -> tuple[int, bytes]:
     """(packing, section) of bytes, the smallest."""
     sections = {_RAW: raw}
     if len(raw) <= _MAX_RAW_BYTES:
         deflate = zlib.compressobj(9, wbits=-15, zdict=metadata.DICTIONARY)
         sections[_DEFLATE] = write_varint(len(raw)) + deflate.compress(raw) + deflate.flush()
-        if len(raw) >= _MIN_LZMA_BYTES:
+        is_hopeless = len(raw) > _MAX_NOISE_BYTES and len(sections[_DEFLATE]) >= len(raw) and not _has_repeats(raw)
+        if len(raw) >= _MIN_LZMA_BYTES and not is_hopeless:
             sections[_LZMA] = write_varint(len(raw)) + lzma.compress(raw, lzma.FORMAT_RAW, filters=_LZMA_FILTERS)
     coding = min(sections, key=lambda each: len(sections[each]))
     return coding, write_varint(len(sections[coding])) + sections[coding]
+
+
+def _has_repeats(raw: bytes) -> bool:
+    """Whether some kilobyte comes back, at any distance: whether 8-byte words do, of a 256th of all places, chosen by the
+    words themselves."""
+    at_offsets = [np.frombuffer(raw, "<u8", (len(raw) - offset) // 8, offset) for offset in range(8)]
+    words = np.concatenate([each[each * np.uint64(_ODD) >> np.uint64(56) == 0] for each in at_offsets])
+    return len(np.unique(words)) < len(words)
 
 
 def read_section(reader: Reader, packing: int) -> bytes:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dqcodec.ans.stack import Stack
-from dqcodec.base.errors import CorruptError, StackUnderflow
+from dqcodec.base.errors import CorruptError, StackUnderflow, SymbolError
 from dqcodec.base.threads import single_thread
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram, Slots
@@ -92,7 +92,7 @@ def _pop(tiles: Sequence[np.ndarray], data: bytes, seed_bytes: int, program: Aut
     try:
         for tile, pixels in zip(tiles, program.pop(stack, [tile.shape[:2] for tile in tiles])):
             tile[:] = pixels
-    except StackUnderflow as error:
-        raise CorruptError("the bit stack ran out") from error
+    except (StackUnderflow, SymbolError) as error:
+        raise CorruptError(f"the bit stack is damaged ({error})") from error
     if any(stack.seed(seed_bytes)):
         raise CorruptError("the bit stack does not end at its seed")

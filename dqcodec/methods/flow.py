@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dqcodec.ans.stack import Stack
-from dqcodec.base.errors import CorruptError, ParticlesError, StackUnderflow
+from dqcodec.base.errors import CorruptError, LatentOverflow, ParticlesError, StackUnderflow, SymbolError
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.exact.boxes import Box, part, sides
 from dqcodec.exact.flow.program import FlowProgram, bound, stacked
@@ -94,8 +94,8 @@ def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Flow
                 raise CorruptError("a decoded pixel is out of range")
             for box, value in zip(boxes, values):
                 part(layers, box)[:] = value
-    except StackUnderflow as error:
-        raise CorruptError("the bit stack ran out") from error
+    except (LatentOverflow, StackUnderflow, SymbolError) as error:
+        raise CorruptError(f"damaged flow payload ({error})") from error
     lenders = [part(layers, box) for box in strips + tiles[:loan_tiles]]
     for pixels, value in zip(lenders, mixing.decode(stack.seed(seed_bytes), [pixels.shape for pixels in lenders])):
         pixels[:] = value

@@ -46,9 +46,16 @@ class Png:
         """Without what a skeleton can do without."""
         return dataclasses.replace(self, skeleton=self.skeleton.stripped())
 
+    def repacked(self) -> Png:
+        """Without what tells of a file's packing: see Skeleton.repacked."""
+        return dataclasses.replace(self, skeleton=self.skeleton and self.skeleton.repacked())
+
     def same(self, other: Png) -> bool:
-        """Whether both hold the same samples and chunks."""
-        return self.skeleton == other.skeleton and all(map(_equal, self.rasters, other.rasters))
+        """Whether both hold the same samples, of the same type, and the same chunks."""
+        return (
+            (self.header, self.skeleton, len(self.rasters)) == (other.header, other.skeleton, len(other.rasters))
+            and all(map(_equal, self.rasters, other.rasters))
+        )
 
 
 def read(data: bytes, max_pixels: int = MAX_PIXELS, *, decode: bool = True) -> Png:
@@ -80,11 +87,12 @@ def read(data: bytes, max_pixels: int = MAX_PIXELS, *, decode: bool = True) -> P
 
 
 def write(image: Png) -> bytes:
-    """The PNG file of an image that has a skeleton, packed anew and not interlaced."""
+    """The PNG file of an image that has a skeleton, packed anew and not interlaced, without what tells of the old packing:
+    see Skeleton.repacked."""
     from dqcodec.png import samples
 
     streams = [chunks.cut(samples.encode(raster, image.header)) for raster in image.rasters]
-    return chunks.assemble(image.skeleton, streams)
+    return chunks.assemble(image.skeleton.repacked(), streams)
 
 
 def plain(pixels: np.ndarray, before: tuple[Chunk, ...] = (), after: tuple[Chunk, ...] = ()) -> Png:
@@ -99,4 +107,5 @@ def _equal(samples: np.ndarray, others: np.ndarray) -> bool:
 
     from dqcodec.png.samples import bands
 
-    return samples.shape == others.shape and all(map(np.array_equal, bands(samples), bands(others)))
+    is_alike = (samples.shape, samples.dtype) == (others.shape, others.dtype)
+    return is_alike and all(map(np.array_equal, bands(samples), bands(others)))

@@ -29,6 +29,9 @@ _SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # colour type -> samples per pixel
 _NOT_SURROUNDING = {b"IHDR", b"IDAT", b"fdAT", b"IEND"}
 MAX_PARTS = 1 << 12  # rasters and chunks of a skeleton; a PNG of more has none
 _IDAT_BYTES = 1 << 20  # of image data in a chunk that is written
+# What depends on a file's bytes, so that it is wrong once image data are packed anew: offsets into the data (iDOT, in the
+# screenshots of macOS), signatures and hashes of chunks (dSIG; caBX, the content credentials of C2PA).
+_PACKED = {b"iDOT", b"dSIG", b"caBX"}
 # What says how samples are to be understood, or when frames are shown; all else is about the image, not in it.
 _MEANING = {b"PLTE", b"tRNS", b"acTL", b"fcTL", b"gAMA", b"cHRM", b"sRGB", b"iCCP", b"cICP", b"mDCV", b"cLLI", b"sBIT"}
 
@@ -85,6 +88,22 @@ class Skeleton:
         parts = tuple(tuple(chunk for chunk in part if chunk.kind in _MEANING) for part in self.parts)
         return dataclasses.replace(self, parts=parts)
 
+    def repacked(self) -> Skeleton:
+        """Without the chunks that tell of the file's bytes: iDOT, dSIG, caBX. A PNG packed anew cannot have them.
+
+        All others are kept. Names of many call them unsafe to copy, since they depend on samples, palette or order of
+        chunks; but these stay as they are.
+        """
+        if not any(chunk.kind in _PACKED for part in self.parts for chunk in part):
+            return self
+        parts = tuple(tuple(chunk for chunk in part if chunk.kind not in _PACKED) for part in self.parts)
+        return dataclasses.replace(self, parts=parts)
+
+    def lost(self, kept: Skeleton) -> tuple[str, ...]:
+        """The types of chunks that are here, but not in another skeleton."""
+        mine, others = ({show(chunk.kind): None for part in each.parts for chunk in part} for each in (self, kept))
+        return tuple(kind for kind in mine if kind not in others)
+
     def check(self) -> None:
         """Raise CorruptError unless a PNG may be assembled with these parts."""
         if len(self.parts) + sum(map(len, self.parts)) > MAX_PARTS:
@@ -92,7 +111,7 @@ class Skeleton:
         for number, part in enumerate(self.parts):
             for kind, _ in part:
                 if kind in _NOT_SURROUNDING or is_unknown_critical(kind):
-                    raise CorruptError(f"chunk {_show(kind)} cannot stand beside the image data")
+                    raise CorruptError(f"chunk {show(kind)} cannot stand beside the image data")
             controls = [chunk for chunk in part if chunk.kind == b"fcTL"]
             wanted = (0, 1) if number == 0 else (0,) if number == len(self.parts) - 1 else (1,)
             if len(controls) not in wanted:
@@ -137,7 +156,7 @@ def parse(data: bytes, max_pixels: int) -> Structure:
     parts: list[list[Chunk]] = [[]]
     streams: list[list[memoryview]] = []
     numbers: list[bytes] = []  # of fcTL and fdAT, in their order
-    for kind, start, end in _walk(data, len(SIGNATURE)):
+    for kind, start, end in walk(data):
         body = view[start + 8 : end - 4]
         if header is None:
             header, interlace = _parse_header(kind, body)
@@ -214,10 +233,10 @@ def is_unknown_critical(kind: bytes) -> bool:
     return kind[:1].isupper() and kind != b"PLTE"
 
 
-def _walk(data: bytes, position: int) -> Iterator[tuple[bytes, int, int]]:
-    """Yield (type, start, stop) of each chunk from `position` on, CRC checked, until the data end."""
-    view = memoryview(data)
-    while position < len(data):
+def walk(data: bytes) -> Iterator[tuple[bytes, int, int]]:
+    """Yield (type, start, stop) of each chunk of a PNG file, CRC checked, up to IEND or the end of the data."""
+    view, position, kind = memoryview(data), len(SIGNATURE), b""
+    while position < len(data) and kind != b"IEND":
         if position + 12 > len(data):
             raise CorruptError("truncated PNG")
         length, kind = struct.unpack_from(">I4s", data, position)
@@ -225,9 +244,9 @@ def _walk(data: bytes, position: int) -> Iterator[tuple[bytes, int, int]]:
         if not kind.isalpha():
             raise CorruptError("PNG chunk with a malformed type")
         if stop > len(data):
-            raise CorruptError(f"truncated PNG: chunk {_show(kind)} runs past the end")
+            raise CorruptError(f"truncated PNG: chunk {show(kind)} runs past the end")
         if zlib.crc32(view[position + 4 : stop - 4]) != struct.unpack_from(">I", data, stop - 4)[0]:
-            raise CorruptError(f"PNG chunk {_show(kind)} is damaged (its CRC differs)")
+            raise CorruptError(f"PNG chunk {show(kind)} is damaged (its CRC differs)")
         yield kind, position, stop
         position = stop
 
@@ -272,5 +291,5 @@ def _chunk(kind: bytes, *body: bytes | memoryview) -> list[bytes | memoryview]:
     return [struct.pack(">I", sum(map(len, body))), kind, *body, crc.to_bytes(4, "big")]
 
 
-def _show(kind: bytes) -> str:
+def show(kind: bytes) -> str:
     return kind.decode("ascii", "replace")

@@ -13,12 +13,16 @@ missing for the file's bytes is little: this recipe, a part of the .dqc format.
                      6: a raw deflate stream of a byte for each row follows
     *
 
-Only the default image of a PNG that has no other is handled. zlib-ng and other rewritings of zlib make other streams: a
-recipe holds where zlib is what its authors publish, and it is checked each time.
+Only the default image of a PNG that has no other is handled.
+
+A recipe rests on zlib's own deflate, the one that its authors publish; its versions from 1.2.8 to 1.3.1 make the same
+streams. zlib-ng and other rewritings make others. A machine that has one of these makes no recipes: files are kept verbatim.
+It cannot follow a recipe either: the checksum tells, that is an error, and the image can still be had, packed anew.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import zlib
@@ -36,6 +40,7 @@ _CHECKSUM_BYTES = 8
 _PREFIX_BYTES = 1 << 17  # what a setting is first tried on; enough for deflate to write something
 _BASE_5, _DEFLATED = 5, 6
 _MAX_ROWS_RAW = 4096  # numbers of more digits take long
+_ZLIBS_OWN = "09bb265c0b2ed9b7"  # checksum of zlib's own streams in `is_zlibs_own`
 
 
 class _Setting(NamedTuple):
@@ -56,8 +61,8 @@ class _Setting(NamedTuple):
 
 
 def find(data: bytes, image: Png) -> bytes | None:
-    """The recipe for the PNG file `data`, read as `image`; None where there is none."""
-    if image.skeleton is None or len(image.rasters) > 1:
+    """The recipe for the PNG file `data`, read as `image`; None where there is none, or it would hold on few machines."""
+    if image.skeleton is None or len(image.rasters) > 1 or not is_zlibs_own():
         return None
     structure = chunks.parse(data, image.header.width * image.header.height)
     size, pieces = (image.header.height, image.header.width), structure.streams[0]
@@ -81,7 +86,7 @@ def restore(image: Png, recipe: bytes) -> bytes:
     """The PNG file that the recipe was made for.
 
     Raises:
-        CorruptError: the result is another file: the recipe is damaged, or this zlib makes other streams.
+        CorruptError: the result is another file: this machine's zlib makes other streams, or the recipe is damaged.
     """
     if len(recipe) < 4 + _CHECKSUM_BYTES or len(image.rasters) > 1:
         raise CorruptError("malformed recipe in the .dqc file")
@@ -103,8 +108,20 @@ def restore(image: Png, recipe: bytes) -> bytes:
     pieces = [stream[start:stop] for start, stop in zip(starts, [*starts[1:], len(stream)])]
     data = chunks.assemble(image.skeleton, [pieces], interlace)
     if _checksum(data) != recipe[4 : 4 + _CHECKSUM_BYTES]:
-        raise CorruptError("this zlib does not make the file's bytes again (--repack gives the same image, packed anew)")
+        version = zlib.ZLIB_RUNTIME_VERSION
+        cause = "the recipe is damaged" if is_zlibs_own() else f"they need zlib's own deflate, and {version} here is another"
+        raise CorruptError(f"the PNG file's bytes cannot be made again: {cause} (--repack gives the image, packed anew)")
     return data
+
+
+@functools.cache
+def is_zlibs_own() -> bool:
+    """Whether this machine's zlib makes the streams of the one that its authors publish; tried on 64 KiB."""
+    noise = np.frombuffer(hashlib.shake_256(b"dqcodec").digest(1 << 16), np.uint8)
+    probe = ((noise & 7) * (np.arange(1 << 16) >> 6 & 31)).astype(np.uint8).tobytes()
+    settings = [_Setting(level, 15, 8, zlib.Z_DEFAULT_STRATEGY) for level in range(1, 10)]
+    settings += [_Setting(6, 15, 9, strategy) for strategy in (zlib.Z_FILTERED, zlib.Z_RLE, zlib.Z_HUFFMAN_ONLY, zlib.Z_FIXED)]
+    return _checksum(b"".join(setting.deflate(probe) for setting in settings)).hex() == _ZLIBS_OWN
 
 
 def _find_setting(filtered: bytes, stream: bytes) -> _Setting | None:

@@ -71,7 +71,7 @@ def smallest(rows, distance):
                 left = np.int64(rows[y, x - distance]) if x >= distance else 0
                 up = np.int64(rows[y - 1, x]) if y else 0
                 corner = np.int64(rows[y - 1, x - distance]) if y and x >= distance else 0
-                value = (rows[y, x] - _predicted(kind, left, up, corner)) & 255
+                value = (np.int64(rows[y, x]) - _predicted(kind, left, up, corner)) & 255
                 total += min(value, 256 - value)
             if best < 0 or total < best:
                 best, kinds[y] = total, kind

@@ -1,7 +1,9 @@
 """Writes golden files: what older releases wrote must stay readable, so files that are there are only written anew for a
 new version of the format, and models never.
 
-    cd tests && python golden/make.py NAME ...      a name is that of a .dqc file, without the suffix
+    cd tests && python golden/make.py NAME ...      a name is that of a .dqc file, without the suffix; tiny/NAME for one of cases.py
+
+A model that is shipped has a tiny golden file of its name, tiny/photo-dd6ebe0b for instance, which comes and goes with it.
 """
 
 import sys
@@ -11,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import programs
 from dqc import group, stored
+from golden import cases
 from test_flow_method import image
 
 from dqcodec import png
@@ -23,7 +26,9 @@ HERE = Path(__file__).parent
 MODELS = {kind: lambda kind=kind: programs.data(kind) for kind in programs.KINDS} | {
     programs.AUTOREGRESSIVE: lambda: programs.described(programs.AUTOREGRESSIVE, tile=[16, 24]),
 }
-NAMES = ("image", "stored", "classical", "mixing", "model-mixing", "particles", *MODELS)
+GRAY = HERE / "gray.safetensors"  # of tiny files
+TINY = {f"tiny/{name}": case for name, case in cases.cases().items()}
+NAMES = ("image", "stored", "classical", "mixing", "model-mixing", "particles", *MODELS, *TINY)
 
 
 def main(names: list[str]) -> None:
@@ -31,7 +36,19 @@ def main(names: list[str]) -> None:
         make(name)
 
 
+def make_tiny(name: str) -> None:
+    case, source = TINY[name], HERE / f"{name}.png"
+    if case.model == GRAY and not GRAY.exists():
+        GRAY.write_bytes(programs.described(programs.AUTOREGRESSIVE, 1, tile=[16, 24]))
+    if not source.exists():
+        source.write_bytes(case.png())
+    (HERE / f"{name}.dqc").write_bytes(cases.encode(case, source.read_bytes()))
+
+
 def make(name: str) -> None:
+    if name in TINY:
+        make_tiny(name)
+        return
     pixels = image(45, 70)
     text = (png.Chunk(b"tEXt", b"Comment\0golden"),)
     match name:

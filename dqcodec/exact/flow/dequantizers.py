@@ -9,8 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dqcodec.ans.logarithms import ONE
-from dqcodec.ans.protocol import BitStack
-from dqcodec.ans.stack import MAX_SIZE
+from dqcodec.ans.protocol import MAX_SIZE, BitStack
 from dqcodec.base.errors import CorruptError, ModelError
 from dqcodec.exact.flow.tables import TableLaw, logistic_bits
 from dqcodec.exact.flow.transforms import Affine, AffineCoupling, Squeeze, check_range, divmod_exact, scale, unscale

@@ -1,0 +1,163 @@
+"""Signals at random moments: does the command end, and are files whole, sources there, and nothing left behind?
+
+    python benchmarks/signals.py [--minutes N] [--seed N] [--json RESULT.json]
+
+A command works on a small tree or archive, with 1 or 2 processes, sources being removed or not, and gets a signal at a moment
+between its start and its usual end; SIGINT and SIGHUP come to all its processes, as from a terminal. Then, what is checked:
+
+    ended       no process of the command is left, neither itself nor those that it started
+    whole       each file under its final name is what the command makes undisturbed
+    kept        each source is as it was, or what is made of it is whole
+    left        no temporary file; after SIGKILL one at most
+    next        the same command, again, makes all, and leaves no temporary file
+
+One row for each kind of command, count of processes and signal: how many trials, the most seconds from signal to end, and what
+failed. Exits 1 where anything did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from dqcodec.bench.machine import machine
+
+_MODEL = ["-m", "photo"]
+_COMMANDS = {
+    "compress a tree": ["compress", *_MODEL, "-r", "png", "-o", "out"],
+    "decompress a tree": ["decompress", "-r", "dqc", "-o", "out"],
+    "make an archive": ["compress", *_MODEL, "--group", "1", "png", "-o", "out/all.dqc"],
+    "unpack an archive": ["decompress", "all.dqc", "-o", "out"],
+}
+_SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL]
+_GRACE = 20  # seconds until what has not ended is taken to hang
+_IMAGES, _HEIGHT, _WIDTH = 4, 60, 80
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    rng, end = random.Random(arguments.seed), time.monotonic() + 60 * arguments.minutes
+    rows: dict[tuple, dict] = defaultdict(lambda: {"trials": 0, "most_seconds": 0.0, "failed": []})
+    with tempfile.TemporaryDirectory() as name:
+        start = Path(name) / "start"
+        make_inputs(start)
+        usual = {}
+        while time.monotonic() < end:
+            kind, jobs = rng.choice([*_COMMANDS]), rng.choice([1, 2])
+            if (kind, jobs) not in usual:
+                usual[kind, jobs] = undisturbed(start, Path(name) / f"usual{len(usual)}", kind, jobs)
+            number, removes = rng.choice(_SIGNALS), rng.random() < 0.5
+            made, seconds = usual[kind, jobs]
+            moment = rng.uniform(0.3, 1.1 * seconds)
+            shutil.copytree(start, Path(name) / "trial")
+            took, failed = trial(Path(name) / "trial", command(kind, jobs, removes), number, moment, made)
+            shutil.rmtree(Path(name) / "trial")
+            row = rows[kind, jobs, number.name]
+            row["trials"] += 1
+            row["most_seconds"] = max(row["most_seconds"], round(took, 2))
+            row["failed"] += [f"{fault} ({'--rm, ' * removes}at {moment:.3f} s)" for fault in failed]
+            for fault in failed:
+                print(f"{kind}, -j {jobs}, {number.name}, at {moment:.3f} s: {fault}", flush=True)
+    print("\n| command | processes | signal | trials | most seconds to the end | failed |\n|---|---|---|---|---|---|")
+    for (kind, jobs, number), row in sorted(rows.items()):
+        print(f"| {kind} | {jobs} | {number} | {row['trials']} | {row['most_seconds']} | {len(row['failed'])} |")
+    if arguments.json:
+        named = [dict(zip(("command", "processes", "signal"), key)) | row for key, row in sorted(rows.items())]
+        arguments.json.write_text(json.dumps({"machine": machine(), "rows": named}, indent=1) + "\n")
+    sys.exit(any(row["failed"] for row in rows.values()))
+
+
+def make_inputs(folder: Path) -> None:
+    """png/: images; dqc/: the same, compressed; all.dqc: the same as an archive of several groups."""
+    (folder / "png").mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    y, x = np.mgrid[:_HEIGHT, :_WIDTH]
+    for number in range(_IMAGES):
+        waves = [128 + 60 * np.sin(x / (9 + plane) + number) + 50 * np.cos(y / 7) for plane in range(3)]
+        pixels = np.stack(waves, -1) + rng.normal(0, 4, (_HEIGHT, _WIDTH, 3))
+        Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(folder / f"png/{number}.png")
+    for options in (["-r", "png", "-o", "dqc"], ["--group", "2", "png", "-o", "all.dqc"]):
+        subprocess.run([sys.executable, "-m", "dqcodec", "compress", "-q", *_MODEL, *options], cwd=folder, check=True)
+
+
+def command(kind: str, jobs: int, removes: bool) -> list[str]:
+    options = ["-q", "-f", "-j", str(jobs), *(["--rm"] if removes else [])]
+    return [sys.executable, "-m", "dqcodec", *_COMMANDS[kind], *options]
+
+
+def undisturbed(start: Path, folder: Path, kind: str, jobs: int) -> tuple[dict[str, bytes], float]:
+    """The files that a command makes, and the seconds that it takes."""
+    shutil.copytree(start, folder)
+    begin = time.monotonic()
+    subprocess.run(command(kind, jobs, False), cwd=folder, check=True)
+    return files(folder / "out"), time.monotonic() - begin
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def trial(
+    folder: Path, arguments: list[str], number: signal.Signals, moment: float, made: dict[str, bytes]
+) -> tuple[float, list[str]]:
+    """(seconds from the signal to the end, what failed)."""
+    before, failed = files(folder), []
+    with subprocess.Popen(arguments, cwd=folder, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        time.sleep(moment)
+        begin = time.monotonic()
+        if number in (signal.SIGINT, signal.SIGHUP) and process.poll() is None:
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+        try:
+            _, complaints = process.communicate(timeout=_GRACE)  # all that have its stderr are gone then
+        except subprocess.TimeoutExpired:
+            failed.append("ended: a process is left")
+            os.killpg(process.pid, signal.SIGKILL)
+            _, complaints = process.communicate()
+        took = time.monotonic() - begin
+    if process.returncode not in (0, -number, 128 + number):
+        failed.append(f"ended: exit code {process.returncode}")
+    if process.returncode == 128 + number and complaints.count("\n") != 1:
+        failed.append("ended: " + " / ".join(complaints.splitlines()))
+    after = files(folder)
+    left = [name for name in after if name.endswith(".tmp")]
+    if len(left) > (number == signal.SIGKILL):
+        failed.append(f"left: {', '.join(left)}")
+    finished = {name.removeprefix("out/"): data for name, data in after.items() if name.startswith("out/") and name not in left}
+    failed += [f"whole: {name}" for name, data in finished.items() if made.get(name) != data]
+    lost = [name for name, data in before.items() if after.get(name) != data]
+    if len(finished) < len(made):
+        failed += [f"kept: {name}" for name in lost if is_lost(name, finished)]
+    if not lost:
+        again = subprocess.run(arguments, cwd=folder, capture_output=True, text=True)
+        if again.returncode or files(folder / "out") != made:
+            failed.append(f"next: exit code {again.returncode}, {again.stderr.strip() or 'other files'}")
+    return took, failed
+
+
+def is_lost(source: str, finished: dict[str, bytes]) -> bool:
+    """Whether what is made of a source is not there."""
+    name = Path(source).name
+    return not {name, f"{name}.dqc", name.removesuffix(".dqc")} & {*finished}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""Tiny golden files: NAME.png, of 16 x 12 pixels or so, and NAME.dqc, for each method, split, packing and model.
+
+What is here needs no torch. How an image is coded is said in full, as the choice of a method is no part of the format.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pngs
+
+from dqcodec import png
+from dqcodec.exact.identity import file_id
+from dqcodec.exact.program import Program, load_program
+from dqcodec.format import split
+from dqcodec.format.container import LEARNED, Entry, Group, Layer, Method, owners, sample_checksum
+from dqcodec.format.split import Split, Step
+from dqcodec.methods import table
+from dqcodec.methods.payload import Effort
+from dqcodec.png import exact
+
+HERE = Path(__file__).parent
+TINY = HERE / "tiny"
+SHIPPED = HERE.parents[1] / "models"
+EXAMPLE = np.array([[128, 129, 131, 130], [127, 130, 133, 131], [126, 129, 132, 140]])[..., None]  # of docs/format.md
+
+
+@dataclass(frozen=True)
+class Case:
+    """png: makes the file. model: its file. is_reproducible: the bytes follow from the format and this package alone, not from
+    what libwebp, zlib or liblzma of some release make. is_quick: without compiled loops, too."""
+
+    png: Callable[[], bytes]
+    method: Method
+    model: Path | None = None
+    split: Split = Split(Step.PLAIN)
+    particles: int = 1
+    has_recipe: bool = False
+    is_reproducible: bool = True
+    is_quick: bool = True
+
+
+def smooth(height: int, width: int, channels: int, bits: int = 8, noise: float = 2, seed: int = 0) -> np.ndarray:
+    """Slopes with some noise and a dark corner, (H, W, C) integers of so many bits."""
+    rng = np.random.default_rng(seed)
+    y, x = np.arange(height)[:, None, None], np.arange(width)[:, None]
+    scale = 2.0 ** (bits - 8)
+    levels = rng.uniform(60, 200, channels) + rng.uniform(-3, 3, channels) * y + rng.uniform(-3, 3, channels) * x
+    pixels = ((levels + rng.normal(0, noise, levels.shape)) * scale).round().clip(0, (1 << bits) - 1).astype(np.int64)
+    pixels[: height // 3, : width // 3] >>= 2
+    return pixels
+
+
+def flat(height: int, width: int, count: int, seed: int = 0) -> np.ndarray:
+    """Patches of the numbers below count, (H, W, 1)."""
+    rng = np.random.default_rng(seed)
+    patches = rng.integers(0, count, (-(-height // 3), -(-width // 4), 1))
+    return patches.repeat(3, 0).repeat(4, 1)[:height, :width]
+
+
+def noise(height: int, width: int, channels: int) -> np.ndarray:
+    return np.random.default_rng(3).integers(0, 256, (height, width, channels))
+
+
+def text(body: bytes) -> bytes:
+    return pngs.chunk(b"tEXt", b"Comment\0" + body)
+
+
+def palette(is_transparent: bool) -> bytes:
+    """Of 14 colours in disorder, some of which no pixel has, as 8-bit indices."""
+    rng = np.random.default_rng(8)
+    chunks = pngs.chunk(b"PLTE", rng.permutation(200)[:42].astype(np.uint8).tobytes())
+    chunks += pngs.chunk(b"tRNS", bytes([0, 128, 255, 7])) if is_transparent else b""
+    samples = flat(5, 9, 14, seed=1)
+    return png_of(samples, 3, 8, chunks)
+
+
+def png_of(samples: np.ndarray, color_type: int, bit_depth: int, before: bytes) -> bytes:
+    """A PNG that has the palette that it is given."""
+    height, width, _ = samples.shape
+    stream = pngs.chunk(b"IDAT", b"".join(pngs.pieces(samples, bit_depth)))
+    return pngs.SIGNATURE + pngs.header(width, height, bit_depth, color_type) + before + stream + pngs.chunk(b"IEND")
+
+
+def animation() -> bytes:
+    frames = [((1, 2), smooth(3, 2, 4, seed=5)), ((0, 0), smooth(4, 5, 4, seed=6))]
+    return pngs.animated(smooth(4, 5, 4, seed=4), frames, between=text(b"between"), is_first=False)
+
+
+def _golden(name: str) -> Path:
+    return HERE / f"{name}.safetensors"
+
+
+def _flow(name: str, *, is_quick: bool = False, particles: int = 1) -> Case:
+    """Of tiles of two shapes, and strips."""
+    pixels = smooth(5, 43, 3, noise=30, seed=2)
+    return Case(lambda: pngs.write(pixels), Method.FLOW, _golden(name), particles=particles, is_quick=is_quick)
+
+
+def _shipped(path: Path) -> Case:
+    program = program_of(path)
+    if table.own(program).number == Method.FLOW:  # eight tiles of the least height, of noise: its code is large enough to be lent from
+        pixels = noise(program.multiple, 8 * program.tile, program.channels)
+        return Case(lambda: pngs.write(pixels), Method.FLOW, path, is_quick=False)
+    pixels = smooth(10, 12, program.channels) >> 8 - program.bits
+    return Case(lambda: pngs.write(pixels, program.bits), Method.AUTOREGRESSIVE, path)
+
+
+@cache
+def program_of(path: Path) -> Program:
+    return load_program(path)
+
+
+def cases() -> dict[str, Case]:
+    """By their names."""
+    method, step = Method, Step
+    return {
+        "stored": Case(lambda: pngs.write(smooth(4, 6, 3), tail=b"after"), method.STORED),
+        "raw": Case(lambda: pngs.write(noise(5, 6, 3), before=text(b"raw")), method.CLASSICAL),
+        "webp": Case(lambda: pngs.write(smooth(10, 12, 2)), method.CLASSICAL, is_reproducible=False),
+        "webp-rgb": Case(lambda: pngs.write(smooth(10, 12, 3)), method.CLASSICAL, is_reproducible=False),
+        "deflate": Case(
+            lambda: pngs.write(noise(2, 3, 1), before=pngs.chunk(b"tEXt", b"Software\0Matplotlib version 3.9, https://matplotlib.org/")),
+            method.CLASSICAL, is_reproducible=False,
+        ),
+        "lzma": Case(lambda: pngs.write(noise(2, 3, 1), before=text(b"long " * 999)), method.CLASSICAL, is_reproducible=False),
+        "exact": Case(
+            lambda: pngs.write(noise(9, 7, 3), interlace=True, idats=3, before=text(b"exact")), method.CLASSICAL, has_recipe=True
+        ),
+        "example": Case(lambda: pngs.write(EXAMPLE), method.AUTOREGRESSIVE, _golden("gray")),
+        "autoregressive": Case(lambda: pngs.write(smooth(12, 16, 3)), method.AUTOREGRESSIVE, _golden("autoregressive")),
+        "autoregressive-gray": Case(lambda: pngs.write(smooth(12, 16, 1)), method.AUTOREGRESSIVE, _golden("gray")),
+        "autoregressive-alpha": Case(
+            lambda: pngs.write(smooth(5, 30, 2)), method.AUTOREGRESSIVE, _golden("gray"), Split(step.PLAIN, True)
+        ),
+        "model-mixing": Case(lambda: pngs.write(smooth(6, 9, 3)), method.MODEL_MIXING, _golden("autoregressive")),
+        "example-mixing": Case(lambda: pngs.write(EXAMPLE), method.MIXING),
+        "mixing": Case(lambda: pngs.write(smooth(6, 9, 3)), method.MIXING),
+        "mixing-gray-alpha": Case(lambda: pngs.write(smooth(4, 6, 2)), method.MIXING),
+        "mixing-rgba": Case(lambda: pngs.write(smooth(4, 6, 4)), method.MIXING),
+        "mixing-1-bit": Case(lambda: pngs.write(flat(11, 19, 2), 1), method.MIXING),
+        "palette-indices": Case(lambda: pngs.write(flat(12, 10, 16), 4, 3), method.MIXING),
+        "palette-colors": Case(lambda: palette(False), method.MIXING, split=Split(step.COLORS), is_quick=False),
+        "palette-alpha": Case(lambda: palette(True), method.MIXING, split=Split(step.COLORS), is_quick=False),
+        "16-bit-scaled": Case(lambda: pngs.write(257 * smooth(5, 6, 1), 16), method.MIXING, split=Split(step.SCALED)),
+        "16-bit-bytes": Case(lambda: pngs.write(smooth(3, 5, 4, 16), 16), method.MIXING, split=Split(step.BYTES, True)),
+        "16-bit-residual": Case(lambda: pngs.write(smooth(4, 5, 3, 16), 16), method.MIXING, split=Split(step.RESIDUAL)),
+        "16-bit-autoregressive": Case(
+            lambda: pngs.write(smooth(5, 6, 3, 16), 16), method.AUTOREGRESSIVE, _golden("autoregressive"), Split(step.BYTES)
+        ),
+        "animation": Case(animation, method.MIXING, split=Split(step.PLAIN, True), is_quick=False),
+        "uniform": _flow("uniform", is_quick=True),
+        "gaussian": _flow("gaussian"),
+        "bipartite": _flow("bipartite"),
+        "ard": _flow("ard"),
+        "alternating": _flow("alternating"),
+        "particles": _flow("uniform", particles=5),
+        **{path.stem: _shipped(path) for path in sorted(SHIPPED.glob("*.safetensors"))},
+    }  # fmt: skip
+
+
+def encode(case: Case, data: bytes) -> bytes:
+    """The .dqc file of a PNG file, coded as the case says."""
+    image = png.read(data)
+    if case.method == Method.STORED:
+        return Group((Entry(),), (data,)).pack()
+    model_id = file_id(case.model) if case.method in LEARNED else b""
+    rasters = [case.split.apply(raster, image.skeleton) for raster in image.rasters]
+    entry = Entry(
+        split.skeleton(image, case.split), case.split,
+        tuple(tuple(Layer(case.method, model_id) for _ in layers) for layers in rasters),
+        exact.find(data, image) if case.has_recipe else b"",
+    )  # fmt: skip
+    layers = [layer for layers in rasters for layer in layers]
+    payloads = tuple(_payload(case, [layers[number] for _, number in owned]) for owned in owners([entry]))
+    return Group((entry,), payloads, sample_checksum(image.rasters)).pack()
+
+
+def _payload(case: Case, layers: list[np.ndarray]) -> bytes:
+    program = program_of(case.model) if case.method in LEARNED else None
+    return table.encode(case.method, layers, program, Effort(particles=case.particles)).data
+
+
+def find_program(model_id: bytes) -> Program:
+    paths = [*HERE.glob("*.safetensors"), *SHIPPED.glob("*.safetensors")]
+    return program_of(next(path for path in paths if file_id(path) == model_id))

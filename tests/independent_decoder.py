@@ -1,0 +1,1507 @@
+"""A decoder of .dqc files written from docs/format.md: the proof that the document is complete.
+
+It imports nothing of dqcodec, is slow, and checks little of what a damaged file could hold. Names and numbers of
+sections are those of the document. Integers are Python's or numpy's; f32 and f64 are numpy's.
+
+    decode(file, models) -> Decoded                 models: model id -> bytes of the model file
+    decode_archive(file, models) -> name -> Decoded
+"""
+
+import bisect
+import hashlib
+import io
+import json
+import lzma
+import math
+import re
+import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+DOCUMENT = (Path(__file__).parents[1] / "docs/format.md").read_text()
+
+
+def part(name: str) -> str:
+    """What stands between marks in the document."""
+    return DOCUMENT.split(f"<!-- {name} -->\n")[1].split("<!-- end -->")[0]
+
+
+def cells(table: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.strip().splitlines()]
+
+
+def numbers(name: str) -> list[list[int]]:
+    """The rows of a table that hold numbers, and nothing else of them."""
+    rows = [[int(number) for number in re.findall(r"\b\d+\b", line)] for line in part(name).splitlines()]
+    return [row for row in rows if row]
+
+
+DICTIONARY = bytes.fromhex("".join(part("dictionary").replace("```", "").split()))
+f32 = np.float32
+Trace = Callable[[str, object], None]
+Models = dict[bytes, bytes]
+
+
+@dataclass
+class Decoded:
+    """png: the file, of a stored image or by a recipe. rasters: their samples (H, W, C), none of a stored image.
+    chunks: (type, body) before each raster and after the last."""
+
+    png: bytes
+    rasters: list[np.ndarray]
+    chunks: list[list[tuple[bytes, bytes]]]
+
+
+def decode(data: bytes, models: Models, trace: Trace = lambda name, value: None) -> Decoded:
+    """trace is called with names and values of what stands in the worked example."""
+    assert data[:5] == b"\x89DQC\1"
+    assert zlib.crc32(data[:-4]) == int.from_bytes(data[-4:], "little")
+    body = Bytes(data[5:-4])
+    return decode_set(body, read_heads(body, 1), models, trace)[0]
+
+
+@dataclass
+class Head:
+    """What the head of an image that is not stored says. shapes: of its layers. repeats: how many images before it is
+    the one whose samples it has, or 0."""
+
+    size: tuple[int, int]
+    color_type: int
+    depth: int
+    chunks: list[list[tuple[bytes, bytes]]]
+    recipe: bytes
+    step: int
+    is_alpha: bool
+    layers: list[tuple[int, bytes | None]]
+    shapes: list[tuple[int, int, int]]
+    repeats: int = 0
+
+
+def read_heads(body: "Bytes", count: int) -> list[Head | None]:
+    """None for a stored image."""
+    heads, last_model = [], None
+    for _ in range(count):
+        kind = body.byte()
+        if kind == 0:
+            heads.append(None)
+            continue
+        color_type, depth = KINDS[(kind & 15) - 1]
+        width, height = body.varint(), body.varint()
+        packing = kind >> 4 & 3
+        chunks = parse_chunks(unpack(body.section(), packing) if packing else b"")
+        recipe = body.section() if kind >> 6 & 1 else b""
+        split = body.byte()
+        if split == 96:
+            heads.append(Head((width, height), color_type, depth, chunks, recipe, 0, False, [], [], body.varint()))
+            continue
+        step, is_alpha, code = split & 7, bool(split >> 3 & 1), split >> 4
+        has_alphas = any(kind == b"tRNS" for kind, _ in chunks[0])
+        shapes = [
+            (*size, channels)
+            for size in sizes(height, width, chunks)
+            for channels in layer_channels(SAMPLES[color_type], step, is_alpha, has_alphas)
+        ]
+        layers = []
+        for number in range(len(shapes)):
+            code = body.byte() if number else code
+            method, model = code & 7, None
+            if method in (2, 3, 5):
+                model = last_model = last_model if code >> 3 else body.take(8)
+            layers.append((method, model))
+        heads.append(Head((width, height), color_type, depth, chunks, recipe, step, is_alpha, layers, shapes))
+    return heads
+
+
+def decode_set(body: "Bytes", heads: list[Head | None], models: Models, trace: Trace) -> list[Decoded]:
+    """Images whose heads are read: checksum and payloads."""
+    checksum = body.take(8) if any(heads) else b""
+    payloads = decode_payloads(body, heads, models, trace)
+    decoded, digest = [], hashlib.sha256()
+    for head, found in zip(heads, payloads):
+        if head is None:
+            decoded.append(Decoded(found, [], []))
+            continue
+        rasters = decoded[-head.repeats].rasters if head.repeats else join_layers(head, found)
+        for raster in rasters:
+            height, width, channels = raster.shape
+            digest.update(varint(width) + varint(height) + varint(channels))
+            digest.update(raster.astype(">u2" if head.depth == 16 else "u1").tobytes())
+        file = packed_again(head, rasters[0]) if head.recipe else b""
+        decoded.append(Decoded(file, rasters, head.chunks))
+    assert not checksum or digest.digest()[:8] == checksum
+    return decoded
+
+
+# --- 1, 2
+
+
+class Bytes:
+    """A reader."""
+
+    def __init__(self, data: bytes):
+        self.data, self.position = data, 0
+
+    def take(self, count: int) -> bytes:
+        part = self.data[self.position : self.position + count]
+        assert len(part) == count
+        self.position += count
+        return part
+
+    def byte(self) -> int:
+        return self.take(1)[0]
+
+    def varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self.byte()
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    def section(self) -> bytes:
+        return self.take(self.varint())
+
+    def rest(self) -> bytes:
+        return self.take(len(self.data) - self.position)
+
+
+def varint(value: int) -> bytes:
+    out = []
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+KINDS = list(zip(*numbers("kinds")[1:]))
+SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+
+
+def decode_payloads(body, heads, models, trace):
+    """For each image its file, if it is stored, or the arrays of its layers."""
+    alone, together = [], {}
+    for image, head in enumerate(heads):
+        if head is None:
+            alone.append([(image, 0)])
+            continue
+        for number, ((method, model), shape) in enumerate(zip(head.layers, head.shapes)):
+            if method == 1:
+                alone.append([(image, number)])
+            else:
+                together.setdefault((method, model or shape[2]), []).append((image, number))
+    companies = [*alone, *together.values()]
+    payloads = [body.section() for _ in companies[1:]]
+    payloads.append(body.rest())
+    found = [head and [None] * len(head.layers) for head in heads]
+    for payload, company in zip(payloads, companies):
+        image, number = company[0]
+        if heads[image] is None:
+            found[image] = payload
+            continue
+        (method, model), shapes = heads[image].layers[number], [heads[i].shapes[n] for i, n in company]
+        if method == 1:
+            decoded = [classical(payload, shapes[0])]
+        elif method == 4:
+            decoded = mixing(payload, shapes, trace)
+        elif method == 2:
+            decoded = flow(payload, shapes, Model(models[model]))
+        elif method == 3:
+            decoded = autoregressive(payload, shapes, Model(models[model]), trace)
+        else:
+            decoded = model_mixing(payload, shapes, Model(models[model]))
+        for (image, number), array in zip(company, decoded):
+            found[image][number] = array
+    return found
+
+
+# --- 3
+
+
+def unpack(section: bytes, packing: int) -> bytes:
+    if packing == 1:
+        return section
+    inner = Bytes(section)
+    length = inner.varint()
+    if packing == 2:
+        raw = zlib.decompressobj(-15, DICTIONARY).decompress(inner.rest())
+    else:
+        filters = [{"id": lzma.FILTER_LZMA1, "lc": 3, "lp": 0, "pb": 0, "dict_size": 1 << 20}]
+        raw = lzma.decompress(inner.rest(), lzma.FORMAT_RAW, filters=filters)
+    assert len(raw) == length
+    return raw
+
+
+TABLES = [cells(table) for table in part("types").strip().split("\n\n")]
+USUAL = [pair for _, _, types, lengths in TABLES for pair in zip(types[1:], lengths[1:])]
+
+
+def parse_chunks(raw: bytes) -> list[list[tuple[bytes, bytes]]]:
+    parts, items = [[]], Bytes(raw)
+    while items.position < len(raw):
+        code = items.byte()
+        if code == 0:
+            parts.append([])
+            continue
+        kind, length = USUAL[(code & 127) - 1] if code & 127 < 127 else (items.take(4).decode(), 0)
+        kind, length = kind.encode(), int(length)
+        if code >> 7:
+            length = items.varint()
+        parts[-1].append((kind, items.take(length)))
+    return parts if len(parts) > 1 else [*parts, []]
+
+
+def sizes(height, width, chunks):
+    found = [(height, width)]
+    for part in chunks[1:-1]:
+        (control,) = (body for kind, body in part if kind == b"fcTL")
+        found.append(struct.unpack(">II", control[:8])[::-1])
+    return found
+
+
+# --- 4, 5
+
+
+def layer_channels(samples, step, is_alpha, is_transparent):
+    channels = (4 if is_transparent else 3) if step == 4 else samples
+    return ([channels - 1, 1] if is_alpha else [channels]) * (2 if step in (2, 3) else 1)
+
+
+def join_layers(head, arrays):
+    """The rasters of an image."""
+    per_raster = len(arrays) // (len(head.chunks) - 1)
+    groups = [arrays[start : start + per_raster] for start in range(0, len(arrays), per_raster)]
+    if head.is_alpha:
+        groups = [[np.concatenate(pair, 2) for pair in zip(group[::2], group[1::2])] for group in groups]
+    if head.step == 4:
+        return palette([group[0] for group in groups], head.chunks)
+    return [join(head.step, group) for group in groups]
+
+
+def join(step, arrays):
+    if step == 0:
+        return arrays[0]
+    if step == 1:
+        return arrays[0].astype(np.int64) * 257
+    samples = arrays[0].astype(np.int64) * 256 + arrays[1]
+    if step == 2:
+        return samples
+    height, width, channels = samples.shape
+    for y in range(height):
+        for x in range(width):
+            for c in range(channels):
+                code = int(samples[y, x, c])
+                value = code // 2 if code % 2 == 0 else 65535 - (code - 1) // 2
+                left = int(samples[y, x - 1, c]) if x else 0
+                up = int(samples[y - 1, x, c]) if y else 0
+                corner = int(samples[y - 1, x - 1, c]) if x and y else 0
+                foretold = max(min(left, up), min(max(left, up), left + up - corner))
+                samples[y, x, c] = (value + foretold) % 65536
+    if channels >= 3:
+        samples[..., [0, 2]] = (samples[..., [0, 2]] + samples[..., 1:2]) % 65536
+    return samples
+
+
+def palette(rasters, chunks):
+    """The indices; the table is set in the chunks."""
+    bodies = dict(reversed(chunks[0]))
+    code = Bytes(bodies[b"PLTE"])
+    count, order = code.varint(), code.byte()
+    flat = [tuple(map(int, color)) for raster in rasters for color in raster.reshape(-1, raster.shape[2])]
+    first, number = {}, {}
+    for place, color in enumerate(flat):
+        first.setdefault(color, place)
+        number[color] = number.get(color, 0) + 1
+
+    def key(color):
+        return sum(value << 8 * channel for channel, value in enumerate(color))
+
+    orders = [
+        lambda color: first[color],
+        key,
+        lambda color: (-number[color], first[color]),
+        lambda color: (color[0] * 299 + color[1] * 587 + color[2] * 114 << 32) + key(color),
+    ]
+    left = sorted(first, key=orders[order])
+    missing, depth = count - len(left), rasters[0].shape[2]
+    unused = [tuple(code.take(depth)) for _ in range(missing)]
+    places, start, table = int.from_bytes(code.rest(), "little"), 0, []
+    for _ in range(count):
+        places, digit = divmod(places, len(left) + (missing > 0))
+        if digit < len(left):
+            start = (start + digit) % len(left)
+            table.append(left.pop(start))
+        else:
+            table.append(unused.pop(0))
+            missing -= 1
+    assert places == 0
+    bodies = {b"PLTE": b"".join(bytes(color[:3]) for color in table)}
+    if depth == 4:
+        length = Bytes(dict(reversed(chunks[0]))[b"tRNS"]).varint()
+        bodies[b"tRNS"] = bytes(color[3] for color in table)[:length]
+    chunks[0] = [(kind, bodies.get(kind, body)) for kind, body in chunks[0]]
+    index = {color: place for place, color in reversed(list(enumerate(table)))}
+    return [
+        np.array([[[index[tuple(map(int, color))]] for color in row] for row in raster], np.int64) for raster in rasters
+    ]
+
+
+# --- 6
+
+
+def classical(payload: bytes, shape):
+    if payload[0] == 0:
+        return np.frombuffer(payload, np.uint8, offset=1).reshape(shape)
+    body, pixels = Bytes(payload[1:]), np.empty(shape, np.uint8)
+    height, width, channels = shape
+    corners = [(top, left) for top in range(0, height, 2048) for left in range(0, width, 2048)]
+    for top, left in corners:
+        rows, columns = min(2048, height - top), min(2048, width - left)
+        stream = body.rest() if (top, left) == corners[-1] else body.take(int.from_bytes(body.take(4), "little"))
+        n = len(stream) + 5
+        size = columns - 1 | rows - 1 << 14 | (channels in (2, 4)) << 28
+        webp = b"RIFF" + struct.pack("<I", 12 + n + n % 2) + b"WEBPVP8L" + struct.pack("<I", n) + b"\x2f"
+        webp += struct.pack("<I", size) + stream + bytes(n % 2)
+        block = np.asarray(Image.open(io.BytesIO(webp)).convert("RGBA"))
+        kept = {1: [0], 2: [0, 3], 3: [0, 1, 2], 4: [0, 1, 2, 3]}[channels]
+        pixels[top : top + rows, left : left + columns] = block[..., kept]
+    return pixels
+
+
+# --- 7
+
+
+class Stack:
+    """Of bits."""
+
+    def __init__(self, data: bytes):
+        self.words = [int(word) for word in np.frombuffer(data, "<u4")]
+        assert len(self.words) >= 2 and self.words[-1]
+        self.state = self.words.pop() << 32
+        self.state |= self.words.pop()
+
+    def save(self) -> list[int]:
+        words = [*self.words, self.state & 0xFFFFFFFF, self.state >> 32]
+        return words if words[-1] else words[:-1]
+
+    def push(self, symbols, sizes) -> None:
+        for symbol, size in reversed(list(zip(map(int, symbols), map(int, sizes), strict=True))):
+            if size > 1:
+                begin, part = self._part(symbol, size)
+                if self.state >> 40 >= part:
+                    self.words.append(self.state & 0xFFFFFFFF)
+                    self.state >>= 32
+                self.state = (self.state // part << 24) + begin + self.state % part
+
+    def pop(self, sizes) -> list[int]:
+        return [self._pop(int(size)) for size in sizes]
+
+    def _pop(self, size: int) -> int:
+        if size == 1:
+            return 0
+        t = self.state % (1 << 24)
+        symbol = min(t // ((1 << 24) // size), size - 1)
+        begin, part = self._part(symbol, size)
+        self.state = part * (self.state >> 24) + t - begin
+        if self.state < 1 << 32 and self.words:
+            self.state = self.state << 32 | self.words.pop()
+        assert self.state >= 1 << 32 or self.words
+        return symbol
+
+    @staticmethod
+    def _part(symbol, size):
+        part = (1 << 24) // size
+        return symbol * part, part if symbol < size - 1 else (1 << 24) - (size - 1) * part
+
+    def fine_push(self, symbols, sizes) -> None:
+        totals, lows, counts = zip(*(shares(symbol, size) for symbol, size in zip(symbols, sizes)))
+        rest = self.pop(counts)
+        self.push([low + r for low, r in zip(lows, rest)], totals)
+
+    def check_seed(self, seed: bytes) -> None:
+        padded = seed + bytes(-len(seed) % 4 if seed else 4)
+        assert self.save() == [*map(int, np.frombuffer(padded, "<u4")), 1]
+
+
+def shares(symbol, size):
+    total = 1 << 11
+    while total >> 11 <= size and total < 1 << 23:
+        total *= 2
+    low = -(-symbol * total // size)
+    return total, low, -(-(symbol + 1) * total // size) - low
+
+
+# --- 8
+
+
+class Model:
+    """A model file."""
+
+    TYPES = {"I8": "<i1", "U8": "<u1", "I16": "<i2", "U16": "<u2", "I32": "<i4", "U32": "<u4", "I64": "<i8", "U64": "<u8"}
+
+    def __init__(self, data: bytes):
+        length = int.from_bytes(data[:8], "little")
+        header, data = json.loads(data[8 : 8 + length]), data[8 + length :]
+        self.description = json.loads(header.pop("__metadata__")["dqcodec"])
+        self.tensors = {
+            name: np.frombuffer(data[slice(*entry["data_offsets"])], self.TYPES[entry["dtype"]])
+            .reshape(entry["shape"])
+            .astype(np.int64)
+            for name, entry in header.items()
+        }
+
+    def __getattr__(self, name):
+        return self.description[name]
+
+    def sums(self, name: str, a, bias=True):
+        """S and shift of a layer (O, I) of rows a (..., I)."""
+        weight = self.tensors[f"{name}.weight"]
+        return a @ weight.T + bias * self.tensors[f"{name}.bias"], self.tensors[f"{name}.shift"]
+
+
+def rounded(sums, bound):
+    s, shift = sums
+    return np.clip(s >> shift, -bound, bound)
+
+
+def activated(sums, bound):
+    s, shift = sums
+    return np.clip(np.where(s >= 0, s >> shift, s >> shift + 3), -bound, bound)
+
+
+def leaky(a):
+    return np.where(a >= 0, a, np.rint(a / 8).astype(np.int64))
+
+
+# --- 9
+
+
+def cut(shapes, model):
+    """9.1: the tiles of each stack as (layer, top, left, height, width)."""
+    rows, columns = model.tile
+    rows = min(max((1 << 20) // columns, 1), rows)
+    stacks, pixels = [[]], 0
+    for number, (height, width, _) in enumerate(shapes):
+        for top in range(0, height, rows):
+            for left in range(0, width, columns):
+                h, w = min(rows, height - top), min(columns, width - left)
+                if stacks[-1] and pixels + h * w > 1 << 20:
+                    stacks.append([])
+                    pixels = 0
+                stacks[-1].append((number, top, left, h, w))
+                pixels += h * w
+    return stacks
+
+
+def fronts_of(tiles):
+    """9.2: each front as a list of (tile, y, x)."""
+    batches, batch = [], []
+    for number, (*_, h, w) in enumerate(tiles):
+        batch.append((number, h, w))
+        if sum(h * w for _, h, w in batch) >= 512 * max(w + 3 * (h - 1) for _, h, w in batch) or number == len(tiles) - 1:
+            batches.append(batch)
+            batch = []
+    fronts = []
+    for batch in batches:
+        found = {}
+        for number, h, w in batch:
+            for y in range(h):
+                for x in range(w):
+                    found.setdefault(x + 3 * y, []).append((number, y, x))
+        fronts += [found[turn] for turn in sorted(found)]
+    return fronts
+
+
+def chunks_of(fronts, number, bits):
+    """9.2: slices of a front, in the order of decoding."""
+    front, coded, chunks = fronts[number], sum(map(len, fronts[number + 1 :])), []
+    end, largest = len(front), 32 if bits < 8 else 1 << 60
+    while end > 0:
+        size = max(2, min(largest, coded // (128 // bits)))
+        chunks.append((max(0, end - size), end))
+        coded += end - chunks[-1][0]
+        end = chunks[-1][0]
+    return chunks[::-1]
+
+
+NEIGHBOURS = [tuple(map(int, pair)) for pair in re.findall(r"\((\d),(-?\d)\)", part("neighbours"))]
+FEATURE_PLACES = [(0, -1), (0, -2), (1, -1), (1, 0), (1, 1), (2, 0)]
+
+
+def standard(value, mean, spread):
+    freed = f32(8 * value - mean) * (f32(256) / f32(spread))
+    return int(min(max(np.floor(freed + f32(0.5)), -256), 256))
+
+
+def log_spread(spread):
+    k = spread.bit_length() - 1
+    return 32 * (k - 7) + (32 * spread >> k)
+
+
+class Walk:
+    """The model on the tiles of one stack."""
+
+    def __init__(self, model: Model, tiles, trace: Trace = lambda name, value: None):
+        self.model, self.tiles, self.trace = model, tiles, trace
+        self.P, self.K = model.channels, model.mixtures
+        self.symbols = 1 << model.bits
+        self.planes = [np.zeros((h, w, self.P), np.int64) for *_, h, w in tiles]
+        self.features = [np.zeros((h, w, model.features), np.int64) for *_, h, w in tiles]
+        self.level = int(model.tensors["net.level"])
+        self.learner = [Learner(model, plane) for plane in range(self.P)]
+        self.d1 = self.d2 = np.float64(1)
+
+    def start(self, places):
+        """What a front's or chunk's pixels have before their planes."""
+        return [Pixel(self, *place) for place in places]
+
+    def enter(self, pixels):
+        for pixel in pixels:
+            self.planes[pixel.tile][pixel.y, pixel.x] = pixel.values
+            own = [*pixel.inputs[: self.P * 19 + 2], *pixel.standards]
+            told = activated(self.model.sums("net.features", np.array(own)), 256)
+            self.features[pixel.tile][pixel.y, pixel.x] = told
+            self.trace("features", told)
+
+    def learn(self):
+        self.d1 *= np.float64(0.9)
+        self.d2 *= np.float64(0.99)
+        for learner in self.learner:
+            learner.step(1 - self.d1, 1 - self.d2)
+        self.trace("weights after learning", self.learner[0].q[:, 0])
+
+    def arrays(self):
+        out = []
+        for planes in self.planes:
+            if self.P == 3:
+                g = planes[..., 0]
+                planes = np.stack([planes[..., 1] + g, g, planes[..., 2] + g], -1)
+            out.append(planes.astype(np.uint8))
+        return out
+
+
+class Pixel:
+    """9.4 to 9.7 for one pixel."""
+
+    def __init__(self, walk: Walk, tile: int, y: int, x: int):
+        self.walk, self.tile, self.y, self.x = walk, tile, y, x
+        self.values, self.standards, self.known, self.offset = [], [], [], 0
+        planes, P, M = walk.planes[tile], walk.P, walk.symbols
+        width = planes.shape[1]
+        places = [(y - min(u, y), min(max(x + r, 0), width - 1)) for u, r in NEIGHBOURS]
+        if x == 0:
+            places = [((y - 1, 0) if y else None) if u == 0 else place for place, (u, _) in zip(places, NEIGHBOURS)]
+        if y == 0:
+            places = [places[0] if u > 0 else place for place, (u, _) in zip(places, NEIGHBOURS)]
+        v = [[int(planes[place][p]) if place else (M // 2 if p == 0 else 0) for p in range(P)] for place in places]
+        self.moments, inputs = [], []
+        for p in range(P):
+            w = (2, 2, 1, 1, 1, 1)
+            mean = sum(w[i] * v[i][p] for i in range(6))
+            self.moments.append((mean, 32 + sum(w[i] * abs(8 * v[i][p] - mean) for i in range(6))))
+        inputs += [standard(v[i][p], *self.moments[p]) for i in range(17) for p in range(P)]
+        inputs += [log_spread(spread) for _, spread in self.moments]
+        for p, (mean, _) in enumerate(self.moments):
+            level = math.floor((mean - 4 * M) * 2.0 ** (8 - walk.model.bits) / 16) if p == 0 else mean
+            inputs.append(min(max(level, -256), 256))
+        inputs += [32 * (y == 0), 32 * (x == 0)]
+        features = walk.features[tile]
+        for u, r in FEATURE_PLACES:
+            inside = u <= y and 0 <= x + r < width
+            inputs += [int(f) for f in features[y - u, x + r]] if inside else [0] * features.shape[2]
+        self.inputs = inputs
+        model, level = walk.model, walk.level
+        h = rounded(model.sums("net.in", np.array(inputs)), level)
+        for b in range(model.blocks):
+            inner = activated(model.sums(f"net.{b}.1", leaky(h)), level)
+            h = np.clip(h + rounded(model.sums(f"net.{b}.2", inner), level), -level, level)
+        self.h = h
+        self.sums, self.shift = model.sums("net.heads", leaky(h))
+        walk.trace("pixel", (y, x))
+        walk.trace("neighbours", [value[0] for value in v])
+        walk.trace("mean, spread", self.moments[0])
+        walk.trace("inputs", inputs)
+        walk.trace("h", h)
+        walk.trace("S", self.sums)
+
+    def law(self, p: int) -> "Law":
+        walk = self.walk
+        model, K, H = walk.model, walk.K, len(self.sums) // walk.P
+        part = self.sums[p * H : (p + 1) * H]
+        if p:
+            part = part + model.sums(f"net.known.{p}", np.array(self.known), bias=False)[0]
+        head = np.append(activated((part, self.shift[p * H : (p + 1) * H]), walk.level), 1)
+        learner = walk.learner[p]
+        bound = np.repeat([1 << 20, 4096, 1 << 14], K)
+        out = np.clip((head @ learner.q) >> learner.shift, -bound, bound)
+        walk.trace("head", head)
+        walk.trace("out", out)
+        return Law(model, head, [int(o) for o in out], *self.moments[p], self.offset, walk.symbols, walk.trace)
+
+    def set(self, p: int, law: "Law", symbol: int) -> None:
+        """The symbol of plane p is known."""
+        gradients = law.gradients(symbol)
+        self.walk.trace("g", gradients)
+        self.walk.learner[p].taught += np.outer(law.head, gradients)
+        value = symbol - self.offset
+        self.values.append(value)
+        self.standards.append(standard(value, *self.moments[p]))
+        self.known += [self.standards[-1], min(max(self.standards[-1], -32), 32)]
+        if p == 0:
+            self.offset = symbol
+
+
+class Law:
+    """9.6 and 9.7."""
+
+    def __init__(self, model, head, out, mean, spread, offset, M, trace):
+        K = model.mixtures
+        weight, inverse_scale = model.tensors["mixture.weight"], model.tensors["mixture.inverse_scale"]
+        self.sigmoid, self.head, self.M, self.spread = model.tensors["mixture.sigmoid"], head, M, spread
+        a = [int(weight[min(max(out[:K]) - o, 512)]) for o in out[:K]]
+        self.share = [each * ((1 << 14) - max(1, M >> 5)) // sum(a) for each in a]
+        self.mean = [
+            min(max((o * spread >> 8) + 8 * mean + 64 * offset + 32, -20480), 36864) for o in out[K : 2 * K]
+        ]
+        self.inverse = [
+            int(inverse_scale[min(max(o + log_spread(spread) + 128, 0), 352)]) for o in out[2 * K :]
+        ]
+        trace("share", self.share)
+        trace("mean", self.mean)
+        trace("inverse", self.inverse)
+
+    def cell(self, k, x):
+        return (64 * x - self.mean[k]) * self.inverse[k] >> 9
+
+    def mass(self, k, x):
+        if x in (0, self.M):
+            return 65536 if x else 0
+        return int(self.sigmoid[min(max(self.cell(k, x), -4096), 4095) + 4096])
+
+    def start(self, x):
+        if x in (0, self.M):
+            return 1 << 19 if x else 0
+        return (sum(share * self.mass(k, x) for k, share in enumerate(self.share)) >> 11) + x
+
+    def find(self, t):
+        low, high = 0, self.M
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.start(middle) <= t else (low, middle)
+        return low
+
+    def gradients(self, x):
+        K, one, m, d, e = len(self.share), f32(1), [], [], []
+        whole = f32(2.0**-19)
+        for k in range(K):
+            w = f32(self.share[k]) * f32(2.0**-14)
+            low, high = f32(self.mass(k, x)) * f32(2.0**-16), f32(self.mass(k, x + 1)) * f32(2.0**-16)
+            slope0, slope1 = low * (one - low), high * (one - high)
+            z0, z1 = f32(self.cell(k, x)) * f32(2.0**-8), f32(self.cell(k, x + 1)) * f32(2.0**-8)
+            m.append(w * (high - low))
+            whole = whole + m[k]
+            d.append(slope1 - slope0)
+            e.append(z1 * slope1 - z0 * slope0)
+        g = np.zeros(3 * K, f32)
+        for k in range(K):
+            w = f32(self.share[k]) * f32(2.0**-14)
+            r = w / whole
+            g[k] = w - m[k] / whole
+            g[K + k] = (d[k] * r) * ((f32(self.inverse[k]) * f32(2.0**-11)) * (f32(self.spread) * f32(2.0**-6)))
+            g[2 * K + k] = (e[k] * r) * f32(0.6931472)
+        return np.clip(np.rint(g * f32(1024)), -65536, 65536).astype(np.int64)
+
+
+class Learner:
+    """9.8, of one plane."""
+
+    def __init__(self, model, plane):
+        name = f"net.out.{plane}"
+        self.shift = model.tensors[f"{name}.shift"]
+        self.q = np.vstack([model.tensors[f"{name}.weight"].T, model.tensors[f"{name}.bias"]])
+        self.quantum = np.array([2.0 ** -int(s) for s in self.shift])
+        self.w = self.q * self.quantum
+        rate = np.repeat([32.0, 256.0, 32.0], model.mixtures) * 2.0**-model.rate_bits
+        self.rate = np.vstack([np.tile(rate * 2.0**-model.head_grid, (len(self.q) - 1, 1)), rate])
+        self.m, self.v = np.zeros(self.q.shape), np.zeros(self.q.shape)
+        self.taught = np.zeros(self.q.shape, np.int64)
+        self.limit = np.full((len(self.q), 1), int(model.tensors["net.level"]))
+        self.limit[-1] = 1
+
+    def step(self, left1, left2):
+        G = self.taught.astype(np.float64)
+        self.m = self.m + (1 - 0.9) * (G - self.m)
+        self.v = self.v + (1 - 0.99) * (G * G - self.v)
+        size = np.sqrt(self.v / left2) + 1.0
+        w = self.w - self.rate * ((self.m / left1) / size)
+        q = np.rint(w / self.quantum).astype(np.int64)
+        if (np.abs(q) * self.limit).sum(0).max() < 1 << 24:
+            self.w, self.q = w, q
+        self.taught[:] = 0
+
+
+def autoregressive(payload, shapes, model, trace):
+    body, layers = Bytes(payload), [np.empty(shape, np.uint8) for shape in shapes]
+    for tiles in cut(shapes, model):
+        seed = body.varint()
+        stack = Stack(body.take(body.varint()))
+        walk, fronts, P = Walk(model, tiles, trace), fronts_of(tiles), model.channels
+        for number, front in enumerate(fronts):
+            for begin, end in chunks_of(fronts, number, model.bits):
+                trace("stack", stack.save())
+                wanted = stack.pop([1 << 19] * (P * (end - begin)))
+                pixels = walk.start(front[begin:end])
+                rest, counts = list(wanted), list(wanted)
+                for p in range(P):
+                    for n, pixel in enumerate(pixels):
+                        law = pixel.law(p)
+                        t = wanted[n * P + p]
+                        x = law.find(t)
+                        rest[n * P + p], counts[n * P + p] = t - law.start(x), law.start(x + 1) - law.start(x)
+                        trace("t", t)
+                        trace("symbol, start, count", (x, law.start(x), counts[n * P + p]))
+                        pixel.set(p, law, x)
+                stack.fine_push(rest, counts)
+                walk.enter(pixels)
+            walk.learn()
+        stack.check_seed(bytes(seed))
+        put(layers, tiles, walk.arrays())
+        trace("stack", stack.save())
+    assert body.rest() == b""
+    return layers
+
+
+def put(layers, tiles, arrays):
+    for (layer, top, left, h, w), array in zip(tiles, arrays):
+        layers[layer][top : top + h, left : left + w] = array
+
+
+# --- 10
+
+SQUASH = [round(65536 / (1 + math.exp(-i / 256))) for i in range(-2815, 2816)]
+STRETCH = [bisect.bisect_left(SQUASH, 16 * j + 8) - 2815 for j in range(4096)]
+ORDER = {row[0]: row[1:] for row in numbers("order")}
+MASK = (1 << 64) - 1
+
+
+def squash(i):
+    return SQUASH[i + 2815]
+
+
+def rate_of(n):
+    return 131072 // (2 * n + 3)
+
+
+class Mixer:
+    """What mixing learns, and the arithmetic coder."""
+
+    def __init__(self, uses, code, trace=lambda name, value: None):
+        self.slot_bits = min(16, uses.bit_length())
+        self.entries, self.maps, self.uses, self.done, self.trace = {}, {}, {}, 0, trace
+        self.weights = {}
+        self.code, self.position = code, 4
+        self.low, self.high, self.value = 0, (1 << 32) - 1, int.from_bytes((code + bytes(4))[:4], "big")
+
+    def bit(self, probability):
+        middle = self.low + ((self.high - self.low) * probability >> 16)
+        bit = int(self.value <= middle)
+        if bit:
+            self.high = middle
+        else:
+            self.low = middle + 1
+        while self.low >> 24 == self.high >> 24:
+            self.low, self.high = 256 * self.low % (1 << 32), 256 * self.high % (1 << 32) + 255
+            byte = self.code[self.position] if self.position < len(self.code) else 0
+            self.value, self.position = 256 * self.value % (1 << 32) + byte, self.position + 1
+        return bit
+
+    def sample(self, canvas, y, x, c, b, law=None):
+        """Decode one into the canvas; law: the model's."""
+        trace = self.trace
+        hashes = contexts(canvas, y, x, c, b)
+        trace("hash", hashes[:3])
+        node, rate = 1, 6 + 10240 // (256 + self.done)
+        symbol, first, end = 0, 0, 1 << 19
+        for position in range(b):
+            if position % 4 == 0:
+                base = (256 * c + node) * 0xA0761D6478BD642F
+                slots = [((h + base) * 0xE7037ED1A0B428DB & MASK) >> 64 - self.slot_bits for h in hashes]
+                trace("slot", slots[:3])
+            inner = (1 << position % 4) + node % (1 << position % 4)
+            inputs, familiar = [], 0
+            for i in range(18):
+                e, z, o = self.entries.get((i, slots[i], inner), (32768, 0, 0))
+                if z + o:
+                    inputs += [STRETCH[e >> 4], STRETCH[self._map(i, z, o) >> 4]]
+                    familiar += 1
+                else:
+                    inputs += [0, 0]
+            half = symbol + (1 << b - 1 - position)
+            s = law.start(half) if law else 0
+            inputs.append(STRETCH[min((end - s) * 4096 // (end - first), 4095)] if law else 0)
+            rows = [self.weights.setdefault((m, own), [6553] * 37) for m, own in enumerate((8 * c + position, familiar))]
+            logits = [min(max(sum(w * a for w, a in zip(row, inputs)) >> 16, -2815), 2815) for row in rows]
+            probability = min(max(squash(sum(logits) >> 1), 16), 65520)
+            bit = self.bit(probability)
+            trace("familiar, logits, probability, bit", (familiar, *logits, probability, bit))
+            for row, logit in zip(rows, logits):
+                error = (65536 * bit - squash(logit)) * rate
+                for j in range(37):
+                    row[j] += (inputs[j] * error + (1 << 17)) >> 18
+            for i in range(18):
+                self._learn(i, slots[i], inner, bit)
+            node = 2 * node + bit
+            if bit:
+                symbol, first = half, s
+            else:
+                end = s
+        canvas[y, x, c] = node - (1 << b)
+        self.done += 1
+        trace("sample, low, high", (node - (1 << b), self.low, self.high))
+
+    def _map(self, i, z, o):
+        return self.maps.get((i, z, o), 65536 * (5 * o + 2) // (5 * (z + o) + 4))
+
+    def _learn(self, i, slot, inner, bit):
+        e, z, o = self.entries.get((i, slot, inner), (32768, 0, 0))
+        e += ((65535 * bit - e) * rate_of(z + o)) >> 16
+        if z + o:
+            uses, old = self.uses.get((i, z, o), 0), self._map(i, z, o)
+            self.maps[i, z, o] = old + (((65535 * bit - old) * rate_of(uses + 6)) >> 16)
+            self.uses[i, z, o] = min(uses + 1, 240)
+        if bit:
+            o, z = min(o + 1, 15), (z + 1 >> 1 if z > 2 else z)
+        else:
+            z, o = min(z + 1, 15), (o + 1 >> 1 if o > 2 else o)
+        self.entries[i, slot, inner] = e, z, o
+
+
+def contexts(canvas, y, x, c, b):
+    """10.4: the hashes."""
+
+    def at(dy, dx, channel=c):
+        return int(canvas[y + dy, x + dx, channel])
+
+    def pixel(dy, dx):
+        return int.from_bytes(bytes(canvas[y + dy, x + dx].tolist()), "big")
+
+    def clip(a):
+        return min(max(a, 0), 255)
+
+    N, W, NW, NE = at(-1, 0), at(0, -1), at(-1, -1), at(-1, 1)
+    last, n, w, nw = (at(0, 0, c - 1), at(-1, 0, c - 1), at(0, -1, c - 1), at(-1, -1, c - 1)) if c else (0, 0, 0, 0)
+    second = at(0, 0, c - 2) if c > 1 else 0
+    known = int.from_bytes(bytes(canvas[y, x, :c].tolist()), "big")
+    pN, pW, pNW, pNE, pNN, pWW = (pixel(*d) for d in ((-1, 0), (0, -1), (-1, -1), (-1, 1), (-2, 0), (0, -2)))
+    gradient, gradient_last = clip(N + W - NW), clip(n + w - nw)
+    shifted = clip(gradient + last - gradient_last)
+    busy = abs(W - NW) + abs(N - NW) + abs(N - NE)
+    values = [
+        (),
+        (W, N),
+        (W, N, NW, NE),
+        (W, N, NW, NE, at(0, -2), at(-2, 0)),
+        (W, last, second),
+        (N, last, second),
+        (known,),
+        (shifted,),
+        (clip(W + last - w), clip(N + last - n)),
+        (pW, pN, known),
+        (pW, pN, pNW, pNE, known),
+        (pW, known),
+        (pN, known),
+        (gradient, last - gradient_last, abs(W - N) >> 3),
+        (W + N + 1 >> 1, last - (w + n + 1 >> 1) >> 1),
+        (pW, pN, pNW, pNE, pWW, pNN, known, 256 * at(-1, -2) + at(-1, 2), 256 * at(-2, -1) + at(-2, 1)),
+        (shifted, busy >> 2),
+        (pNE, pNN, known),
+    ]
+    hashes = []
+    for i, own in enumerate(values):
+        h = i
+        for a in (16 * c + b, *own, *[0] * (9 - len(own))):
+            h = (h * 0x9E3779B97F4A7C15 + a + 1) * 0xD6E8FEB86659FD93 & MASK
+        hashes.append(h)
+    return hashes
+
+
+def canvas_of(height, width, channels):
+    return np.zeros((height + 2, width + 4, channels), np.uint8)
+
+
+def mixing(payload, shapes, trace=lambda name, value: None):
+    bits, layers = payload[: len(shapes)], []
+    mixer = Mixer(sum(math.prod(shape) * -(-b // 4) for shape, b in zip(shapes, bits)), payload[len(shapes) :], trace)
+    for (height, width, channels), b in zip(shapes, bits):
+        canvas = canvas_of(height, width, channels)
+        for y in range(height):
+            for x in range(width):
+                for c in range(channels):
+                    mixer.sample(canvas, y + 2, x + 2, c, b)
+        layer = np.empty((height, width, channels), np.uint8)
+        layer[..., ORDER[channels]] = canvas[2:, 2:-2]
+        layers.append(layer)
+    return layers
+
+
+# --- 11
+
+
+def model_mixing(payload, shapes, model):
+    mixer = Mixer(sum(math.prod(shape) * -(-model.bits // 4) for shape in shapes), payload)
+    layers = [np.empty(shape, np.uint8) for shape in shapes]
+    for tiles in cut(shapes, model):
+        walk = Walk(model, tiles)
+        canvases = [canvas_of(h, w, model.channels) for *_, h, w in tiles]
+        for front in fronts_of(tiles):
+            pixels = walk.start(front)
+            for p in range(model.channels):
+                laws = [pixel.law(p) for pixel in pixels]
+                for pixel, law in zip(pixels, laws):
+                    canvas, y, x = canvases[pixel.tile], pixel.y + 2, pixel.x + 2
+                    mixer.sample(canvas, y, x, p, model.bits, law)
+                    pixel.set(p, law, int(canvas[y, x, p]))
+            walk.enter(pixels)
+            walk.learn()
+        put(layers, tiles, walk.arrays())
+    return layers
+
+
+# --- 12
+
+
+def flow(payload, shapes, model):
+    body, layers = Bytes(payload), [np.zeros(shape, np.uint8) for shape in shapes]
+    strips, tiles = flow_tiles(shapes, model)
+    particles, loan, seed_bytes = body.varint(), body.varint(), body.varint()
+    stack, program = Stack(body.rest()), Flow(model)
+    batches, done = [], loan
+    while done < len(tiles):
+        *_, h, w = tiles[done]
+        size = min(max(1, 393216 // (h * w * model.channels)), done // loan)
+        batches.append([tile for tile in tiles[done : done + size] if tile[3:] == (h, w)])
+        done += len(batches[-1])
+    for batch in reversed(batches):
+        put(layers, batch, program.pop(stack, len(batch), *batch[0][3:], particles))
+    first = strips + tiles[:loan]
+    seed_words = stack.save()
+    seed = np.array(seed_words, "<u4").tobytes()[:seed_bytes]
+    stack.check_seed(seed)
+    put(layers, first, mixing(seed, [(h, w, model.channels) for *_, h, w in first]))
+    return layers
+
+
+def flow_tiles(shapes, model):
+    """12.1: strips and tiles as (layer, top, left, height, width)."""
+    multiple, strips, tiles = 1 << len(model.subflows), [], []
+    for number, (height, width, _) in enumerate(shapes):
+        core_h, core_w = height - height % multiple, width - width % multiple
+        if core_w < width:
+            strips.append((number, 0, core_w, height, width - core_w))
+        if core_h < height:
+            strips.append((number, core_h, 0, height - core_h, core_w))
+        tiles += [
+            (number, top, left, min(model.tile, core_h - top), min(model.tile, core_w - left))
+            for top in range(0, core_h, model.tile)
+            for left in range(0, core_w, model.tile)
+        ]
+    return strips, sorted(tiles, key=lambda tile: (-tile[3], -tile[4]))
+
+
+def parts(count):
+    size = max(1024, -(-count // 4))
+    return [slice(start, start + size) for start in range(0, count, size)]
+
+
+def pop(stack, sizes):
+    return np.array(stack.pop(sizes), np.int64)
+
+
+def scale(stack, g, S):
+    flat, S, out = g.ravel(), np.broadcast_to(S, g.shape).ravel(), np.empty(g.size, np.int64)
+    for part in parts(g.size):
+        t = 1024 * flat[part] + pop(stack, [1024] * len(flat[part]))
+        out[part] = t // S[part]
+        stack.push(t % S[part], S[part])
+    return out.reshape(g.shape)
+
+
+def unscale(stack, g, S):
+    flat, S, out = g.ravel(), np.broadcast_to(S, g.shape).ravel(), np.empty(g.size, np.int64)
+    for part in reversed(parts(g.size)):
+        t = flat[part] * S[part] + pop(stack, S[part])
+        out[part] = t >> 10
+        stack.push(t % 1024, [1024] * len(t))
+    return out.reshape(g.shape)
+
+
+class TableLaw:
+    """12.2."""
+
+    def __init__(self, model, name, is_unbounded=True):
+        self.f, self.is_unbounded = model.tensors[f"{name}.frequencies"], is_unbounded
+        self.first, self.low_bits = map(int, model.tensors[f"{name}.grid"])
+        self.c = np.cumsum(self.f) - self.f
+
+    def pop(self, stack, shape):
+        out = np.empty(math.prod(shape), np.int64)
+        for part in reversed(parts(out.size)):
+            count = len(out[part])
+            t = pop(stack, [1 << 20] * count)
+            s = np.searchsorted(self.c, t, "right") - 1
+            stack.push(t - self.c[s], self.f[s])
+            low = pop(stack, [1 << self.low_bits] * count)
+            escaped = self.is_unbounded & ((s == 0) | (s == len(self.f) - 1))
+            if escaped.any():
+                bits = pop(stack, [49] * int(escaped.sum()))
+                rest = sum(pop(stack, 1 << np.clip(bits - 1 - 16 * j, 0, 16)) << 16 * j for j in (2, 1, 0))
+                distance = (1 << bits >> 1) + rest
+                s[escaped] += np.where(s[escaped] == 0, -distance, distance)
+            out[part] = (s + self.first << self.low_bits) + low
+        return out.reshape(shape)
+
+    def push(self, stack, values):
+        """Of a law that is not unbounded."""
+        flat = values.ravel()
+        for part in parts(flat.size):
+            s = (flat[part] >> self.low_bits) - self.first
+            stack.push(flat[part] % (1 << self.low_bits), [1 << self.low_bits] * len(s))
+            r = pop(stack, self.f[s])
+            stack.push(self.c[s] + r, [1 << 20] * len(s))
+
+    def cost(self, values):
+        """12.6, summed over each tile."""
+        cell = (values >> self.low_bits) - self.first
+        s = np.clip(cell, 0, len(self.f) - 1)
+        total = [((20 + self.low_bits) << 24) - log2(int(self.f[each])) for each in s.ravel()]
+        for place in np.flatnonzero(self.is_unbounded & ((s == 0) | (s == len(self.f) - 1)).ravel()):
+            digits = int(abs(cell - s).ravel()[place]).bit_length()
+            total[place] += log2(49) + (max(digits - 1, 0) << 24)
+        return np.array(total, np.int64).reshape(len(values), -1).sum(1)
+
+
+def to_input(g, grid):
+    return np.clip(g + (1 << grid - 8 >> 1) >> grid - 8, -2048, 2048)
+
+
+def highpass(a):
+    padded = np.pad(a, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    h, w = a.shape[1:3]
+    blur = sum(
+        (1, 2, 1)[dy] * (1, 2, 1)[dx] * padded[:, dy : dy + h, dx : dx + w] for dy in range(3) for dx in range(3)
+    )
+    return np.clip(16 * a - blur + 2 >> 2, -2048, 2048)
+
+
+def squeeze(g):
+    B, H, W, C = g.shape
+    out = np.empty((B, H // 2, W // 2, 4 * C), np.int64)
+    for i in range(2):
+        for j in range(2):
+            out[..., 2 * i + j :: 4] = g[:, i::2, j::2]
+    return out
+
+
+def unsqueeze(g):
+    B, H, W, C = g.shape
+    out = np.empty((B, 2 * H, 2 * W, C // 4), np.int64)
+    for i in range(2):
+        for j in range(2):
+            out[:, i::2, j::2] = g[..., 2 * i + j :: 4]
+    return out
+
+
+class Flow:
+    """12.3 to 12.6."""
+
+    def __init__(self, model):
+        self.model, self.T, self.L, self.F = model, model.tensors, len(model.subflows), model.fraction_bits
+        self.refinement = model.grid_bits - model.unit_bits - self.F
+        self.offset = 1 << model.bits - 1 + self.F
+        self.logistic = TableLaw(model, "logistic")
+
+    def pop(self, stack, B, H, W, particles):
+        v = self.density(stack, B, H, W)
+        if particles > 1:
+            v = self.undo_choice(stack, v, particles)
+        x = v >> self.F
+        self.give_back(stack, v - (x << self.F), x)
+        return x
+
+    def conv(self, name, a, bias=True):
+        weight = self.T[f"{name}.weight"]
+        k, (h, w) = weight.shape[2], a.shape[1:3]
+        padded = np.pad(a, ((0, 0), (k // 2, k // 2), (k // 2, k // 2), (0, 0)))
+        return bias * self.T[f"{name}.bias"] + sum(
+            padded[:, dy : dy + h, dx : dx + w] @ weight[..., dy, dx].T for dy in range(k) for dx in range(k)
+        )
+
+    def layer(self, name, a, bound):
+        return rounded((self.conv(name, a), self.T[f"{name}.shift"]), bound)
+
+    def result(self, name, h):
+        return self.conv(f"{name}.out", leaky(h)) >> self.T[f"{name}.out.shift"]
+
+    def residual(self, name, a, context=None):
+        level, b = int(self.T[f"{name}.level"]), 0
+        h = self.layer(f"{name}.in", np.concatenate([a, highpass(a), *([] if context is None else [context])], -1), level)
+        while f"{name}.{b}.1.weight" in self.T:
+            inner = self.layer(f"{name}.{b}.1", leaky(h), level)
+            h = np.clip(h + self.layer(f"{name}.{b}.2", leaky(inner), 2 * level), -level, level)
+            b += 1
+        return self.result(name, h)
+
+    def autoregressive(self, name, a, context):
+        level, shift = int(self.T[f"{name}.level"]), self.T[f"{name}.in.shift"]
+        sums = self.conv(f"{name}.in", a) + self.conv(f"{name}.context", context, bias=False)
+        h = leaky(rounded((sums, shift), level))
+        h = np.clip(h + self.layer(f"{name}.mid", h, 2 * level), -level, level)
+        return self.result(name, h)
+
+    def m_and_S(self, result):
+        m, raw = np.split(result, 2, -1)
+        return np.clip(m, -(1 << 30), 1 << 30), self.T["scales"][np.clip(raw, -1024, 1024) + 1024]
+
+    def coupling(self, name, g1):
+        return self.m_and_S(self.residual(f"{name}.net", to_input(g1, self.model.grid_bits)))
+
+    def density(self, stack, B, H, W):
+        g = self.logistic.pop(stack, (B, H >> self.L, W >> self.L, self.model.channels << self.L))
+        for level in reversed(range(self.L)):
+            g = np.concatenate([g, self.logistic.pop(stack, g.shape)], -1)
+            for i in reversed(range(self.model.subflows[level] + 1)):
+                name = f"density.{level}.{i}"
+                g1, g2 = np.split(g, 2, -1)
+                m, S = self.coupling(name, g1)
+                g = np.concatenate([g1, unscale(stack, g2, S) + m], -1)
+                if i < self.model.subflows[level]:
+                    g = self.undo_conv1x1(stack, name, g)
+            g = unsqueeze(g)
+        if self.refinement:
+            stack.push((g % (1 << self.refinement)).ravel(), [1 << self.refinement] * g.size)
+        return (g >> self.refinement) + self.offset
+
+    def undo_conv1x1(self, stack, name, g):
+        T, old, c = self.T, g, g.shape[-1]
+        g = np.empty_like(old)
+        g[..., T[f"{name}.permutation"]] = old
+        for a in range(1, c):
+            g[..., a] -= (g[..., :a] @ T[f"{name}.lower"][a, :a]) + (1 << 13) >> 14
+        if f"{name}.sizes" in T:
+            g = unscale(stack, g, T[f"{name}.sizes"]) * np.where(T[f"{name}.negative"], -1, 1)
+        for a in reversed(range(c - 1)):
+            g[..., a] -= (g[..., a + 1 :] @ T[f"{name}.upper"][a, a + 1 :]) + (1 << 13) >> 14
+        return g
+
+    def give_back(self, stack, u, x):
+        """12.5."""
+        model, kind = self.model, self.model.dequantizer
+        if kind == "uniform":
+            stack.push(u.ravel(), [1 << self.F] * u.size)
+            return
+        y = squeeze(self.cell_pop(stack, u))
+        sums = squeeze(x - (1 << model.bits - 1)) @ self.T["features.matrix"].T
+        context = to_input(sums << 16 + self.T["features.log2_gain"], 16)
+        if kind != "gaussian":
+            context = np.clip(self.residual("context", context), 0, 2048)
+        for j in reversed(range(model.dequantizer_transforms)):
+            name, is_turned = f"dequantizer.{j}", model.description.get("alternating") and j % 2
+            if kind == "gaussian":
+                m, S = self.m_and_S(self.residual(name, context))
+                y = scale(stack, y - m, S)
+            elif kind == "bipartite":
+                y1, y2 = np.split(y[..., ::-1], 2, -1)
+                m, S = self.m_and_S(self.residual(name, to_input(y1, model.noise_grid_bits), context))
+                y = np.concatenate([y1, scale(stack, y2 - m, S)], -1)
+            elif is_turned:
+                y = self.undo_ard(stack, name, y[:, ::-1, ::-1, ::-1], context[:, ::-1, ::-1])[:, ::-1, ::-1, ::-1]
+            else:
+                y = self.undo_ard(stack, name, y, context)
+        TableLaw(model, "normal", is_unbounded=False).push(stack, y)
+
+    def cell_pop(self, stack, u):
+        e, flat = self.T["sigmoid.edges"], u.ravel()
+        y, outer = np.empty(flat.size, np.int64), (flat == 0) | (flat == (1 << self.F) - 1)
+        distance = TableLaw(self.model, "tail").pop(stack, (int(outer.sum()),))
+        y[outer] = np.where(flat[outer] == 0, e[0] - 1 - distance, e[-1] + distance)
+        inner = flat[~outer]
+        y[~outer] = e[inner - 1] + pop(stack, e[inner] - e[inner - 1])
+        return y.reshape(u.shape)
+
+    def undo_ard(self, stack, name, y, context):
+        r, eps = pop(stack, [1024] * y.size).reshape(y.shape), np.zeros(y.shape, np.int64)
+        while True:
+            m, S = self.m_and_S(self.autoregressive(name, to_input(eps, self.model.noise_grid_bits), context))
+            t = 1024 * (y - m) + r
+            if np.array_equal(t // S, eps):
+                stack.push((t % S).ravel(), S.ravel())
+                return eps
+            eps = t // S
+
+    def undo_choice(self, stack, v, K):
+        """12.6."""
+        B, D = len(v), v[0].size
+        c = particle_offsets(K, D, self.F).reshape(K, *v.shape[1:])
+        chosen = pop(stack, [K] * B)
+        v = self.shift(v, -c[chosen])
+        weights = -np.stack([self.cost(self.shift(v, offsets)) for offsets in c], 1)
+        begins, sizes = [], []
+        for row, k in zip(weights, chosen):
+            p = [exp2(int(w - row.max())) for w in row]
+            size = [1 + each * ((1 << 22) - K) // sum(p) for each in p]
+            size[int(row.argmax())] += (1 << 22) - sum(size)
+            begins.append(sum(size[:k]))
+            sizes.append(size[k])
+        r = stack.pop(sizes)
+        stack.push([begin + each for begin, each in zip(begins, r)], [1 << 22] * B)
+        return v
+
+    def shift(self, v, offsets):
+        low = (1 << self.F) - 1
+        return (v & ~low) + (v + offsets & low)
+
+    def cost(self, v):
+        stack, model, D = Middle(), self.model, v[0].size
+        cost = np.full(len(v), D * model.unit_bits << 24)
+        g = (v - self.offset << self.refinement) + (1 << self.refinement >> 1 if self.refinement else 0)
+
+        def logs(S):
+            table = {int(s): log2(int(s)) - (10 << 24) for s in np.unique(S)}
+            return np.vectorize(table.__getitem__)(S).reshape(len(v), -1).sum(1)
+
+        def taken(g):
+            return self.logistic.cost(g) - (g[0].size * model.grid_bits << 24)
+
+        for level in range(self.L):
+            g = squeeze(g)
+            for i in range(model.subflows[level] + 1):
+                name, T = f"density.{level}.{i}", self.T
+                if i < model.subflows[level]:
+                    g = g + (g @ T[f"{name}.upper"].T + (1 << 13) >> 14)
+                    if f"{name}.sizes" in T:
+                        S = np.broadcast_to(T[f"{name}.sizes"], g.shape)
+                        g = scale(stack, g * np.where(T[f"{name}.negative"], -1, 1), S)
+                        cost = cost + logs(S)
+                    g = g + (g @ T[f"{name}.lower"].T + (1 << 13) >> 14)
+                    g = g[..., T[f"{name}.permutation"]]
+                g1, g2 = np.split(g, 2, -1)
+                m, S = self.coupling(name, g1)
+                g = np.concatenate([g1, scale(stack, g2 - m, S)], -1)
+                cost = cost + logs(S)
+            g, out = np.split(g, 2, -1)
+            cost = cost + taken(out)
+        return cost + taken(g)
+
+
+class Middle:
+    """12.6: a stack whose pops give the middle."""
+
+    def pop(self, sizes):
+        return [int(size) >> 1 for size in sizes]
+
+    def push(self, symbols, sizes):
+        pass
+
+
+def log2(n):
+    w = n.bit_length() - 1
+    a, digits = n << 31 - w, 0
+    for _ in range(24):
+        a = a * a >> 31
+        bit = a >> 32
+        a, digits = a >> bit, 2 * digits + bit
+    return (w << 24) + digits
+
+
+def exp2(x):
+    p, power = 1 << 30, 1 << 61
+    for d in range(1, 25):
+        power = math.isqrt(power << 62)
+        if -x >> 24 - d & 1:
+            p = p * (power >> 32) >> 30
+    return p >> min(-x >> 24, 62)
+
+
+def particle_offsets(K, D, F):
+    """c_k of every dimension (K, D)."""
+    hashes = []
+    for number in range(1, K * D + 1):
+        z = number * 0x9E3779B97F4A7C15 & MASK
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & MASK
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & MASK
+        hashes.append(z ^ z >> 31)
+    columns = [hashes[j::D] for j in range(D)]
+    places = [[sorted(column).index(z) for z in column] for column in columns]
+    return np.array([[((place - column[0]) % K << F) // K for column in places for place in [column[k]]] for k in range(K)])
+
+
+# --- 13
+
+
+def packed_again(head: Head, samples) -> bytes:
+    """The PNG file of a recipe."""
+    fields, depth, chunks = Bytes(head.recipe), head.depth, head.chunks
+    packing, deflate, stream, checksum = fields.byte(), fields.byte(), fields.take(2), fields.take(8)
+    interlace, level, memory = packing & 1, packing >> 1 & 15, 9 if packing >> 5 & 1 else 8
+    count, cuts = fields.varint(), []
+    if count >= 2:
+        first = fields.varint()
+        if first:
+            cuts = [first - 1, *(fields.varint() - 1 for _ in range(count - 2))]
+        else:
+            cuts = [fields.varint()] * (count - 1)
+    passes = [samples]
+    if interlace:
+        adam7 = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
+        passes = [samples[top::down, left::right] for top, left, down, right in adam7]
+    rows = [packed_rows(each, depth) for each in passes if each.size]
+    kinds = row_filters(fields.byte(), fields.rest(), sum(map(len, rows)))
+    distance, filtered = max(1, depth * SAMPLES[head.color_type] // 8), b""
+    for each in rows:
+        for y, row in enumerate(each):
+            kind, above = next(kinds), each[y - 1] if y else bytes(len(row))
+            filtered += bytes([kind]) + filtered_row(kind, row, above, distance)
+    compressor = zlib.compressobj(level, zlib.DEFLATED, deflate >> 3 & 15, memory, deflate & 7)
+    stream += (compressor.compress(filtered) + compressor.flush())[2:]
+    out = [b"\x89PNG\r\n\x1a\n", chunk(b"IHDR", struct.pack(">IIBBBBB", *head.size, depth, head.color_type, 0, 0, interlace))]
+    out += [chunk(*each) for each in chunks[0]]
+    for size in cuts:
+        out.append(chunk(b"IDAT", stream[:size]))
+        stream = stream[size:]
+    out += [chunk(b"IDAT", stream), *(chunk(*each) for each in chunks[1]), chunk(b"IEND", b"")]
+    file = b"".join(out)
+    assert hashlib.sha256(file).digest()[:8] == checksum
+    return file
+
+
+def chunk(kind: bytes, body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+
+def packed_rows(samples, depth):
+    bits = (samples.reshape(len(samples), -1, 1).astype(np.int64) >> np.arange(depth)[::-1]) & 1
+    return [row.tobytes() for row in np.packbits(bits.reshape(len(samples), -1).astype(np.uint8), axis=1)]
+
+
+def row_filters(form: int, rest: bytes, count: int):
+    if form < 5:
+        return iter([form] * count)
+    if form == 6:
+        return iter(zlib.decompressobj(-15).decompress(rest))
+    number, digits = int.from_bytes(rest, "little"), []
+    for _ in range(count):
+        number, digit = divmod(number, 5)
+        digits.append(digit)
+    return iter(digits)
+
+
+def filtered_row(kind: int, row: bytes, above: bytes, distance: int) -> bytes:
+    """The filters of PNG."""
+    left, corner = bytes(distance) + row, bytes(distance) + above
+    out = []
+    for value, a, b, c in zip(row, left, above, corner):
+        p = a + b - c
+        paeth = min((a, b, c), key=lambda near: abs(p - near))
+        out.append((value - (0, a, b, (a + b) // 2, paeth)[kind]) % 256)
+    return bytes(out)
+
+
+# --- 14
+
+
+def decode_archive(data: bytes, models: Models) -> dict[str, Decoded]:
+    """By names, group after group; png is the content of a file that is kept verbatim."""
+    assert data[:5] == b"\x89DQA\2"
+    position, found, groups, archive_id = 5, {}, [], bytes(4)
+    while data[position : position + 4] == b"\x89DQG":
+        start = position
+        header, body, position = read_frame(data, start, len(groups))
+        archive_id = archive_id if groups else hashlib.sha256(header + body).digest()[:4]
+        assert data[start + 4 : start + 8] == archive_id
+        decoded = decode_group(header, body, models)
+        found |= decoded
+        groups.append((start, position - start, list(decoded)))
+    end = data[-20:]
+    assert end[:4] == b"\x89DQE" and zlib.crc32(end[:-4]) == int.from_bytes(end[-4:], "little")
+    assert end[4:8] == archive_id and int.from_bytes(end[8:12], "little") == len(groups)
+    assert position + int.from_bytes(end[12:16], "little") == len(data) - 20
+    assert read_index(data[:-20], position, len(groups)) == groups
+    return found
+
+
+def read_index(data: bytes, position: int, count: int) -> list[tuple[int, int, list[str]]]:
+    """(start, bytes, names) of each group."""
+    groups = []
+    while position < len(data):
+        assert data[position : position + 4] == b"\x89DQI"
+        header, _, position = read_frame(data, position, len(groups))
+        outer = Bytes(header)
+        packing = outer.byte()
+        block = Bytes(unpack(outer.section(), packing))
+        assert block.varint() == count
+        start = int.from_bytes(block.take(8), "little")
+        for _ in range(block.varint()):
+            length, names = block.varint(), []
+            while block.data[block.position]:
+                names.append(read_name(block))
+            block.byte()
+            groups.append((start, length, names))
+            start += length
+    return groups
+
+
+def read_frame(data: bytes, start: int, number: int) -> tuple[bytes, bytes, int]:
+    """(header, body, position after it) of a frame."""
+    frame = Bytes(data[start:])
+    frame.take(8)
+    assert frame.varint() == number
+    header_bytes, body_bytes = frame.varint(), frame.varint()
+    header, before = frame.take(header_bytes), frame.position
+    crc = zlib.crc32(frame.data[:before])
+    assert crc == int.from_bytes(frame.take(4), "little")
+    body = frame.take(body_bytes)
+    assert not body or zlib.crc32(body, crc) == int.from_bytes(frame.take(4), "little")
+    return header, body, start + frame.position
+
+
+def signed(code: int) -> int:
+    return -(code + 1) // 2 if code % 2 else code // 2
+
+
+def read_name(body: Bytes) -> str:
+    name = body.take(body.data.index(b"\0", body.position) - body.position)
+    body.byte()
+    return name.decode("utf-8", "surrogateescape")
+
+
+def decode_group(header: bytes, body: bytes, models: Models) -> dict[str, Decoded]:
+    outer = Bytes(header)
+    packing = outer.byte()
+    head = Bytes(unpack(outer.section(), packing))
+    members, contents, names, last = head.varint(), [], [], -1
+    for _ in range(members):
+        last += 1 + signed(head.varint())
+        contents.append(last)
+    for _ in range(members):
+        names.append(read_name(head))
+    for _ in range(members):
+        head.varint(), head.varint()  # times
+    for _ in range(members):
+        head.varint()  # modes
+    sets = [read_heads(head, head.varint()) for _ in range(head.varint())]
+    inner, decoded = Bytes(body), []
+    for number, heads in enumerate(sets):
+        part = Bytes(inner.rest() if number == len(sets) - 1 else inner.section())
+        if heads:
+            decoded += decode_set(part, heads, models, lambda name, value: None)
+        else:
+            checksum, packing = part.take(8), part.byte()
+            file = unpack(part.section(), packing)
+            assert hashlib.sha256(file).digest()[:8] == checksum
+            decoded.append(Decoded(file, [], []))
+    return {name: decoded[content] for name, content in zip(names, contents)}

@@ -1,0 +1,219 @@
+"""docs/format.md is complete and true: a decoder written from it reads what the package writes; its example holds."""
+
+import hashlib
+import re
+from pathlib import Path
+
+import independent_decoder as decoder
+import numpy as np
+import pngs
+import pytest
+import worked_example
+from golden import cases
+from golden.cases import TINY, Case
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from programs import tiled
+
+from dqcodec import png
+from dqcodec.ans import logarithms, uniform
+from dqcodec.ans.bits_back import coupling
+from dqcodec.ans.stack import Stack
+from dqcodec.codec import codec
+from dqcodec.exact.autoregressive.fronts import Fronts
+from dqcodec.exact.flow.tables import TableLaw
+from dqcodec.exact.program import load_program
+from dqcodec.format.container import Group, Method
+from dqcodec.format.split import Split, Step
+from dqcodec.methods.autoregressive import stacks
+from dqcodec.png import metadata
+
+GOLDEN = Path(__file__).parent / "golden"
+CASES = cases.cases()
+FLOWS = ("uniform", "gaussian", "bipartite", "ard", "alternating", "particles")
+DOCUMENT = worked_example.DOCUMENT.read_text()
+
+
+def models() -> dict[bytes, bytes]:
+    files = [path.read_bytes() for folder in (GOLDEN, cases.SHIPPED) for path in folder.glob("*.safetensors")]
+    return {hashlib.sha256(file).digest()[:8]: file for file in files}
+
+
+def decoded_alike(file: bytes, source: bytes) -> bool:
+    """Whether the document's decoder makes of a .dqc file what its PNG holds."""
+    found = decoder.decode(file, models())
+    if found.png and found.png != source:
+        return False
+    if not found.rasters:
+        return bool(found.png)
+    image = png.read(source)
+    chunks = [[tuple(chunk) for chunk in part] for part in image.skeleton.parts]
+    same = [np.array_equal(*pair) for pair in zip(found.rasters, image.rasters, strict=True)]
+    return found.chunks == chunks and all(same)
+
+
+# --- whole files
+
+
+def test_the_documents_decoder_imports_nothing_of_the_package():
+    assert not re.search(r"(import|from) dqcodec", Path(decoder.__file__).read_text())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_documents_decoder_reads_tiny_golden_files(name):
+    assert decoded_alike((TINY / f"{name}.dqc").read_bytes(), (TINY / f"{name}.png").read_bytes())
+
+
+@pytest.mark.parametrize("name", FLOWS)
+def test_the_documents_decoder_reads_flows_of_several_batches(name):
+    assert decoded_alike((GOLDEN / f"{name}.dqc").read_bytes(), (GOLDEN / "image.png").read_bytes())
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_the_documents_decoder_reads_what_the_package_chooses_to_write(data):
+    color_type, depth = data.draw(st.sampled_from(pngs.KINDS))
+    height, width = data.draw(st.tuples(st.integers(1, 8), st.integers(1, 8)))
+    channels, seed = pngs.SAMPLES[color_type], data.draw(st.integers(0, 1000))
+    patches = cases.flat(height, width, 1 << min(depth, data.draw(st.integers(1, 4))), seed).repeat(channels, 2)
+    samples = data.draw(st.sampled_from([patches, cases.smooth(height, width, channels, depth, seed=seed)]))
+    before = pngs.chunk(b"tRNS", bytes([7, 9])) if color_type == 3 and data.draw(st.booleans()) else b""
+    source = pngs.write(samples, depth, color_type, before=before)
+    assert decoded_alike(codec.compress(source)[0], source)
+
+
+def test_the_documents_dictionary_is_that_of_the_package():
+    assert decoder.DICTIONARY == metadata.DICTIONARY
+    assert f"{len(metadata.DICTIONARY)} bytes" in DOCUMENT
+    assert hashlib.sha256(metadata.DICTIONARY).hexdigest() in DOCUMENT
+
+
+# --- what tiny files do not reach
+
+sides = st.tuples(st.integers(1, 12), st.integers(1, 12))
+
+
+def symbols(largest: int) -> st.SearchStrategy:
+    """Lists of (symbol, size), sizes up to the largest."""
+    sized = st.integers(1, largest).flatmap(lambda size: st.tuples(st.integers(0, size - 1), st.just(size)))
+    return st.lists(sized, min_size=1, max_size=30)
+
+
+
+batches = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3)), min_size=1, max_size=2).map(lambda shapes: shapes * 700)
+
+
+@settings(max_examples=30, deadline=None)
+@given(shapes=st.one_of(st.lists(sides, min_size=1, max_size=4), batches), bits=st.sampled_from([1, 4, 8]))
+def test_the_document_orders_pixels_as_the_package_does(shapes, bits):
+    ours, theirs = Fronts(shapes, bits), decoder.fronts_of([(0, 0, 0, *shape) for shape in shapes])
+    assert len(ours) == len(theirs)
+    for number, front in enumerate(theirs):
+        assert ours.places(number)[:, [4, 1, 2]].tolist() == [list(place) for place in front]
+        assert [(part.start, part.stop) for part in ours.chunks(number)] == decoder.chunks_of(theirs, number, bits)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    layers=st.lists(st.tuples(st.integers(1, 3000), st.integers(1, 3000)), min_size=1, max_size=3),
+    tile=st.tuples(st.sampled_from([8, 128, 4096]), st.sampled_from([100, 1024, 4096])),
+)
+def test_the_document_puts_tiles_on_stacks_as_the_package_does(layers, tile):
+    program = tiled(*tile)
+    ours = [
+        [(number, y.start, x.start, y.stop - y.start, x.stop - x.start) for number, y, x in boxes]
+        for boxes in stacks(layers, program)
+    ]
+    model = type("Model", (), {"tile": tile})
+    assert decoder.cut([(*shape, 3) for shape in layers], model) == ours
+
+
+@given(seed=st.binary(max_size=20), symbols=symbols(1 << 23))
+def test_the_documents_stack_is_the_packages(seed, symbols):
+    numbers, sizes = np.array(symbols).T
+    ours = Stack(seed)
+    ours.push(numbers, sizes)
+    theirs = decoder.Stack(Stack(seed).to_bytes())
+    theirs.push(numbers, sizes)
+    assert np.array(theirs.save(), "<u4").tobytes() == ours.to_bytes()
+    assert theirs.pop(sizes) == numbers.tolist()
+    theirs.check_seed(seed)
+
+
+@settings(deadline=None)  # loops are compiled
+@given(symbols(1 << 20))
+def test_the_documents_uniforms_are_the_packages(symbols):
+    numbers, sizes = np.array(symbols).T
+    ours, seed = Stack(bytes(100)), Stack(bytes(100)).to_bytes()
+    uniform.push(ours, numbers, sizes)
+    theirs = decoder.Stack(seed)
+    theirs.fine_push(numbers.tolist(), sizes.tolist())
+    assert np.array(theirs.save(), "<u4").tobytes() == ours.to_bytes()
+
+
+@given(values=st.lists(st.integers(-(1 << 50), 1 << 50), min_size=1, max_size=20), low_bits=st.sampled_from([0, 3]))
+def test_the_documents_laws_are_the_packages_far_from_the_table_too(values, low_bits):
+    frequencies = np.array([7, 1 << 19, (1 << 19) - 7 - 5, 5])
+    ours = Stack(bytes(400))
+    law = TableLaw(frequencies, -2, low_bits)
+    values = np.array(values) >> 3 - low_bits
+    law.push(ours, values)
+    model = type("Model", (), {"tensors": {"law.frequencies": frequencies, "law.grid": np.array([-2, low_bits])}})
+    written = decoder.TableLaw(model, "law")
+    theirs = decoder.Stack(ours.to_bytes())
+    assert written.pop(theirs, values.shape).tolist() == values.tolist()
+    theirs.check_seed(bytes(400))
+    assert written.cost(values[None]).tolist() == law.cost(values[None]).tolist()
+
+
+@given(st.integers(1, (1 << 31) - 1), st.integers(-(1 << 31), 0))
+def test_the_documents_logarithms_are_the_packages(number, logarithm):
+    assert decoder.log2(number) == logarithms.log2(np.array(number))
+    assert decoder.exp2(logarithm) == logarithms.exp2(np.array(logarithm))
+
+
+def test_the_documents_particles_are_the_packages():
+    assert np.array_equal(decoder.particle_offsets(7, 12, 5), coupling(7, (12,), 5))
+
+
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_the_documents_recipes_give_the_packages_files(data):
+    color_type, depth = data.draw(st.sampled_from(pngs.KINDS))
+    height, width = data.draw(sides)
+    options = {"interlace": data.draw(st.booleans()), "idats": data.draw(st.integers(1, 4))}
+    source = pngs.random(np.random.default_rng(height), height, width, color_type, depth, **options)
+    if data.draw(st.booleans()):
+        source = png.write(png.read(source))  # with filters
+    case = Case(lambda: source, Method.CLASSICAL, split=Split(Step.BYTES if depth == 16 else Step.PLAIN), has_recipe=True)
+    file = cases.encode(case, source)
+    assert Group.parse(file).entries[0].recipe
+    assert decoded_alike(file, source)
+
+
+# --- the worked example
+
+
+def numbers(name: str) -> list[list[int]]:
+    """The lines of that name in the document, their numbers."""
+    _, text, _ = worked_example.section(DOCUMENT)
+    return [[int(each) for each in line.split()] for line in re.findall(rf"^{name} = (.*)$", text, re.MULTILINE)]
+
+
+def test_the_worked_example_is_what_the_documents_decoder_meets():
+    _, text, _ = worked_example.section(DOCUMENT)
+    assert text == worked_example.example(), "run tests/worked_example.py"
+
+
+def test_the_worked_examples_symbols_and_slots_are_the_packages():
+    program = load_program(GOLDEN / "gray.safetensors")
+    pixels = png.read((TINY / "example.png").read_bytes()).pixels
+    slots = program.slots([pixels])
+    found = [line[:2] + line[3:] for line in numbers("pixel, t, symbol, start, count")]  # y, x, symbol, start, count
+    first = zip(numbers("pixel"), numbers("symbol, start, count"))
+    found = [[*pixel, *coded] for pixel, coded in first] + found
+    places = np.concatenate([slots.fronts.places(front) for front in range(len(slots.fronts))])
+    expected = [
+        [y, x, pixels[y, x, 0], *slot] for (y, x), slot in zip(places[:, 1:3].tolist(), slots.slots[:, 0].tolist(), strict=True)
+    ]
+    assert found == expected
