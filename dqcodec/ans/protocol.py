@@ -29,6 +29,22 @@ class BitStack(Protocol):
         """
 
 
+class ImageCodec(Protocol):
+    """A codec of images of one shape, on any stack: x is (B, H, W, C), integers, and C is `channels`.
+
+    No image helps to code another. Values from 0 to 2^bits - 1 are pixels; a codec may refuse others (ValueError).
+    """
+
+    channels: int
+    bits: int
+
+    def push_images(self, stack: BitStack, x: np.ndarray) -> None:
+        """Push images; raises StackUnderflow if the stack cannot lend enough, LatentOverflow if the model cannot code them."""
+
+    def pop_images(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:
+        """Undo push_images: int64 images; raises StackUnderflow, LatentOverflow, CorruptError if the stack holds none."""
+
+
 def check_sizes(sizes: np.ndarray | int) -> None:
     """Raise SymbolError unless 1 <= size <= MAX_SIZE."""
     if np.size(sizes) and not (np.min(sizes) >= 1 and np.max(sizes) <= MAX_SIZE):
@@ -40,19 +56,3 @@ def check_symbols(symbols: np.ndarray, sizes: np.ndarray | int) -> None:
     check_sizes(sizes)
     if symbols.size and (symbols.min() < 0 or (symbols >= sizes).any()):
         raise SymbolError("a symbol is negative or not below its size")
-
-
-class ImageCodec(Protocol):
-    """A codec of images of one shape, on any stack: x is (B, H, W, C), integers below 2^bits, and C is `channels`.
-
-    No image helps to code another.
-    """
-
-    channels: int
-    bits: int
-
-    def push_images(self, stack: BitStack, x: np.ndarray) -> None:
-        """Push images; raises StackUnderflow if the stack cannot lend enough, LatentOverflow if the model cannot code them."""
-
-    def pop_images(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:
-        """Undo push_images: int64 images; raises StackUnderflow, LatentOverflow, CorruptError if the stack holds none."""
