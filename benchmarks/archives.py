@@ -1,9 +1,10 @@
-"""A folder of small images as one archive: total bytes, and what an image costs beside its code.
+"""Small images as one archive: total bytes, and the overhead of an image beside its code.
 
     python benchmarks/archives.py FOLDER [--first N] [--json RESULT.json]
 
-The command itself packs the folder, with its default settings, and unpacks it; each image is compared: pixels, mode and
-metadata, time and permissions. PNG, lossless WebP and JPEG XL have a file for each image. --first takes so many files, by name.
+The dqcodec command packs the folder with default settings and unpacks it. Pixels, mode, metadata, time and permissions
+of each image are compared. PNG, lossless WebP and JPEG XL use one file for each image. --first takes the first N files
+by name.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ _PEERS = (PngAsGiven(), WebP(), JpegXl(9))
 
 
 def main() -> None:
+    """The command line, see the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--first", type=int)
@@ -46,6 +48,7 @@ def main() -> None:
 
 
 def measure(folder: Path, first: int | None, work: Path) -> dict:
+    """Pack and unpack the first images of a folder, in the folder `work` -> the result, for JSON."""
     names = [str(path.relative_to(folder)) for path in sorted(folder.rglob("*.png"))][:first]
     source, packed, unpacked = work / "in", work / "set.dqc", work / "out"
     for name in names:
@@ -71,7 +74,7 @@ def measure(folder: Path, first: int | None, work: Path) -> dict:
 
 
 def run(*command) -> float:
-    """Processor seconds of a dqcodec command."""
+    """Run a dqcodec command -> its processor time, seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, "-m", "dqcodec", *map(str, command), "-q"], check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -79,14 +82,18 @@ def run(*command) -> float:
 
 
 def assert_same(original: Path, restored: Path) -> None:
-    """Pixels, mode and metadata; time and permissions."""
+    """Compare pixels, mode, metadata, time and permissions.
+
+    Raises:
+        SystemExit: they differ.
+    """
     same = png.read(original.read_bytes()).repacked().same(png.read(restored.read_bytes()))
     if not same or Stamp.of(original.stat()) != Stamp.of(restored.stat()):
         raise SystemExit(f"{restored} is not {original}")
 
 
 def parts(packed: Path) -> dict[str, int]:
-    """Where an archive's bytes are."""
+    """The bytes of each part of an archive."""
     with Archive(packed) as archive:
         groups = [archive.group(number) for number in range(len(archive.group_sizes))]
         group_bytes = sum(size for size, _ in archive.group_sizes)
@@ -105,6 +112,8 @@ def parts(packed: Path) -> dict[str, int]:
 
 
 def without_chunks(group: ArchiveGroup) -> ArchiveGroup:
+    """The group without the metadata of its images."""
+
     def bare(part: Group) -> Group:
         return replace(part, entries=tuple(replace(each, skeleton=each.skeleton and Skeleton(each.skeleton.header)) for each in part.entries))
 
@@ -112,6 +121,7 @@ def without_chunks(group: ArchiveGroup) -> ArchiveGroup:
 
 
 def without_parts(group: ArchiveGroup) -> ArchiveGroup:
+    """The group without its images: names, times and modes."""
     return replace(group, parts=())
 
 

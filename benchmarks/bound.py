@@ -1,9 +1,9 @@
-"""Coded bytes of one image against the vi bound of the float model, and the parts of the gap.
+"""Coded bytes of an image against the vi bound of the float model, and the parts of the difference.
 
     python benchmarks/bound.py SHEET.png --run RUN --model NAME [--tile 32] [--json RESULT.json]
 
-RUN is a run folder or a released run in models/. The image's sides are multiples of the model's tile. The float bound is the
-mean over four draws of the noise, where the model has any.
+RUN is a run folder or a released run in models/. The sides of the image are multiples of the model's tile. The float
+bound is a mean over four samples of the dequantizer's noise.
 """
 
 import argparse
@@ -24,6 +24,7 @@ _BATCH = 50
 
 
 def main() -> None:
+    """The command line, see the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path)
     parser.add_argument("--run", type=Path, required=True)
@@ -35,7 +36,7 @@ def main() -> None:
     data = arguments.file.read_bytes()
     packed, report = codec.compress(data, [program], verify=True)
     if report.learned is None:
-        raise SystemExit(f"{arguments.file}: {report.method} is smaller than the model")
+        raise SystemExit(f"{arguments.file}: {report.method} gives a smaller file than the model")
     pixels = np.asarray(Image.open(arguments.file).convert("RGB"))
     dims = pixels.size
     float_bpd = float_bound(arguments.run, tiles(pixels, arguments.tile))
@@ -56,7 +57,7 @@ def main() -> None:
 
 
 def tiles(pixels: np.ndarray, side: int) -> torch.Tensor:
-    """(N, 3, side, side) float pixels."""
+    """Pixels (H, W, 3) -> tiles (N, 3, side, side), float32."""
     height, width, channels = pixels.shape
     grid = pixels.reshape(height // side, side, width // side, side, channels)
     return torch.from_numpy(grid.transpose(0, 2, 4, 1, 3).reshape(-1, channels, side, side).copy()).float()
@@ -64,7 +65,7 @@ def tiles(pixels: np.ndarray, side: int) -> torch.Tensor:
 
 @torch.no_grad()
 def float_bound(run: Path, x: torch.Tensor) -> float:
-    """Mean vi bound, bpd."""
+    """Mean vi bound of tiles (N, 3, H, W), bits per dimension."""
     model, _ = load_model(run)
     torch.manual_seed(0)
     bounds = [bits_per_dim(model.bound(batch), batch[0].numel()) for _ in range(_DRAWS) for batch in x.split(_BATCH)]

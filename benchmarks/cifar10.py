@@ -1,12 +1,13 @@
-"""CIFAR-10 in the forms that dqcodec trains and measures on, from its published binary files.
+"""Prepare CIFAR-10 for training and measurements, from its published binary files.
 
     python benchmarks/cifar10.py FOLDER -o OUT
     python benchmarks/cifar10.py SHEET.png ... -o OUT
 
-FOLDER holds data_batch_1.bin .. data_batch_5.bin and test_batch.bin (Krizhevsky 2009). OUT gets cifar10.npz, with the
-paper's split (the first 40000 images train, the last 10000 of the training files valid), and test_00.png .. test_09.png:
-1000 test images each, as one sheet of 25 rows of 40. Given such sheets, it cuts them into PNGs of an image each: 0000.png,
-0001.png, ... of the first sheet, and so on.
+FOLDER holds data_batch_1.bin .. data_batch_5.bin and test_batch.bin (Krizhevsky 2009). OUT gets cifar10.npz with the
+paper's split: the first 40000 images for training, the last 10000 of the training files for validation. It also gets
+test_00.png .. test_09.png, 1000 test images each, as a sheet of 25 rows of 40.
+
+From such sheets the second command makes one PNG for each image, numbered from 0000.png.
 """
 
 import argparse
@@ -19,6 +20,7 @@ _RECORD_BYTES = 1 + 3 * 32 * 32
 
 
 def main() -> None:
+    """The command line, see the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("paths", type=Path, nargs="+", metavar="FOLDER|SHEET.png")
     parser.add_argument("-o", "--output", type=Path, required=True)
@@ -39,25 +41,25 @@ def prepare(folder: Path, output: Path) -> None:
 
 
 def cut(sheets: list[Path], output: Path) -> None:
-    """Write a PNG for each image of sheets."""
+    """Write one PNG for each image of the sheets."""
     images = np.concatenate([images_of(np.asarray(Image.open(path))) for path in sheets])
     for index, pixels in enumerate(images):
         Image.fromarray(pixels).save(output / f"{index:04d}.png", optimize=True)
 
 
 def read(path: Path) -> np.ndarray:
-    """(N, 32, 32, 3) uint8 images of one binary file: records of a label byte and three colour planes."""
+    """The images of one binary file, (N, 32, 32, 3) uint8. A record is a label byte and three colour planes."""
     records = np.frombuffer(path.read_bytes(), np.uint8).reshape(-1, _RECORD_BYTES)
     return records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
 
 
 def sheet(images: np.ndarray) -> np.ndarray:
-    """1000 images -> (800, 1280, 3)."""
+    """1000 images (1000, 32, 32, 3) -> a sheet (800, 1280, 3)."""
     return images.reshape(25, 40, 32, 32, 3).transpose(0, 2, 1, 3, 4).reshape(800, 1280, 3)
 
 
 def images_of(sheet: np.ndarray) -> np.ndarray:
-    """Undo `sheet`: (1000, 32, 32, 3)."""
+    """The inverse of sheet."""
     return sheet.reshape(25, 32, 40, 32, 3).transpose(0, 2, 1, 3, 4).reshape(1000, 32, 32, 3)
 
 

@@ -1,4 +1,4 @@
-"""The learning curves of the released models, from their runs.
+"""Draw the learning curves of the released models.
 
     python benchmarks/curves.py [-o models/curves.png]
 """
@@ -16,6 +16,7 @@ _MODELS = Path(__file__).resolve().parents[1] / "models"
 
 
 def main() -> None:
+    """The command line, see the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", "--output", type=Path, default=_MODELS / "curves.png")
     arguments = parser.parse_args()
@@ -28,7 +29,10 @@ def main() -> None:
 
 
 def draw(axis, run: Path) -> None:
-    """Bound on training and validation crops over the minutes of training; these are of other images, and harder."""
+    """Draw the bounds on training and validation crops over the minutes of training.
+
+    The two kinds of crops come from different images; those for validation are harder.
+    """
     points = [json.loads(line) for line in run.read_text().splitlines()]
     for key, label in (("train_bpd", "training crops"), ("valid_bpd", "validation crops, averaged weights")):
         known = [(point["minutes"], point[key]) for point in points if point.get(key) is not None]

@@ -1,6 +1,6 @@
-"""The main job on one real photograph: compress, decompress, compare, show the rates.
+"""Compress and decompress one photograph, compare the pixels, and show the rates.
 
-    python benchmarks/demo.py [PNG]      (default: a photograph that scikit-image ships)
+    python benchmarks/demo.py [PNG]      (default: a photograph that comes with scikit-image)
 """
 
 import subprocess
@@ -14,6 +14,7 @@ from PIL import Image
 
 
 def main() -> None:
+    """The command line, see the module."""
     source = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(str(files("skimage.data") / "coffee.png"))
     with tempfile.TemporaryDirectory() as folder:
         packed, restored = Path(folder) / "image.png.dqc", Path(folder) / "image.png"

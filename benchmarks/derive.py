@@ -1,8 +1,8 @@
-"""Test sets made of others: the luma of images, or their thumbnails.
+"""Make a test set from another one: the luma of its images, or thumbnails.
 
     python benchmarks/derive.py luma|thumbnails FOLDER -o OUT
 
-Luma is ITU-R 601 as Pillow computes it; a thumbnail is the central square, reduced to 64 x 64 (Lanczos).
+Luma is ITU-R 601, computed by Pillow. A thumbnail is the central square, reduced to 64 x 64 (Lanczos).
 """
 
 import argparse
@@ -14,6 +14,7 @@ _SIDE = 64
 
 
 def main() -> None:
+    """The command line, see the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kind", choices=["luma", "thumbnails"])
     parser.add_argument("folder", type=Path)
@@ -26,6 +27,7 @@ def main() -> None:
 
 
 def derive(image: Image.Image, kind: str) -> Image.Image:
+    """The luma or the thumbnail of an RGB image."""
     return image.convert("L") if kind == "luma" else ImageOps.fit(image, (_SIDE, _SIDE), Image.Resampling.LANCZOS)
 
 

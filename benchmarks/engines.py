@@ -1,10 +1,10 @@
-"""What a craystack message costs as the engine below exact programs, beside the stack of files: bits and speed.
+"""Bits and speed of a craystack message as the engine of integer programs, beside those of the stack of .dqc files.
 
     PYTHONPATH=CRAYSTACK python benchmarks/engines.py FILE.png [--model NAME] [--tiles N] [--json RESULT.json]
 
-CRAYSTACK is a checkout of github.com/j-towns/craystack, which needs numpy, scipy and autograd. Symbols: a million (on
-one lane 50 000) below sizes whose logarithms are spread evenly. The model, a flow: N tiles of 32 x 32 of the image.
-Everything is popped again and compared.
+CRAYSTACK is a checkout of github.com/j-towns/craystack, which needs numpy, scipy and autograd. The first test pushes a
+million symbols (50 000 on one lane) below sizes with evenly distributed logarithms. The second codes N tiles of 32 x 32
+of the image with a flow. Everything is popped again and compared.
 """
 
 import argparse
@@ -30,6 +30,7 @@ SIDE = 32
 
 
 def main() -> None:
+    """The command line, see the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path)
     parser.add_argument("--model", default="cifar10-ard")
@@ -48,32 +49,36 @@ def main() -> None:
 
 
 def message(lanes: int, words: int) -> Message:
+    """A random craystack message with this number of lanes, and of words below them."""
     rng = np.random.default_rng(0)
     head = rng.integers(1 << 31, 1 << 63, lanes, np.uint64)
     return head, (rng.integers(0, 1 << 32, words, np.uint32), ())
 
 
 def message_bits(message: Message) -> float:
+    """The information in a message, bits."""
     head, tail = message
     words = len(craystack.rans.flatten(message)) - 2 * head.size
     return 32 * words + float(np.log2(head).sum())
 
 
 def stack_bits(stack: BitStack) -> float:
+    """The size of a stack, bits."""
     return message_bits(stack.message) if isinstance(stack, CraystackStack) else stack.bits
 
 
 def timed(function: Callable, *arguments) -> tuple[object, float]:
+    """(the function's result, seconds)."""
     start = time.perf_counter()
     result = function(*arguments)
     return result, time.perf_counter() - start
 
 
 def symbols() -> dict:
-    """By engine: bits beyond the logarithms of the sizes, millions of symbols a second."""
+    """For each engine: bits of a symbol beyond the logarithm of its size, and millions of symbols per second."""
     rng = np.random.default_rng(0)
     sizes = np.exp2(rng.uniform(0, 23, SYMBOLS)).astype(np.int64)
-    values = (np.arange(SYMBOLS) * 0.6180339887498949 % 1 * sizes).astype(np.int64)  # noise would hide the difference
+    values = (np.arange(SYMBOLS) * 0.6180339887498949 % 1 * sizes).astype(np.int64)  # not random
     result = {}
     for name, stack, count in [("stack", Stack(bytes(8)), SYMBOLS)] + [
         (f"craystack, lanes: {lanes}", CraystackStack(message(lanes, 2)), SYMBOLS if lanes > 1 else SYMBOLS // 20)
@@ -84,7 +89,7 @@ def symbols() -> dict:
         overhead = (stack_bits(stack) - before - ideal_bits) / count
         popped, pop_seconds = timed(stack.pop, sizes[:count])
         if not np.array_equal(popped, values[:count]):
-            raise SystemExit(f"{name}: the symbols did not come back")
+            raise SystemExit(f"{name}: the decoded symbols differ")
         result[name] = {
             "overhead_bits_a_symbol": float(f"{overhead:.2g}"),
             "push_m_symbols_s": round(count / push_seconds / 1e6, 3),
@@ -94,7 +99,7 @@ def symbols() -> dict:
 
 
 def flow(program: FlowProgram, tiles: np.ndarray) -> dict:
-    """By engine: bits per subpixel, seconds."""
+    """For each engine: bits per dimension, and seconds in both directions."""
     shape = tiles.shape[:3]
     stack = Stack(np.random.default_rng(0).bytes(8 * tiles.size))
     before = stack.bits
@@ -113,8 +118,13 @@ def flow(program: FlowProgram, tiles: np.ndarray) -> dict:
 
 
 def checked(tiles: np.ndarray, popped: np.ndarray, bits: float, push_seconds: float, pop_seconds: float) -> dict:
+    """The result of one engine.
+
+    Raises:
+        SystemExit: the decoded tiles differ.
+    """
     if not np.array_equal(popped, tiles):
-        raise SystemExit("the tiles did not come back")
+        raise SystemExit("the decoded tiles differ")
     seconds = {"push_seconds": round(push_seconds, 2), "pop_seconds": round(pop_seconds, 2)}
     return {"bpd": round(bits / tiles.size, 4)} | seconds
 

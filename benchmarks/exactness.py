@@ -1,8 +1,9 @@
-"""A file made with all threads decodes in other processes with one thread and the lowest instruction set.
+"""Does a file that was made with all threads decode with one thread and the lowest instruction set?
 
     python benchmarks/exactness.py FILE.png [--model NAME] [--json RESULT.json]
 
-Every process also encodes the image anew: the files must be the same, byte for byte.
+Each setting has its own process. It decodes the first process's file and encodes the image again. All files must be
+equal, byte for byte.
 """
 
 import argparse
@@ -42,6 +43,7 @@ sys.stdout.buffer.write(bytes([same]) + payload)
 
 
 def main() -> None:
+    """The command line, see the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path)
     parser.add_argument("--model", default="photo")

@@ -1,9 +1,9 @@
-"""Peak memory of `dqcodec compress` and `decompress` against the size of the image.
+"""Peak memory of `dqcodec compress` and `decompress` as a function of the image's size.
 
     python benchmarks/memory.py PHOTO|FOLDER... [--size WIDTHxHEIGHT ...] [--json RESULT.json]
 
-The images are all photos in rows, cropped to their least height and width, mirrored again and again to the size. Settings
-are the default ones.
+An image is a mosaic of all photographs, cropped to their smallest height and width. It is mirrored until it has the
+size. Settings are the default ones.
 """
 
 import argparse
@@ -20,11 +20,12 @@ from PIL import Image
 from dqcodec.bench.machine import machine
 
 _SIZES = ("500x375", "2000x1500", "4000x3000")
-# runs a command and prints the most memory that it took, kilobytes on Linux
+# runs a command and prints its peak memory, kilobytes on Linux
 _MEASURE = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
 
 
 def main() -> None:
+    """The command line, see the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("paths", type=Path, nargs="+")
     parser.add_argument("--size", dest="sizes", action="append")
@@ -59,7 +60,7 @@ def main() -> None:
 
 
 def mosaic(photos: list[np.ndarray]) -> np.ndarray:
-    """Photos (H, W, 3), about as many in a row as there are rows."""
+    """Photographs (H, W, 3) as one image, with about the same number of rows and columns."""
     height, width = (min(photo.shape[axis] for photo in photos) for axis in (0, 1))
     columns = math.isqrt(len(photos))
     cells = np.stack([photo[:height, :width] for photo in photos[: len(photos) // columns * columns]])
@@ -68,7 +69,7 @@ def mosaic(photos: list[np.ndarray]) -> np.ndarray:
 
 
 def peak(*command) -> int:
-    """Megabytes."""
+    """Peak memory of a dqcodec command, MiB."""
     run = [sys.executable, "-c", _MEASURE, sys.executable, "-m", "dqcodec", *map(str, command)]
     return round(int(subprocess.run(run, check=True, capture_output=True, text=True).stdout.split()[-1]) / 1024)
 

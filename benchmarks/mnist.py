@@ -1,10 +1,10 @@
-"""Binary MNIST in the forms that dqcodec trains and measures on, from Larochelle's binarization.
+"""Prepare binary MNIST for training and measurements, from Larochelle's binarization.
 
     python benchmarks/mnist.py binarized_mnist_larochelle.npz -o OUT
 
-The file holds packed bits, arrays train, valid and test of 784 bits a row. OUT gets digits.npz, images of 0 and 255 to train and to
-validate on; sheet.png, every tenth test image in one 1-bit PNG of 25 rows of 40; and digits/, every twentieth of the others as a
-1-bit PNG each. (The file has the test images sorted by digit.)
+The file holds packed bits: arrays train, valid and test with 784 bits a row. Its test images are sorted by digit. OUT
+gets three things: digits.npz, the images for training and validation as 0 and 255; sheet.png, every tenth test image
+in one 1-bit PNG of 25 rows of 40; and digits/, every twentieth test image from the sixth on as its own 1-bit PNG.
 """
 
 import argparse
@@ -18,6 +18,7 @@ _DOWN, _ACROSS = 25, 40
 
 
 def main() -> None:
+    """The command line, see the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path)
     parser.add_argument("-o", "--output", type=Path, required=True)
@@ -35,6 +36,7 @@ def main() -> None:
 
 
 def save(bits: np.ndarray, path: Path) -> None:
+    """Write bits (H, W) as a 1-bit PNG."""
     Image.fromarray(bits.astype(bool)).save(path, optimize=True)
 
 

@@ -1,11 +1,13 @@
-"""Whole trees of PNGs, there and back by the command itself: does every image come back, and what is refused?
+"""Compress and decompress whole trees of PNG files. Is every image restored, and which files are rejected?
 
     python benchmarks/trees.py FOLDER... [--made N] [--exact] [--jobs N] [--json RESULT.json]
 
-Each tree is compressed with -r into a mirrored one, and that is decompressed. Of each image pixels, mode, metadata, time and
-permissions are compared; with --exact, all bytes. Refused files are listed; that they are no valid PNGs is told by others:
-a chunk's CRC is wrong, or libpng refuses the file too. --made N adds a tree of N small images of all kinds in nested
-folders, three of them broken. Exits 1 where a valid file was refused, or an image or a broken file was not told right.
+`dqcodec compress -r` mirrors each tree, and `decompress -r` restores it. Pixels, mode, metadata, time and permissions
+of each image are compared; with --exact all bytes. The result lists the rejected files. Each of them must be invalid:
+a chunk's CRC is wrong, or libpng rejects it, too. --made N adds a tree of N small images of all kinds in nested
+folders, three of them broken.
+
+The exit code is 1 if a valid file was rejected, an image was not restored, or a broken file was accepted.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from dqcodec.command.files import Stamp
 
 
 def main() -> None:
+    """The command line, see the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folders", type=Path, nargs="*")
     parser.add_argument("--made", type=int, metavar="N")
@@ -65,9 +68,10 @@ def main() -> None:
 
 
 def there_and_back(folder: Path, work: Path, options: list[str]) -> dict:
+    """Compress and restore a tree, in the folder `work` -> the result, for JSON."""
     packed, restored = work / "packed", work / "restored"
-    code, told = run("compress", "-r", folder, "-o", f"{packed}/", *options)
-    refused = {str(Path(each["source"]).relative_to(folder)): each["error"] for each in told if "error" in each}
+    code, results = run("compress", "-r", folder, "-o", f"{packed}/", *options)
+    refused = {str(Path(each["source"]).relative_to(folder)): each["error"] for each in results if "error" in each}
     back_code, _ = run("decompress", "-r", packed, "-o", f"{restored}/", *options[:2])
     names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.png"))
     differ = [
@@ -88,18 +92,23 @@ def there_and_back(folder: Path, work: Path, options: list[str]) -> dict:
 
 
 def run(*command) -> tuple[int, list[dict]]:
-    """The exit code of a dqcodec command, and what it tells of each file."""
+    """Run a dqcodec command -> (its exit code, its JSON object for each file).
+
+    Raises:
+        SystemExit: stderr has lines that the JSON does not explain.
+    """
     result = subprocess.run(
         [sys.executable, "-m", "dqcodec", *map(str, command), "--json"], capture_output=True, text=True
     )
-    told = [json.loads(line) for line in result.stdout.splitlines()]
-    failures = [f"dqcodec: {each['source']}: {each['error']}" for each in told if "error" in each]
+    results = [json.loads(line) for line in result.stdout.splitlines()]
+    failures = [f"dqcodec: {each['source']}: {each['error']}" for each in results if "error" in each]
     if result.stderr.splitlines() != failures:
         raise SystemExit(result.stderr)
-    return result.returncode, told
+    return result.returncode, results
 
 
 def same(original: Path, restored: Path, exact: bool) -> bool:
+    """Whether a file was restored: all bytes if `exact`, else the image with its metadata, time and permissions."""
     if not restored.is_file() or Stamp.of(original.stat()) != Stamp.of(restored.stat()):
         return False
     files = original.read_bytes(), restored.read_bytes()
@@ -107,7 +116,7 @@ def same(original: Path, restored: Path, exact: bool) -> bool:
 
 
 def why_invalid(data: bytes) -> str | None:
-    """By what a file is no valid PNG, as others tell; None if they find nothing."""
+    """Why a file is no valid PNG, found without dqcodec; None if it seems valid."""
     if not data.startswith(pngs.SIGNATURE):
         return "no PNG signature"
     for kind, body, crc in chunks(data):
@@ -115,13 +124,13 @@ def why_invalid(data: bytes) -> str | None:
             return f"the CRC of {kind.decode('latin1')} is wrong"
     try:
         imagecodecs.png_decode(data)
-    except (ValueError, RuntimeError) as error:  # UnicodeDecodeError: what it says of some errors is no text
-        return f"libpng: {error}" if not isinstance(error, UnicodeError) else "libpng refuses it"
+    except (ValueError, RuntimeError) as error:  # UnicodeDecodeError: some messages are not text
+        return f"libpng: {error}" if not isinstance(error, UnicodeError) else "libpng rejects it"
     return None
 
 
 def chunks(data: bytes) -> Iterator[tuple[bytes, bytes, int]]:
-    """(type, content, CRC) of the chunks that are whole."""
+    """(type, body, CRC) of each complete chunk."""
     start = len(pngs.SIGNATURE)
     while start + 12 <= len(data):
         end = start + 12 + int.from_bytes(data[start : start + 4], "big")
@@ -132,7 +141,7 @@ def chunks(data: bytes) -> Iterator[tuple[bytes, bytes, int]]:
 
 
 def make(folder: Path, count: int) -> list[str]:
-    """A tree of PNGs of all kinds; the names of the three that are broken."""
+    """Write a tree of `count` PNGs of all kinds -> the names of the three broken ones."""
     rng = random.Random(0)
     names = [f"{'/'.join(rng.choices('abc', k=rng.randrange(4)))}/{number}.png".lstrip("/") for number in range(count)]
     damages = dict(zip(rng.sample(names, 3), (cut_off, damaged, text)))
@@ -147,20 +156,23 @@ def make(folder: Path, count: int) -> list[str]:
 
 
 def cut_off(data: bytes) -> bytes:
+    """The first two thirds."""
     return data[: len(data) * 2 // 3]
 
 
 def damaged(data: bytes) -> bytes:
+    """With one changed bit in the image data."""
     place = data.index(b"IDAT") + 7
     return data[:place] + bytes([data[place] ^ 16]) + data[place + 1 :]
 
 
 def text(data: bytes) -> bytes:
+    """A text instead of the image."""
     return b"This is no image.\n"
 
 
 def image(number: int, rng: random.Random) -> bytes:
-    """Of the kind that has this number: colour type and depth, then interlacing, frames, chunks and content."""
+    """The PNG with this number. It determines colour type and bit depth, then interlacing and animation."""
     color_type, bit_depth = pngs.KINDS[number % len(pngs.KINDS)]
     number //= len(pngs.KINDS)
     noise = np.random.default_rng(rng.randrange(1 << 32))
@@ -187,7 +199,7 @@ def image(number: int, rng: random.Random) -> bytes:
 
 
 def before(color_type: int, bit_depth: int, rng: random.Random) -> bytes:
-    """Chunks before the image data, each there or not."""
+    """A random choice of chunks before the image data."""
     key = (
         rng.randbytes(1 << min(bit_depth, 3)) if color_type == 3 else (1).to_bytes(2, "big") * pngs.SAMPLES[color_type]
     )
@@ -203,6 +215,7 @@ def before(color_type: int, bit_depth: int, rng: random.Random) -> bytes:
 
 
 def relative(folder: Path) -> list[str]:
+    """Names of all files below a folder."""
     return [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
 
 

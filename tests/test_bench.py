@@ -128,7 +128,7 @@ def test_a_codec_that_lies_once_in_several_times_is_caught(monkeypatch, in_this_
 
 def test_a_codec_whose_process_dies_is_an_error_of_each_image():
     found = images.find([images.Path("in")])
-    of_images = worker.run([Dies(), peers.PngAsGiven()], found, worker.Options(jobs=2), print)
+    of_images = worker.run([Dies(), peers.PngAsGiven()], found, worker.Options(), print)
     rows = [row for of_image in of_images for row in of_image]
     assert [row.error for row in rows] == ["the codec's process died (exit code 3)", None] * 2
     assert [row.image for row in rows] == ["in/a.png"] * 2 + ["in/deep/b.png"] * 2 and rows[1].measured

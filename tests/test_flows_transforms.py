@@ -5,7 +5,7 @@ import torch
 from flows import jacobian, randomised
 
 from dqcodec.flows.autoregressive import AffineAutoregressive, Reversed
-from dqcodec.flows.couplings import AffineCoupling, ConditionalAffine, Reverse
+from dqcodec.flows.couplings import AffineCoupling, ConditionalAffine, ReverseChannels
 from dqcodec.flows.networks import AutoregressiveDenseNet, AutoregressiveNet, DenseNet, ResidualNet
 from dqcodec.flows.transforms import Chain, Conv1x1, Rescale, Squeeze, haar_ycocg
 
@@ -25,7 +25,7 @@ TRANSFORMS = {
     "coupling of a dense net": lambda: AffineCoupling(DenseNet(2, 4, 5, 3), 2),
     "conditional coupling of a dense net": lambda: AffineCoupling(DenseNet(3, 2, 5, 2, CONTEXT), 3),
     "autoregressive dense net": lambda: AffineAutoregressive(AutoregressiveDenseNet(4, 3, CONTEXT, 2)),
-    "reverse": lambda: Reverse(),
+    "reverse": lambda: ReverseChannels(),
     "chain": lambda: Chain([Conv1x1(haar_ycocg(1)), AffineCoupling(ResidualNet(2, 4, 5, 1), 2), Squeeze()]),
 }
 UNCONDITIONAL = {"coupling", "coupling of a dense net", "chain"}

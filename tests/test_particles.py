@@ -68,7 +68,7 @@ def test_exp2_of_what_is_far_below_is_nought():
 @few
 @given(numbers, st.integers(8, 15))
 def test_particles_lie_evenly_in_every_dimension_and_the_first_is_the_sample_itself(particles, fraction_bits):
-    offsets = bits_back.coupling(particles, (4, 4, 1), fraction_bits)
+    offsets = bits_back.coupled_offsets(particles, (4, 4, 1), fraction_bits)
     assert not offsets[0].any()
     even = (np.arange(particles) << fraction_bits) // particles
     assert np.array_equal(np.sort(offsets, 0), np.broadcast_to(even[:, None, None, None], offsets.shape))
@@ -76,7 +76,7 @@ def test_particles_lie_evenly_in_every_dimension_and_the_first_is_the_sample_its
 
 
 def test_the_offsets_are_those_of_the_format():
-    assert bits_back.coupling(4, (6,), 8).tolist() == GOLDEN_OFFSETS
+    assert bits_back.coupled_offsets(4, (6,), 8).tolist() == GOLDEN_OFFSETS
 
 
 GOLDEN_OFFSETS = [
@@ -142,7 +142,7 @@ def test_the_coded_bits_are_the_float_models_coupled_bound(particles, bits):
     stack = noise_stack(5, 1 << 18)
     u, before = stack.clone().pop(1 << fraction_bits, x.shape), stack.bits
     told = coder.push(stack, x)
-    offsets = bits_back.coupling(particles, x.shape[1:], fraction_bits)
+    offsets = bits_back.coupled_offsets(particles, x.shape[1:], fraction_bits)
     log_weights = []
     for offset in offsets:
         value = x + ((u + offset) % (1 << fraction_bits) + 0.5) / (1 << fraction_bits)
@@ -178,7 +178,7 @@ def test_weights_do_not_depend_on_how_many_are_computed_at_once(monkeypatch):
     coder, v = uniform().coupled(5), digits(3) << uniform().description.fraction_bits
     offsets = coder._offsets(v.shape[1:])
     weights = coder._weights(v, offsets)
-    monkeypatch.setattr(bits_back, "_WEIGHED_AT_ONCE", 1)
+    monkeypatch.setattr(bits_back, "_CHUNK_DIMS", 1)
     assert np.array_equal(coder._weights(v, offsets), weights)
 
 

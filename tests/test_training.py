@@ -18,10 +18,10 @@ from dqcodec.command.cli import main
 from dqcodec.exact.program import load_program
 from dqcodec.training import config as configs
 from dqcodec.training import data
+from dqcodec.training.distributed import ProcessGroup
 from dqcodec.training.evaluate import evaluate
 from dqcodec.training.progress import LineProgress
 from dqcodec.training.runs import RunError, read_checkpoint
-from dqcodec.training.team import Team
 from dqcodec.training.trainer import Budget, Trainer, load_model
 
 TINY = (
@@ -93,7 +93,7 @@ def test_two_processes_train_together_what_one_trains_alone(images_file, tmp_pat
 
 
 def test_a_batch_that_cannot_be_shared_out_is_refused(images_file, tmp_path, monkeypatch):
-    monkeypatch.setattr(Team, "join", lambda device: Team(0, 3))
+    monkeypatch.setattr(ProcessGroup, "join", lambda device: ProcessGroup(0, 3))
     with pytest.raises(DqcodecError, match="3 processes"):
         _trainer(images_file, tmp_path, 16)
 

@@ -1,11 +1,11 @@
-"""The paper's binary checkerboard: every pair of density and dequantizer under vi, and the flow density under iw and Renyi.
+"""The paper's binary checkerboard: all pairs of p and q with vi, and the flow density with iw and Rényi.
 
     python benchmarks/paper/checkerboard.py -o runs/checkerboard
 
-Trains what is missing in the folder (three seeds a cell), measures it, and writes results/checkerboard.json.
+It trains the models that the folder lacks (three seeds a cell), measures them, and writes results/checkerboard.json.
 
-P_data is uniform over (1, 0) and (0, 1), thus has exactly 1 bit. A batch holds both states equally often, so that noise comes
-from the dequantizer alone.
+P_data is uniform over (1, 0) and (0, 1), so its entropy is exactly 1 bit. A batch holds both states equally often, so
+that only the dequantizer makes the bound noisy.
 """
 
 import argparse
@@ -26,7 +26,7 @@ ENTROPY_BITS = 1.0
 SEEDS = 3
 
 _STEPS = {"diagonal": 2000, "covariance": 4000, "flow": 1200}
-# a Gaussian's few numbers have far to go: beside a flow q, the covariance's ridge grows ever narrower
+# Gaussians need large steps: with a flow q, the ridge of the covariance becomes narrower throughout training
 _DENSITY_RATES = {"diagonal": 1e-2, "covariance": 4e-2, "flow": 5e-3}
 _DEQUANTIZER_RATE = 2e-3
 _BATCH = 128
@@ -36,19 +36,19 @@ _CLIP_NORM = 1.0
 _VI_DRAWS = 50_000
 _IW_SAMPLES = 256
 _IW_DRAWS = 2_000
-_CHUNK = 1 << 17  # weights computed at a time
+_CHUNK = 1 << 17  # importance weights in one batch
 
 
 @dataclass(frozen=True)
 class Objective:
-    """The Renyi-alpha bound with some samples of each point."""
+    """The Rényi bound of order alpha, with `samples` samples of each point."""
 
     alpha: float
     samples: int
 
     @property
     def batch(self) -> int:
-        """Points in a batch; fewer where each takes many samples."""
+        """Points in a batch; fewer if each has many samples."""
         return _BATCH if self.samples <= 2 else _BATCH // 2
 
 
@@ -60,6 +60,8 @@ OBJECTIVES = {
 
 @dataclass(frozen=True)
 class Cell:
+    """One trained model of the tables."""
+
     density: str
     dequantizer: str
     objective: str
@@ -67,11 +69,12 @@ class Cell:
 
     @property
     def name(self) -> str:
+        """Its name in the results."""
         return f"{self.density}-{self.dequantizer}-{self.objective}-{self.seed}"
 
 
 def cells() -> list[Cell]:
-    """Of both tables, and of the remark on Renyi with more samples."""
+    """The cells of both tables, and of the text on Rényi with more samples."""
     pairs = [(p, q, "vi") for p in DENSITIES for q in DEQUANTIZERS]
     objectives = [("flow", q, objective) for objective in ("iw16", "renyi2") for q in DEQUANTIZERS]
     remark = [("flow", "uniform", objective) for objective in ("renyi4", "renyi16")]
@@ -79,6 +82,7 @@ def cells() -> list[Cell]:
 
 
 def main() -> None:
+    """The command line, see the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the trained models")
     parser.add_argument("--json", type=Path, default=RESULTS / "checkerboard.json")
@@ -99,6 +103,7 @@ def main() -> None:
 
 
 def settings() -> dict:
+    """The settings of training and measurement, for the results."""
     return {
         "steps": _STEPS, "batch": _BATCH, "optimiser": "adam", "density_rates": _DENSITY_RATES, "dequantizer_rate": _DEQUANTIZER_RATE,
         "vi_draws": _VI_DRAWS, "iw_samples": _IW_SAMPLES, "iw_draws": _IW_DRAWS,
@@ -106,6 +111,7 @@ def settings() -> dict:
 
 
 def train(cell: Cell) -> DequantizedModel:
+    """Train the model of a cell."""
     torch.manual_seed(cell.seed)
     objective, steps = OBJECTIVES[cell.objective], _STEPS[cell.density]
     model = build(cell.density, cell.dequantizer)
@@ -135,7 +141,7 @@ def measure(model: DequantizedModel, seed: int) -> dict:
 
 
 def _mean(model: DequantizedModel, draws: int, samples: int) -> tuple[float, float]:
-    """(mean, standard error) of the iw bound over draws, half of each state."""
+    """(mean, standard error) of the iw bound, bits. Half of the draws are of each state."""
     size = min(draws, _CHUNK // samples)
     bounds = [_bits(model.bound(STATES.repeat(size // 2, 1, 1, 1), samples, 0.0)) for _ in range(-(-draws // size))]
     bits = torch.cat(bounds).double()

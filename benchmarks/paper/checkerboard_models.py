@@ -1,8 +1,8 @@
-"""The models of the binary checkerboard: two dimensions, as (B, 2, 1, 1), so that dqcodec's flows apply unchanged.
+"""The models of the binary checkerboard. Its two dimensions have the shape (B, 2, 1, 1), so that dqcodec's flows apply.
 
-What is new here is small: dense networks in place of convolutions, and flows that do not squeeze. The counts follow the
-paper's appendix (8 subflows for p, 4 for q, 16 context channels); its networks, DenseNets of depth 12 and 192 channels,
-become two hidden layers.
+New here are fully connected networks instead of convolutions, and flows that do not squeeze. The numbers of subflows (8
+for p, 4 for q) and of context channels (16) are those of the paper's appendix. Its networks, DenseNets of depth 12 with
+192 channels, are replaced by networks with two hidden layers.
 """
 
 import math
@@ -28,7 +28,7 @@ _DENSITY_SUBFLOWS, _DEQUANTIZER_SUBFLOWS = 8, 4
 
 
 class PointNet(nn.Module):
-    """(x, context) -> (B, out, 1, 1), two hidden layers; zero at initialisation."""
+    """(x, context) -> (B, out, 1, 1), with two hidden layers; zero at initialisation."""
 
     def __init__(self, inputs: int, outputs: int):
         super().__init__()
@@ -39,12 +39,13 @@ class PointNet(nn.Module):
         nn.init.zeros_(self.layers[-1].bias)
 
     def forward(self, x: Float[Tensor, "B C 1 1"], context: Float[Tensor, "B K 1 1"] | None = None) -> Tensor:
+        """x (B, C, 1, 1), context (B, K, 1, 1) -> (B, out, 1, 1)."""
         inputs = x if context is None else torch.cat([x, context], 1)
         return self.layers(inputs.flatten(1))[..., None, None]
 
 
 class Linear(Transform):
-    """z = W x: what a 1x1 convolution is in two dimensions. A rotation at initialisation."""
+    """z = W x, the 1x1 convolution in two dimensions. A random rotation or reflection at initialisation."""
 
     def __init__(self):
         super().__init__()
@@ -55,14 +56,16 @@ class Linear(Transform):
         return (a * d - b * c).abs().log().expand(len(x))
 
     def forward(self, x, context=None):
+        """z = W x."""
         return (x.flatten(1) @ self.weight.T)[..., None, None], self._log_det(x)
 
     def inverse(self, z, context=None):
+        """x = W^-1 z."""
         return (z.flatten(1) @ torch.linalg.inv(self.weight).T)[..., None, None], self._log_det(z)
 
 
 class Rotation(Transform):
-    """A rotation by a learned angle: between a dequantizer's couplings, where the inverse must be cheap."""
+    """A rotation by a learned angle, between the couplings of a dequantizer. Its inverse is cheap."""
 
     def __init__(self):
         super().__init__()
@@ -74,14 +77,16 @@ class Rotation(Transform):
         return (x.flatten(1) @ matrix)[..., None, None], x.new_zeros(len(x))
 
     def forward(self, x, context=None):
+        """Rotate by the angle."""
         return self._turn(x, self.angle)
 
     def inverse(self, z, context=None):
+        """Rotate back."""
         return self._turn(z, -self.angle)
 
 
 class PointFlow(Density):
-    """Subflows (linear map, affine coupling) to a standard normal."""
+    """Subflows (linear map, affine coupling) with a standard normal base."""
 
     def __init__(self):
         super().__init__()
@@ -91,44 +96,50 @@ class PointFlow(Density):
         self.transforms = Chain(transforms)
 
     def log_prob(self, v):
+        """log p(v), nats."""
         z, log_det = self.transforms(v)
         return normal_log_prob(z) + log_det
 
     @torch.no_grad()
     def sample(self, n, height, width):
+        """v ~ p(v)."""
         return self.transforms.inverse(torch.randn(n, *_SHAPE))[0]
 
     def initialise(self, v):
-        pass
+        """Nothing to do."""
 
 
 class PointDequantizer(Dequantizer):
-    """u = sigmoid(y), y a conditional flow of eps ~ N(0, 1) in two dimensions."""
+    """u = sigmoid(y), where y is a conditional flow of eps ~ N(0, 1) in two dimensions."""
 
     def __init__(self, transforms: list[nn.Module], context_net: nn.Module):
         super().__init__()
         self.transforms, self.context_net = Chain(transforms), context_net
 
     def context(self, x: Float[Tensor, "B 2 1 1"]) -> Float[Tensor, "B K 1 1"]:
+        """The context of the transforms."""
         return self.context_net(2 * x.flatten(1) - 1)[..., None, None]
 
     def noise(self, x):
+        """eps ~ N(0, 1), of the shape of x."""
         return torch.randn_like(x)
 
     def sample(self, x, noise=None):
+        """eps -> (u, log q(u|x)), nats."""
         eps = self.noise(x) if noise is None else noise
         y, log_det = self.transforms.inverse(eps, self.context(x))
         u, bin_log_det = self.bins.from_real(y)
         return u, normal_log_prob(eps) + log_det + bin_log_det
 
     def log_prob(self, u, x):
+        """log q(u|x), nats."""
         y, bin_log_det = self.bins.to_real(u)
         eps, log_det = self.transforms(y, self.context(x))
         return normal_log_prob(eps) + log_det + bin_log_det
 
 
 def build(density: str, dequantizer: str) -> DequantizedModel:
-    """The untrained model of a pair."""
+    """The untrained model of a density and a dequantizer."""
     return DequantizedModel(_dequantizer(dequantizer), _density(density), bits=1)
 
 
@@ -143,9 +154,9 @@ def _density(kind):
 
 
 def _dequantizer(kind):
-    # A conditional diagonal Gaussian is the base of the flow, as in the paper, and alone the normal dequantizer. The flow's
-    # rotations start at random: where the best q has independent coordinates, as beside a diagonal p, couplings between
-    # these have no gradient, and the flow stays normal.
+    # The base of the flow is a conditional diagonal Gaussian, as in the paper. Without the flow it is the normal
+    # dequantizer. Rotations start at random: with a diagonal p, the best q has independent coordinates; couplings
+    # between these have no gradient, and the flow would stay normal.
     context_net = nn.Sequential(nn.Linear(2, _CONTEXT), nn.SiLU())
     base = ConditionalAffine(PointNet(_CONTEXT, 4))
     match kind:

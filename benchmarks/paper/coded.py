@@ -1,12 +1,14 @@
-"""Binary MNIST really coded, by flows with a uniform dequantizer, at the vi and at the importance-weighted bound.
+"""Code binary MNIST with flows and a uniform dequantizer, at the vi bound and at the importance-weighted bound.
 
     python benchmarks/paper/coded.py binarized_mnist_larochelle.npz -o runs --minutes 30
 
-trains a flow with vi and, going on from it, one each with iw of 4 and 16 samples, each for that long; runs that are there are taken
-as they are. Each is exported as an exact program, and all test images are coded on one stack by the flow method with K coupled
-particles, decoded and compared. Beside it stand the float model's bounds on the same images: vi, iw of K independent
-samples, and of K coupled ones; these two as vi less what they gain on every fifth image. Results go to results/coded.json, cell
-by cell; what is there is left alone.
+It trains a flow with vi. From this flow it trains one with iw of 4 samples and one with iw of 16 samples. Each training
+takes the given time; existing runs are used as they are. Each model is exported as an integer program. The flow method
+codes all test images on one stack with K coupled particles; they are decoded and compared.
+
+The results also hold the float model's bounds on the same images: vi, iw with K independent samples, and iw with K
+coupled samples. The two iw bounds are vi minus their gain on every fifth image. results/coded.json gets one cell at a
+time; existing cells are kept.
 """
 
 import argparse
@@ -21,7 +23,7 @@ from images import CONFIGS, read_mnist
 from results import RESULTS, Results
 from torch import Tensor
 
-from dqcodec.ans.bits_back import coupling
+from dqcodec.ans.bits_back import coupled_offsets
 from dqcodec.flows.model import DequantizedModel, bits_per_dim
 from dqcodec.training import config as configs
 from dqcodec.training.config import Config
@@ -36,16 +38,18 @@ _IW_STRIDE = 5
 
 @dataclass(frozen=True)
 class Objective:
-    """samples: of its bound, which as many particles code at. The batch makes a step take about as long."""
+    """samples: of the bound; the same number of particles code. batch: such that a step takes about the same time."""
 
     samples: int
     batch: int
 
     @property
     def name(self) -> str:
+        """Its name in the results and of its run."""
         return f"iw{self.samples}" if self.samples > 1 else "vi"
 
     def config(self) -> Config:
+        """The configuration of its training."""
         overrides = ["dequantizer.kind=uniform", f"training.batch={self.batch}"]
         if self.samples > 1:
             overrides += [
@@ -63,12 +67,13 @@ CELLS = [("vi", 1), ("iw4", 4), ("iw16", 16)]  # trained with, particles
 
 
 def main() -> None:
+    """The command line, see the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path)
-    parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the run folders")
-    parser.add_argument("--minutes", type=float, default=30, help="to train each model that is not there")
-    parser.add_argument("--cell", action="append", help="only this one, as iw4-4; may be repeated")
-    parser.add_argument("--test-images", type=int, help="default all")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="folder that holds the run folders")
+    parser.add_argument("--minutes", type=float, default=30, help="minutes to train each missing model")
+    parser.add_argument("--cell", action="append", help="only this cell, e.g. iw4-4 (repeatable)")
+    parser.add_argument("--test-images", type=int, help="number of test images (default: all)")
     parser.add_argument("--json", type=Path, default=RESULTS / "coded.json")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -87,17 +92,18 @@ def main() -> None:
 
 
 def train(objective: Objective, images: Images, minutes: float, runs: dict[str, Path]) -> None:
+    """Train the model of an objective; all but vi start from the vi model."""
     trainer = Trainer(objective.config(), images, runs[objective.name], Budget(minutes), "cpu")
     if objective.samples > 1:
         trainer.start_from(runs["vi"])
     else:
         trainer.start()
     if not trainer.run(LineProgress()):
-        raise SystemExit("stopped and saved; dqcodec train --resume goes on")
+        raise SystemExit("stopped and saved; dqcodec train --resume continues")
 
 
 def measure(run: Path, x: np.ndarray, particles: int) -> dict:
-    """x: test images (N, H, W, 1), symbols."""
+    """Code test images x, (N, H, W, 1) symbols, with the run's model -> the cell."""
     payload, report = code(run, x, particles)
     model, _ = load_model(run)
     state = RunFolder(run).checkpoint()
@@ -119,21 +125,21 @@ def measure(run: Path, x: np.ndarray, particles: int) -> dict:
 
 
 def independent(shape: tuple[int, ...], particles: int) -> Tensor:
-    """Noise (K, *shape) of particles that are told nothing of each other."""
+    """Independent noise of K particles, (K, *shape)."""
     return torch.rand(particles, *shape)
 
 
 def coupled(shape: tuple[int, ...], particles: int) -> Tensor:
-    """Noise (K, *shape), shape (B, C, H, W), as the codec couples it."""
+    """Noise of K particles coupled as in the codec, (K, *shape); shape is (B, C, H, W)."""
     batch, channels, height, width = shape
     fraction_bits = 20
-    offsets = coupling(particles, (height, width, channels), fraction_bits) / (1 << fraction_bits)
+    offsets = coupled_offsets(particles, (height, width, channels), fraction_bits) / (1 << fraction_bits)
     return (torch.rand(shape) + torch.from_numpy(offsets).float().permute(0, 3, 1, 2)[:, None]) % 1
 
 
 @torch.no_grad()
 def bound(model: DequantizedModel, x: np.ndarray, particles: int, noise: Callable[[tuple, int], Tensor]) -> float:
-    """The iw bound of the float model from the given noise, bits per dimension."""
+    """The iw bound of the float model with this noise, bits per dimension, averaged over images."""
     torch.manual_seed(0)
     total = 0.0
     for batch in torch.from_numpy(x.transpose(0, 3, 1, 2).copy()).float().split(_BATCH):

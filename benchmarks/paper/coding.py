@@ -1,4 +1,4 @@
-"""Coding test images by the exact program of a trained run."""
+"""Code test images with the integer program of a trained run."""
 
 import tempfile
 from pathlib import Path
@@ -15,15 +15,15 @@ _BATCH = 100
 
 
 def symbols(test: Crops, count: int | None) -> np.ndarray:
-    """Test images (N, H, W, C), all or so many."""
+    """All test images, or `count` of them, (N, H, W, C)."""
     return np.concatenate(list(test.tiles(_BATCH, count))).transpose(0, 2, 3, 1)
 
 
 def code(run: Path, x: np.ndarray, particles: int = 1) -> tuple[bytes, ModelReport]:
-    """Export a run, then code images (N, H, W, C) of symbols on one stack, decode and compare them.
+    """Export a run, code images x (N, H, W, C) on one stack, decode and compare them.
 
     Raises:
-        SystemExit: the images do not come back.
+        SystemExit: the decoded images differ.
     """
     with tempfile.TemporaryDirectory() as folder:
         program = load_program(export_run(run, Path(folder), tile=x.shape[1]))
@@ -32,11 +32,11 @@ def code(run: Path, x: np.ndarray, particles: int = 1) -> tuple[bytes, ModelRepo
     payload = method.encode(layers, program, Effort(particles=particles))
     decoded = method.decode(payload.data, [layer.shape for layer in layers], program)
     if not all(map(np.array_equal, decoded, layers)):
-        raise SystemExit(f"{run.name}: the images do not come back")
+        raise SystemExit(f"{run.name}: the decoded images differ")
     return payload.data, payload.report
 
 
 def rates(payload: bytes, report: ModelReport, dims: int) -> dict[str, float]:
-    """Bits per dimension: the exact program's own bound, what all was coded in, and the initial bits of that."""
+    """Bits per dimension: the integer program's bound, the whole payload, and its initial bits."""
     bits = {"exact_bpd": report.vi_bits, "coded_bpd": 8 * len(payload), "initial_bpd": report.initial_bits}
     return {key: round(value / dims, 5) for key, value in bits.items()}

@@ -1,10 +1,11 @@
-"""1-bit PNGs of digits that no model saw: dqcodec with the models at hand, without, and other codecs.
+"""1-bit PNGs of digits that no model saw, by dqcodec with models, by dqcodec without models, and by other codecs.
 
     python benchmarks/mnist.py binarized_mnist_larochelle.npz -o mnist
     python benchmarks/paper/digits.py mnist
 
-A sheet of 1000 digits as one image, and 500 digits as a PNG each: dqcodec packs these into one archive, the other codecs make a
-file of each. All is decoded and compared. Results go to results/digits.json.
+The first set is a sheet of 1000 digits in one image, the second 500 digits with a PNG each. dqcodec packs the second
+set into one archive; the other codecs make one file for each image. Everything is decoded and compared. Results go to
+results/digits.json.
 """
 
 import argparse
@@ -25,6 +26,7 @@ CODECS = ("png", "webp", "jxl-e9")
 
 
 def main() -> None:
+    """The command line, see the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--json", type=Path, default=RESULTS / "digits.json")
@@ -44,13 +46,13 @@ def main() -> None:
 
 
 def file(paths: Sequence[Path], programs: Sequence[Program]) -> tuple[int, str]:
-    """(bytes of the .dqc file, its method); verified."""
+    """(bytes of the .dqc file of the only image, its method), verified."""
     dqc, report = codec.compress(paths[0].read_bytes(), programs)
     return len(dqc), f"{report.method}, {report.model}"
 
 
 def packed(paths: Sequence[Path], programs: Sequence[Program]) -> tuple[int, str]:
-    """(bytes of an archive of one group, its methods); verified."""
+    """(bytes of an archive with one group, its methods), verified."""
     sources = [codec.read(path.read_bytes()) for path in paths]
     coded, out = codec.encode(sources, programs), io.BytesIO()
     members = tuple(Member(path.name, path.stat().st_mtime_ns, path.stat().st_mode & 0o777) for path in paths)

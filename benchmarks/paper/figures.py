@@ -1,8 +1,8 @@
-"""The paper's figures of the binary checkerboard: p(v) beside the marginal q(v), for every model of the tables.
+"""The paper's figures of the binary checkerboard: p(v) and the marginal q(v) of every model in the tables.
 
     python benchmarks/paper/figures.py runs/checkerboard
 
-reads the models that checkerboard.py trained, and draws the first seed's.
+It draws the models of the first seed that checkerboard.py trained.
 """
 
 import argparse
@@ -23,11 +23,12 @@ from dqcodec.flows.model import DequantizedModel
 
 FIGURES = Path(__file__).parent / "figures"
 
-_POINTS = 200  # of the grid, an even number: half of them in each bin
+_POINTS = 200  # of the grid in each direction; even, so that each bin holds half of them
 _RANGE_BITS = (-4.0, 4.0)
 
 
 def main() -> None:
+    """The command line, see the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", type=Path)
     arguments = parser.parse_args()
@@ -40,7 +41,7 @@ def main() -> None:
 
 
 def draw(runs: Path, rows: dict[str, list[Cell]], key: str, path: Path) -> None:
-    """A row of pairs (p, q) for each label; above each pair what it reaches."""
+    """Draw a row of pairs (p, q) for each label, with the measured bound above each pair."""
     measured = cells("checkerboard")
     figure, axes = plt.subplots(len(rows), 2 * len(DEQUANTIZERS), figsize=(11, 5.8), layout="constrained")
     for axes_row, (label, row) in zip(axes, rows.items()):
@@ -49,7 +50,7 @@ def draw(runs: Path, rows: dict[str, list[Cell]], key: str, path: Path) -> None:
             show(left, density(model), "p(v)")
             image = show(right, marginal(model), "q(v)")
             title = f"{label}, {cell.dequantizer} q: {measured[cell.name][key]:.2f} bits"
-            left.set_title(title, fontsize=8, loc="left", pad=4)  # reaches over both
+            left.set_title(title, fontsize=8, loc="left", pad=4)  # spans both
             left.title.set_in_layout(False)
     bar = figure.colorbar(image, ax=axes, location="right", shrink=0.5, extend="both")
     bar.set_label("log2 density", fontsize=8)
@@ -59,13 +60,14 @@ def draw(runs: Path, rows: dict[str, list[Cell]], key: str, path: Path) -> None:
 
 
 def load(runs: Path, cell: Cell) -> DequantizedModel:
+    """The trained model of a cell."""
     model = build(cell.density, cell.dequantizer)
     model.load_state_dict(torch.load(runs / f"{cell.name}.pt", weights_only=True))
     return model
 
 
 def grid(points: int, side: float) -> torch.Tensor:
-    """(points^2, 2, 1, 1): centres of a grid over [0, side)^2, the second coordinate slowest."""
+    """Centres of a grid over [0, side)^2, (points^2, 2, 1, 1). The first coordinate varies fastest."""
     centres = (torch.arange(points) + 0.5) * side / points
     second, first = torch.meshgrid(centres, centres, indexing="ij")
     return torch.stack([first, second], -1).view(-1, 2, 1, 1)
@@ -73,13 +75,13 @@ def grid(points: int, side: float) -> torch.Tensor:
 
 @torch.no_grad()
 def density(model: DequantizedModel) -> np.ndarray:
-    """log2 p(v) over [0, 2)^2."""
+    """log2 p(v) over [0, 2)^2, (points, points)."""
     return (model.density.log_prob(grid(_POINTS, 2.0)) / np.log(2)).view(_POINTS, _POINTS).numpy()
 
 
 @torch.no_grad()
 def marginal(model: DequantizedModel) -> np.ndarray:
-    """log2 q(v), q(v) = E_x q(v - x | x), over [0, 2)^2; bins do not overlap."""
+    """log2 q(v) with q(v) = E_x q(v - x | x), over [0, 2)^2, (points, points). Bins do not overlap."""
     half = _POINTS // 2
     u, result = grid(half, 1.0), np.full((_POINTS, _POINTS), -np.inf)
     for state in STATES:
@@ -90,6 +92,7 @@ def marginal(model: DequantizedModel) -> np.ndarray:
 
 
 def show(axis: Axes, values: np.ndarray, name: str):
+    """Draw one density."""
     shown = axis.imshow(values.clip(-1e3), origin="lower", extent=(0, 2, 0, 2), vmin=_RANGE_BITS[0], vmax=_RANGE_BITS[1])
     axis.set_xticks([0, 1, 2])
     axis.set_yticks([0, 1, 2])

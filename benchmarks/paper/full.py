@@ -1,8 +1,8 @@
-"""What a configuration takes to train: parameters, memory, GPU-days. By default the paper's full model.
+"""The cost of training a configuration: parameters, memory, GPU-days. The default is the paper's full model.
 
     python benchmarks/paper/full.py [--config CONFIG] [--epochs 500] [--teraflops 100]
 
-The epochs are a guess (the paper does not tell them), the teraflops what a GPU really reaches on it.
+The number of epochs is a guess; the paper does not give it. The teraflops are those that a GPU reaches in practice.
 """
 
 import argparse
@@ -20,11 +20,12 @@ FULL = Path(__file__).parent / "configs" / "full.toml"
 
 _TRAIN_IMAGES = 40000
 _BYTES = 4  # of a float32
-_COPIES = 5  # of the weights: themselves, gradient, Adam's two moments, average
+_COPIES = 5  # weights, gradient, Adam's two moments, average
 _SECONDS_PER_DAY = 86400
 
 
 def main() -> None:
+    """The command line, see the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--config", type=Path, default=FULL)
     parser.add_argument("--epochs", type=int, default=500)
@@ -36,9 +37,10 @@ def main() -> None:
 
 
 def costs(config: Config, epochs: int, teraflops: float) -> dict[str, str]:
+    """Costs with their names, as text."""
     model = build(config)
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    # forward, and twice as much backward; a multiplication comes with an addition
+    # forward, and twice as much backward; each multiplication has an addition
     image_flop = 6 * multiplications_per_pixel(model, config) * config.data.crop**2
     days = epochs * _TRAIN_IMAGES * image_flop / (teraflops * 1e12) / _SECONDS_PER_DAY
     return {
@@ -51,10 +53,10 @@ def costs(config: Config, epochs: int, teraflops: float) -> dict[str, str]:
 
 
 def saved_bytes(model: DequantizedModel, config: Config) -> int:
-    """What autograd keeps of one image for the backward pass, weights apart."""
+    """Bytes that autograd stores of one image for the backward pass, without weights."""
     weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     seen: dict[int, int] = {}
-    kept = []  # alive, so that no address is used twice
+    kept = []  # keeps the tensors alive, so that no address is used twice
 
     def pack(tensor):
         storage = tensor.untyped_storage()

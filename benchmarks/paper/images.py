@@ -1,15 +1,17 @@
-"""The paper's tables of images, cell by cell: train by dqcodec.training, then measure the bounds on the test images.
+"""The paper's tables of images, cell by cell: train with dqcodec.training, then measure the bounds on test images.
 
     python benchmarks/paper/images.py mnist binarized_mnist_larochelle.npz -o runs --images 100000
     python benchmarks/paper/images.py cifar10 cifar -o runs --minutes 20 --cell 8bit-ard
 
-Each cell has a run folder below the output; what is trained as long as asked is left alone, and what is not goes on where it
-stopped: call again with a larger budget to train longer. Results go to results/<table>.json. Cells of a row differ in the
-dequantizer alone; the rows' settings are in configs/. Flows are exported and really code the test images, too. The objectives
-are compared as the paper advises: the model trained with vi goes on, for a fourth of the budget, with each.
+Each cell has a run folder below the output. A cell that was trained for the whole budget is kept; another one continues
+where it stopped. To train longer, call it again with a larger budget. Results go to results/<table>.json.
 
-mnist: Larochelle's binarization as packed bits, arrays train, valid, test of 784 bits a row.
-cifar10: the folder that benchmarks/cifar10.py makes, cifar10.npz and test_*.png.
+The cells of a row differ only in the dequantizer; configs/ holds the settings of the rows. Flows are also exported, and
+their integer programs code the test images. Objectives are compared as the paper advises: training of the vi model
+continues with each objective for a fourth of the budget.
+
+mnist: Larochelle's binarization as packed bits, arrays train, valid, test with 784 bits a row.
+cifar10: the folder that benchmarks/cifar10.py makes, with cifar10.npz and test_*.png.
 """
 
 import argparse
@@ -39,13 +41,18 @@ DEQUANTIZERS = ("uniform", "gaussian", "bipartite", "ard")
 _IW_SAMPLES = 256
 _VALID_IMAGES = 2000
 _BATCH = 100
-_TUNING_PART = 4  # a fourth of the budget for another objective
-_ROUNDS, _LAST_DRAWS = 8, 10  # how often a covariance takes the moments of v; the last time from so many draws of each image
+_TUNING_PART = 4  # another objective gets a fourth of the budget
+_ROUNDS = 8  # how often a covariance is fitted to the moments of v
+_LAST_DRAWS = 10  # draws of v from each image in the last fit
 
 
 @dataclass(frozen=True)
 class Cell:
-    """row: the name of its configuration, less the table's. objective: None, or what the row's vi model goes on with."""
+    """One cell of a table.
+
+    row: the name of its configuration without the table's. objective: the one that continues the training of the row's
+    vi model; None for a vi model.
+    """
 
     table: str
     row: str
@@ -54,18 +61,21 @@ class Cell:
 
     @property
     def base(self) -> str:
+        """The name of the vi model."""
         return f"{self.row}-{self.dequantizer}"
 
     @property
     def name(self) -> str:
+        """Its name in the results and of its run."""
         return f"{self.base}-{self.objective}" if self.objective else self.base
 
     def config(self) -> Config:
+        """The configuration of its training."""
         overrides = (f"dequantizer.kind={self.dequantizer}", *OBJECTIVES[self.objective or "vi"])
         return configs.load(CONFIGS / f"{self.table}_{self.row}.toml", overrides)
 
     def budget(self, minutes: float | None, images: int | None) -> Budget:
-        """Of what is asked for a cell; going on with another objective takes a part of it."""
+        """The cell's part of the budget that the user gave."""
         if self.objective is None:
             return Budget(minutes, images)
         return Budget(minutes and minutes / _TUNING_PART, images and images // _TUNING_PART)
@@ -84,21 +94,22 @@ CELLS = {
 
 
 def main() -> None:
+    """The command line, see the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("table", choices=CELLS)
     parser.add_argument("data", type=Path)
-    parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the run folders")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="folder that holds the run folders")
     budget = parser.add_mutually_exclusive_group(required=True)
-    budget.add_argument("--minutes", type=float, help="train each cell that long, over all sittings")
-    budget.add_argument("--images", type=int, help="train each cell on that many images, over all sittings")
-    parser.add_argument("--cell", action="append", help="only this one, as flow-ard; may be repeated")
-    parser.add_argument("--test-images", type=int, help="test images that vi is measured on; default all")
-    parser.add_argument("--iw-images", type=int, default=64, help="test images that KL is measured on")
+    budget.add_argument("--minutes", type=float, help="minutes to train each cell, earlier calls included")
+    budget.add_argument("--images", type=int, help="images to train each cell on, earlier calls included")
+    parser.add_argument("--cell", action="append", help="only this cell, e.g. flow-ard (repeatable)")
+    parser.add_argument("--test-images", type=int, help="number of test images for vi (default: all)")
+    parser.add_argument("--iw-images", type=int, default=64, help="number of test images for KL")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     names = [cell.name for cell in CELLS[arguments.table]]
     if unknown := set(arguments.cell or ()) - set(names):
-        parser.error(f"no cell {', '.join(unknown)}; there are {', '.join(names)}")
+        parser.error(f"unknown cell {', '.join(unknown)}; the cells are {', '.join(names)}")
     torch.set_num_threads(1)
     results = Results(
         arguments.json or RESULTS / f"{arguments.table}.json",
@@ -119,11 +130,14 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class Splits:
+    """A data set: images for training and validation, and test images."""
+
     images: Images
     test: Crops
 
 
 def read_mnist(path: Path, config: Config) -> Splits:
+    """Binary MNIST from Larochelle's file."""
     arrays = np.load(path)
     train, valid, test = (
         Crops(list(np.unpackbits(arrays[part], axis=1).reshape(-1, 28, 28, 1) * np.uint8(255)), 28, config.data.bits)
@@ -133,6 +147,7 @@ def read_mnist(path: Path, config: Config) -> Splits:
 
 
 def read_cifar10(folder: Path, config: Config) -> Splits:
+    """CIFAR-10 from the folder of benchmarks/cifar10.py."""
     bits = config.data.bits
     sheets = [np.asarray(Image.open(path)) for path in sorted(folder.glob("test_*.png"))]
     return Splits(data.load(folder / "cifar10.npz", 3, 32, bits), Crops(sheets, 32, bits))
@@ -142,7 +157,11 @@ READERS = {"mnist": read_mnist, "cifar10": read_cifar10}
 
 
 def train(cell: Cell, images: Images, budget: Budget, runs: Path) -> Trainer:
-    """Start or go on with a cell's run until its budget is spent."""
+    """Train a cell until its budget is spent. An existing run continues.
+
+    Raises:
+        SystemExit: Ctrl-C.
+    """
     folder = runs / cell.name
     trainer = Trainer(cell.config(), images, folder, budget, "cpu")
     if (folder / "checkpoint.pt").exists():
@@ -156,7 +175,7 @@ def train(cell: Cell, images: Images, budget: Budget, runs: Path) -> Trainer:
         if trainer.fraction() >= until:
             continue
         if not trainer.run(LineProgress(), until):
-            raise SystemExit("stopped and saved; the same command goes on")
+            raise SystemExit("stopped and saved; the same command continues")
         if until < 1:
             refit(trainer.ema.module, images.train, 1)
             trainer.model.density.load_state_dict(trainer.ema.module.density.state_dict())
@@ -164,9 +183,10 @@ def train(cell: Cell, images: Images, budget: Budget, runs: Path) -> Trainer:
 
 
 def measure(trainer: Trainer, splits: Splits, test_images: int | None, iw_images: int) -> dict:
-    """vi over many test images; KL = vi - iw over fewer of them, from the same samples of both, all spread evenly.
+    """The bounds on test images, for the results.
 
-    iw over the many is then vi - KL: KL differs little between images, while their rates differ much.
+    vi is measured on many images, KL = vi - iw on fewer ones with the same samples for both; all are spread evenly. iw
+    on the many images is then vi - KL: KL differs little between images, while the rates differ much.
     """
     model = trainer.ema.module.eval()
     if isinstance(model.density, CovarianceGaussian):
@@ -184,16 +204,17 @@ def measure(trainer: Trainer, splits: Splits, test_images: int | None, iw_images
 
 
 def coded(run: Path, test: Crops, test_images: int | None) -> dict:
-    """What the images that vi is measured on really take, initial bits and all."""
+    """Bits per dimension of the test images by the integer program, initial bits included."""
     x = symbols(test, test_images)
     return rates(*code(run, x), x.size)
 
 
 @torch.no_grad()
 def refit(model: DequantizedModel, train: Crops, draws: int) -> None:
-    """Beside a given q, the best Gaussian has the moments of v: take them from so many draws of v for each training image.
+    """Fit the best Gaussian for a fixed q, which has the moments of v, from `draws` draws of v for each training image.
 
-    A covariance of D dimensions from N samples costs about D^2 / (4 N) nats: on MNIST 0.006 bpd, if every image is drawn once.
+    A covariance of D dimensions from N samples costs about D^2 / (4 N) nats. On MNIST with one draw of each image this
+    is 0.006 bits per dimension.
     """
     torch.manual_seed(0)
     density, count = model.density, 0

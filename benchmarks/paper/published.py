@@ -1,4 +1,4 @@
-"""The numbers of the paper's tables: bits for the checkerboard, bits per dimension for images."""
+"""The values of the paper's tables: bits for the checkerboard, bits per dimension for images."""
 
 # vi bits by density, then dequantizer
 CHECKERBOARD_VI = {

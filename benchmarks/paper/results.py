@@ -1,4 +1,4 @@
-"""The results of a table: cells with a name each, kept in one JSON file that is rewritten whole as each cell is done."""
+"""The results of a table: named cells in one JSON file, which is rewritten after each cell."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 class Results:
-    """Cells of a table that are measured so far. A run that is broken off loses the cell at work alone."""
+    """The cells of a table that are measured. An interrupted run loses only the current cell."""
 
     def __init__(self, path: Path, settings: dict):
         self.path, self.settings = path, settings
@@ -19,7 +19,7 @@ class Results:
         return name in self.cells
 
     def add(self, name: str, cell: dict) -> None:
-        """Keep a cell, with the date and machine of its measurement."""
+        """Add a cell, with the date and the processor of its measurement."""
         where = machine()
         self.cells[name] = cell | {"processor": where["processor"], "date": where["date"][:10]}
         partial = self.path.with_suffix(".partial")

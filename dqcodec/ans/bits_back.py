@@ -1,8 +1,8 @@
-"""Bits-back coding of x through a latent v = x + u (Townsend et al. 2019; Ho et al. 2019 for dequantization).
+"""Bits-back coding of x through a latent v = x + u (Townsend et al. 2019; for dequantization Ho et al. 2019).
 
-With one sample of u it takes the vi bound, with K coupled ones the importance-weighted bound of K samples (Burda et al. 2016;
-Ruan et al. 2021 for codes by Monte Carlo): particle k is a bijection of the one u that is borrowed, so that K of them
-borrow no more than one does.
+One sample of u reaches the vi bound. K coupled samples, called particles, reach the importance-weighted bound of K
+samples (Burda et al. 2016; Ruan et al. 2021). Each particle is a bijection of one popped u, so that K particles borrow
+the same number of bits as one.
 """
 
 import math
@@ -15,52 +15,84 @@ from dqcodec.ans.logarithms import ONE, exp2
 from dqcodec.ans.protocol import BitStack
 from dqcodec.frozen.flow import CHOICE_BITS
 
-_WEIGHED_AT_ONCE = 1 << 18  # dimensions
+_CHUNK_DIMS = 1 << 18  # dimensions of the particles in one call of the density
 
 
 class Dequantizer(Protocol):
-    """Q: u given x, exact on integers."""
+    """q(u|x), exact on integers."""
 
     def pop(self, stack: BitStack, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Sample v in the bins of x (B, ...) by decoding it -> (v, log2 q(u|x) of each image, (B,) float64)."""
+        """Sample v in the bins of x, (B, ...) int64, by decoding it.
+
+        Returns:
+            v (B, ...) int64, log2 q(u|x) of each image (B,) float64.
+
+        Raises:
+            StackUnderflow: the stack holds too few bits.
+        """
 
     def push(self, stack: BitStack, v: np.ndarray, x: np.ndarray) -> None:
         """Undo pop."""
 
     def quantize(self, v: np.ndarray) -> np.ndarray:
-        """The x whose bin holds v."""
+        """The symbols x whose bins hold v."""
 
 
 class UniformDequantizer(Dequantizer, Protocol):
-    """Q under which all of a bin is alike."""
+    """A dequantizer with a uniform q, so that all places of a bin are equally likely."""
 
     fraction_bits: int
 
     def shift(self, v: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """v, moved within its bin by offsets of 2^-fraction_bits; the negative offsets move it back."""
+        """Move v within its bin by offsets, modulo the bin's width. The negative offsets undo it.
+
+        Args:
+            offsets: int64, in units of 2^-fraction_bits.
+        """
 
 
 class Density(Protocol):
-    """P: a codec for v, exact on integers."""
+    """p(v) as a codec, exact on integers."""
 
     def push(self, stack: BitStack, v: np.ndarray) -> np.ndarray:
-        """Code v (B, ...) -> -log2 p(v) of each image, (B,) int64 in fixed point (ans.logarithms)."""
+        """Code v, (B, ...) int64.
+
+        Returns:
+            -log2 p(v) of each image, (B,) int64, fixed point (ans.logarithms).
+        """
 
     def pop(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:
-        """Undo push."""
+        """Undo push: v of `count` images.
+
+        Raises:
+            StackUnderflow: the stack holds too few bits.
+        """
 
 
 class BitsBack:
-    """The codec of x: push returns the bits that the model says each image costs, -log2 p(x+u) + log2 q(u|x), (B,) float64."""
+    """The codec of x at the vi bound."""
 
     def __init__(self, dequantizer: Dequantizer, density: Density):
         self.dequantizer, self.density = dequantizer, density
 
     def push(self, stack: BitStack, x: np.ndarray) -> np.ndarray:
+        """Code symbols x, (B, H, W, C) int64.
+
+        Returns:
+            The cost of each image by the model, -log2 p(x+u) + log2 q(u|x), (B,) float64, bits.
+
+        Raises:
+            StackUnderflow: the stack holds fewer bits than a sample of u borrows.
+        """
         v, log2_q = self.dequantizer.pop(stack, x)
         return self.density.push(stack, v) / ONE + log2_q
 
     def pop(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:
+        """Undo push: x of `count` images.
+
+        Raises:
+            StackUnderflow: the stack holds too few bits.
+        """
         v = self.density.pop(stack, count, height, width)
         x = self.dequantizer.quantize(v)
         self.dequantizer.push(stack, v, x)
@@ -68,18 +100,28 @@ class BitsBack:
 
 
 class CoupledBitsBack:
-    """The codec of x at the importance-weighted bound: push returns -log2 of the mean of p(x + u_k) over K particles.
+    """The codec of x at the importance-weighted bound of K particles.
 
-    u is popped; the particles are u_k = u + c_k modulo the bin's width, with constants c_k; one, j, is popped under its
-    weight, pushed as one of K alike, and v_j = x + u_j is coded. Given v_j and j, the decoder finds u, thus all particles
-    and weights. These are integers (ans.logarithms), computed alike on both sides: the latents' remainders, which the
-    stack gives when v_j is coded, are the middle ones for the weights.
+    The encoder pops u. The particles are u_k = u + c_k modulo the bin's width, with constants c_k. It then pops the
+    index j of one particle under the weights p(x + u_k), pushes j as uniform, and codes v_j = x + u_j. The decoder gets
+    u, and hence all particles and weights, from v_j and j.
+
+    Encoder and decoder compute the weights in integers (ans.logarithms). Coding v_j also pops remainders from the
+    stack; for the weights, the middle remainders replace them.
     """
 
     def __init__(self, dequantizer: UniformDequantizer, density: Density, particles: int):
         self.dequantizer, self.density, self.particles = dequantizer, density, particles
 
     def push(self, stack: BitStack, x: np.ndarray) -> np.ndarray:
+        """Code symbols x, (B, H, W, C) int64.
+
+        Returns:
+            The cost of each image by the model, -log2 of the mean of p(x + u_k) over the particles, (B,) float64, bits.
+
+        Raises:
+            StackUnderflow: the stack holds fewer bits than u and j borrow.
+        """
         v, _ = self.dequantizer.pop(stack, x)
         offsets = self._offsets(x.shape[1:])
         weights = self._weights(v, offsets)
@@ -94,6 +136,11 @@ class CoupledBitsBack:
         return np.log2(self.particles) - np.log2(np.exp2((weights - largest[:, None]) / ONE).sum(1)) - largest / ONE
 
     def pop(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:
+        """Undo push: x of `count` images.
+
+        Raises:
+            StackUnderflow: the stack holds too few bits.
+        """
         v = self.density.pop(stack, count, height, width)
         offsets = self._offsets(v.shape[1:])
         chosen, images = stack.pop(self.particles, (count,)), np.arange(count)
@@ -106,11 +153,11 @@ class CoupledBitsBack:
         return x
 
     def _offsets(self, shape: tuple[int, ...]) -> np.ndarray:
-        return coupling(self.particles, shape, self.dequantizer.fraction_bits)
+        return coupled_offsets(self.particles, shape, self.dequantizer.fraction_bits)
 
     def _weights(self, v: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """log2 p of every particle of each image, (B, K) int64 in fixed point."""
-        pairs, step = len(v) * self.particles, max(1, _WEIGHED_AT_ONCE // v[0].size)
+        """log2 p of each particle of each image, (B, K) int64, fixed point."""
+        pairs, step = len(v) * self.particles, max(1, _CHUNK_DIMS // v[0].size)
         costs = []
         for first in range(0, pairs, step):
             image, particle = np.divmod(np.arange(first, min(first + step, pairs)), self.particles)
@@ -119,32 +166,37 @@ class CoupledBitsBack:
 
 
 class MiddleStack:
-    """A BitStack that keeps nothing: every pop gives the middle."""
+    """A BitStack that stores nothing. Every pop gives the middle of the range."""
 
     def push(self, symbols: np.ndarray, sizes: np.ndarray | int) -> None:
-        pass
+        """Ignore the symbols."""
 
     def pop(self, sizes: np.ndarray | int, shape: tuple[int, ...] | None = None) -> np.ndarray:
+        """size // 2 for every symbol, int64."""
         return np.full(shape, sizes >> 1, np.int64) if np.ndim(sizes) == 0 else sizes >> 1
 
 
 def _shares(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(the first, how many) of 2^CHOICE_BITS slots for each particle, in proportion to its weight, at least one; (B, K)."""
+    """(first slot, number of slots) of each particle, (B, K) int64, out of 2^CHOICE_BITS.
+
+    The number is proportional to the weight, and at least 1.
+    """
     images, particles = weights.shape
     powers = exp2(weights - weights.max(1, keepdims=True))
     total = (1 << CHOICE_BITS) - particles
     sizes = 1 + powers * total // powers.sum(1, keepdims=True)
-    # what rounding leaves goes to the heaviest
+    # the heaviest particle gets the slots that rounding leaves
     sizes[np.arange(images), weights.argmax(1)] += (1 << CHOICE_BITS) - sizes.sum(1)
     return np.cumsum(sizes, 1) - sizes, sizes
 
 
 @lru_cache(8)
-def coupling(particles: int, shape: tuple[int, ...], fraction_bits: int) -> np.ndarray:
-    """c_k of every dimension, (K, *shape) int64 below 2^fraction_bits; c_0 = 0.
+def coupled_offsets(particles: int, shape: tuple[int, ...], fraction_bits: int) -> np.ndarray:
+    """The offset c_k of each dimension, (K, *shape) int64 below 2^fraction_bits, with c_0 = 0.
 
-    In every dimension the particles lie evenly spread, in an order of its own: so their mean tells more than that of
-    independent ones. The order is that of hashes of (k, dimension): splitmix64 of their number (Steele et al. 2014).
+    In each dimension the particles are evenly spaced, in an order of its own. So their mean estimates better than that
+    of independent samples. Hashes of (k, dimension) give the order: splitmix64 of a running number (Steele et al.
+    2014).
     """
     dims = math.prod(shape)
     number = np.arange(1, particles * dims + 1, dtype=np.uint64).reshape(particles, dims)

@@ -1,6 +1,6 @@
-"""log2 and 2^x on integers, in fixed point: the same numbers on any machine, which floating-point logarithms are not.
+"""log2 and 2^x on integers, in fixed point. All machines give the same numbers; floating-point logarithms do not.
 
-A fixed-point logarithm counts 2^-LOG2_BITS bits.
+The unit of a fixed-point logarithm is 2^-LOG2_BITS bits.
 """
 
 from math import isqrt
@@ -9,12 +9,12 @@ import numpy as np
 
 from dqcodec.frozen.ans import EXP2_BITS, LOG2_BITS
 
-ONE = 1 << LOG2_BITS  # a bit
+ONE = 1 << LOG2_BITS  # one bit
 _MANTISSA_BITS = 31
 
 
 def log2(numbers: np.ndarray) -> np.ndarray:
-    """Fixed-point log2 of positive integers below 2^31, int64: digit after digit, by squaring; rounded down."""
+    """Fixed-point log2 of integers 1 .. 2^31 - 1, int64, rounded down. Each squaring gives the next binary digit."""
     numbers = np.asarray(numbers, np.int64)
     whole = np.frexp(numbers.astype(np.float64))[1].astype(np.int64) - 1  # exact below 2^53
     mantissa = (numbers << (_MANTISSA_BITS - whole)).astype(np.uint64)  # 2^31 .. 2^32
@@ -28,7 +28,7 @@ def log2(numbers: np.ndarray) -> np.ndarray:
 
 
 def _halvings() -> list[int]:
-    """2^-(1/2), 2^-(1/4), ... in 2^-62."""
+    """2^-(1/2), 2^-(1/4), ..., in units of 2^-62."""
     powers, power = [], 1 << 61
     for _ in range(LOG2_BITS):
         power = isqrt(power << 62)
@@ -40,7 +40,7 @@ _HALVINGS = [power >> (62 - EXP2_BITS) for power in _halvings()]
 
 
 def exp2(logarithms: np.ndarray) -> np.ndarray:
-    """2^EXP2_BITS times 2^x of fixed-point x <= 0, int64, 0 for small x."""
+    """2^EXP2_BITS times 2^x for fixed-point x <= 0, int64. The result is 0 for very small x."""
     below = -np.asarray(logarithms, np.int64)
     power = np.full(below.shape, 1 << EXP2_BITS, np.int64)
     for digit, halving in enumerate(_HALVINGS, 1):

@@ -1,4 +1,4 @@
-"""What codecs and exact programs ask of a stack of bits, whatever engine is below it."""
+"""The interface of a stack of bits. Codecs and integer programs use it with any engine behind it."""
 
 from typing import Protocol
 
@@ -6,53 +6,79 @@ import numpy as np
 
 from dqcodec.base.errors import SymbolError
 
-MAX_SIZE = 1 << 23
+MAX_SIZE = 1 << 23  # of a symbol's alphabet
 
 
 class BitStack(Protocol):
-    """Last in, first out. All that is ever coded is an integer below a size, taken as uniform: any other law is made
-    of uniforms (see dqcodec.exact.flow.tables). push and pop undo each other, the stack's bits included."""
+    """A stack: last in, first out. A pop undoes a push, and the bits of the stack are the same as before.
+
+    A symbol is an integer below a size, coded as uniform. Codecs for other distributions consist of uniforms, see
+    dqcodec.exact.flow.tables.
+    """
 
     def push(self, symbols: np.ndarray, sizes: np.ndarray | int) -> None:
-        """Push integers 0 <= symbol < size (any shape; sizes a number or an array of that shape), 1 <= size <= MAX_SIZE.
+        """Push integers, 0 <= symbol < size.
+
+        Args:
+            symbols: any shape. sizes: one number, or an array of that shape; 1 <= size <= MAX_SIZE.
 
         Raises:
-            SymbolError: a symbol or a size is another; nothing is pushed.
+            SymbolError: a symbol or a size is out of range; then nothing is pushed.
         """
 
     def pop(self, sizes: np.ndarray | int, shape: tuple[int, ...] | None = None) -> np.ndarray:
-        """Pop int64 integers below sizes: an array's shape, or `shape` with one size for all.
+        """Pop int64 integers below sizes.
+
+        Args:
+            sizes: an array, which gives the shape of the result, or one number, with the shape in `shape`.
 
         Raises:
-            StackUnderflow: fewer bits are there than that takes.
-            SymbolError: a size is not one of 1 to MAX_SIZE; nothing is popped.
+            StackUnderflow: the stack holds too few bits.
+            SymbolError: a size is out of range, 1 to MAX_SIZE; then nothing is popped.
         """
 
 
 class ImageCodec(Protocol):
-    """A codec of images of one shape, on any stack: x is (B, H, W, C), integers, and C is `channels`.
+    """A codec of images with one shape, on any stack. x is (B, H, W, C) with C = `channels`, integers.
 
-    No image helps to code another. Values from 0 to 2^bits - 1 are pixels; a codec may refuse others (ValueError).
+    The images are coded independently. Values from 0 to 2^bits - 1 are pixels; a codec may refuse others (ValueError).
     """
 
     channels: int
     bits: int
 
     def push_images(self, stack: BitStack, x: np.ndarray) -> None:
-        """Push images; raises StackUnderflow if the stack cannot lend enough, LatentOverflow if the model cannot code them."""
+        """Push images.
+
+        Raises:
+            StackUnderflow: the stack holds fewer bits than the codec borrows.
+            LatentOverflow: the model cannot code these images.
+        """
 
     def pop_images(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:
-        """Undo push_images: int64 images; raises StackUnderflow, LatentOverflow, CorruptError if the stack holds none."""
+        """Undo push_images: int64 images, (count, height, width, C).
+
+        Raises:
+            StackUnderflow, LatentOverflow, CorruptError: the stack does not hold such images.
+        """
 
 
 def check_sizes(sizes: np.ndarray | int) -> None:
-    """Raise SymbolError unless 1 <= size <= MAX_SIZE."""
+    """Check that 1 <= size <= MAX_SIZE.
+
+    Raises:
+        SymbolError: a size is out of range.
+    """
     if np.size(sizes) and not (np.min(sizes) >= 1 and np.max(sizes) <= MAX_SIZE):
         raise SymbolError(f"a stack codes symbols of sizes from 1 to {MAX_SIZE}")
 
 
 def check_symbols(symbols: np.ndarray, sizes: np.ndarray | int) -> None:
-    """Raise SymbolError unless 0 <= symbol < size and 1 <= size <= MAX_SIZE; arrays of one shape, or one size for all."""
+    """Check that 0 <= symbol < size and 1 <= size <= MAX_SIZE, for arrays of one shape, or one size for all.
+
+    Raises:
+        SymbolError: a symbol or a size is out of range.
+    """
     check_sizes(sizes)
     if symbols.size and (symbols.min() < 0 or (symbols >= sizes).any()):
         raise SymbolError("a symbol is negative or not below its size")

@@ -1,8 +1,8 @@
-"""Uniforms of any size without loss.
+"""Uniform symbols of any size, almost without loss.
 
-The coder shares its 2^24 slots out among the n symbols of a uniform in equal parts, and leaves the rest to the last one: that
-is exact where n is a power of two, but costs up to a tenth of a bit where n has 18 bits. Here the symbol is the high
-part of a uniform integer of a few bits more, a power of two, and what is left of that goes back.
+The coder divides its 2^24 slots among the n symbols of a uniform into equal parts, and gives the remainder to the last
+symbol. This is exact if n is a power of two, but costs up to 0.1 bit if n has 18 bits. Here the symbol is the high part
+of a uniform integer below a power of two, which has a few more bits; the low part is popped from the stack.
 """
 
 import numpy as np
@@ -13,20 +13,20 @@ from dqcodec.frozen.ans import SPARE_BITS, UNIFORM_BITS
 
 
 def push(stack: BitStack, symbols: np.ndarray, sizes: np.ndarray) -> None:
-    """Push integers 0 <= symbol < size, 1 <= size <= 2^20; (N,) both.
+    """Push int64 integers 0 <= symbol < size, 1 <= size <= 2^20; both (N,).
 
     Raises:
-        StackUnderflow: fewer bits are there than the spare ones that it borrows.
+        StackUnderflow: the stack holds fewer bits than the spare ones that a push borrows.
     """
     totals, low, count = _shares(symbols, sizes)
     stack.push(low + stack.pop(count), totals)
 
 
 def pop(stack: BitStack, sizes: np.ndarray) -> np.ndarray:
-    """Undo push: int64 integers below sizes.
+    """Undo push: int64 integers below sizes, (N,).
 
     Raises:
-        StackUnderflow: fewer bits are there than that takes.
+        StackUnderflow: the stack holds too few bits.
     """
     totals = _totals(sizes)
     fine = stack.pop(totals)
@@ -38,7 +38,7 @@ def pop(stack: BitStack, sizes: np.ndarray) -> np.ndarray:
 
 @compiled
 def _totals(sizes):
-    """Of how many integers those are that hold the symbols: 2^bits."""
+    """For each size, the power of two below which the larger integer lies."""
     totals = np.empty(len(sizes), np.int64)
     for n in range(len(sizes)):
         totals[n] = 1 << SPARE_BITS
@@ -49,7 +49,7 @@ def _totals(sizes):
 
 @compiled
 def _shares(symbols, sizes):
-    """(totals, the first of the integers that holds each symbol, ceil(symbol 2^bits / size), how many hold it)"""
+    """(totals, the first integer of each symbol, ceil(symbol total / size), the number of its integers)."""
     totals = _totals(sizes)
     low, count = np.empty_like(totals), np.empty_like(totals)
     for n in range(len(sizes)):

@@ -1,4 +1,4 @@
-"""Which codecs there are to measure."""
+"""The names of the codecs that the bench can measure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ _OURS = {"dqcodec": False, "dqcodec-best": True}
 
 
 def standard_names() -> list[str]:
-    """Of dqcodec and its peers, in the order of reports."""
+    """The names of dqcodec and its peers, in the order of reports."""
     return [*_OURS, *(peer.name for peer in PEERS)]
 
 
 def select(names: Collection[str], models: Sequence[str]) -> list[Codec]:
-    """The codecs of these names, all where there are none, and dqcodec with each of the models alone.
+    """The codecs with these names, or all codecs if there are no names; then dqcodec with each of the models only.
 
-    Raises UnknownModelError, ModelError.
+    Raises:
+        UnknownModelError: no model has this name.
+        ModelError: a model file is malformed.
     """
     wanted = names or standard_names()
     ours = [Dqcodec(best=best) for name, best in _OURS.items() if name in wanted]

@@ -1,4 +1,4 @@
-"""What a codec under test is."""
+"""The interface of a codec under test."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelParts:
-    """Where bits went that a model coded. The limit is the model's own bound; the parts beyond it, and `other` (rounding
-    to words, lengths), make up the rest of the file."""
+    """Where the bits of a file went that a model coded.
+
+    limit: the model's own bound. initial: initial bits. grids: rounding to grids and tables. container: headers and
+    checksums. metadata: PNG chunks. other: the rest, such as rounding to words. The sum is the size of the file.
+    """
 
     limit: float
     initial: float
@@ -30,14 +33,17 @@ class ModelParts:
 
 @dataclass(frozen=True)
 class ModelBits(ModelParts):
-    """The parts of one file, in bits, and the model that coded it."""
+    """The parts of one file, bits, and the name of the model that coded it."""
 
     model: str
 
 
 @dataclass(frozen=True)
 class Coded:
-    """A compressed file. method: dqcodec's choice; others have but one. `model` where a model coded it."""
+    """A compressed file.
+
+    method: the one that dqcodec chose; other codecs have only one. model: set if a model coded the file.
+    """
 
     data: bytes
     method: str | None = None
@@ -45,13 +51,13 @@ class Coded:
 
 
 class Codec(ABC):
-    """Both directions of one codec. Objects are light until `prepare`, and travel to the process that uses them.
+    """Both directions of one codec. Objects are small until `prepare`; they are pickled to the process that uses them.
 
     Attributes:
         name: for --codec. title: for people.
-        encodes: False for files taken as they are. threaded: whether it can use several threads.
-        requires: package it needs, beyond those that dqcodec itself needs.
-        channels, bit_depths: of the pixels that it takes. models: files that it codes with.
+        encodes: False if the file is taken as it is. threaded: whether the codec can use several threads.
+        requires: the package that it needs in addition to dqcodec's own dependencies.
+        channels, bit_depths: of the pixels that it takes. models: the model files that it codes with.
     """
 
     name: str
@@ -64,21 +70,24 @@ class Codec(ABC):
     models: Sequence[Path] = ()
 
     def is_installed(self) -> bool:
+        """Whether its package is there."""
         return self.requires is None or importlib.util.find_spec(self.requires) is not None
 
     def takes(self, source: Original) -> bool:
+        """Whether it can code the pixels of the source."""
         return source.pixels.shape[2] in self.channels and 8 * source.pixels.itemsize in self.bit_depths
 
     @abstractmethod
     def version(self) -> str:
-        """Of the library behind it; only where installed."""
+        """The version of its library. The library must be installed."""
 
     def prepare(self, threads: int) -> None:
-        """Import and load what the work needs, so that it is not timed. Called once, in the process that works."""
+        """Load what the codec needs, so that this time is not measured. Called once, in the working process."""
 
     @abstractmethod
-    def encode(self, source: Original) -> Coded: ...
+    def encode(self, source: Original) -> Coded:
+        """Compress the PNG file, or its pixels."""
 
     @abstractmethod
     def decode(self, data: bytes) -> np.ndarray:
-        """Pixels (H, W, C), or (H, W) for gray."""
+        """The pixels, (H, W, C), or (H, W) if gray; uint8 or uint16."""

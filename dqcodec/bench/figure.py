@@ -1,4 +1,4 @@
-"""Size against speed, a point for each codec."""
+"""The figure: size against speed, one point for each codec."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _OURS, _PEERS, _FRONT = "tab:red", "tab:blue", "0.75"
-_BEHIND = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}  # of a label
-_PLACES = [  # of a label beside its point: offset in points, alignments; the first that is free is taken
+_BEHIND = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}  # background of a label
+_PLACES = [  # places of a label beside its point: offset in points, alignments; the first free one is used
     ((8, 0), "left", "center"), ((-8, 0), "right", "center"), ((0, 8), "center", "bottom"), ((0, -8), "center", "top"),
     ((6, 8), "left", "bottom"), ((6, -8), "left", "top"), ((-6, 8), "right", "bottom"), ((-6, -8), "right", "top"),
 ]  # fmt: skip
 
 
-def draw(report: BenchReport, kind: str = "png") -> bytes:
-    """An image file of that kind: size in percent of the PNG files, against encoding and against decoding speed."""
+def draw(report: BenchReport) -> bytes:
+    """A PNG file: size in percent of the PNG files, against encoding speed and against decoding speed."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12, 5.5), layout="constrained")
@@ -32,22 +32,21 @@ def draw(report: BenchReport, kind: str = "png") -> bytes:
     left.axhline(100, color=_FRONT, linestyle="--", zorder=0)
     right.axhline(100, color=_FRONT, linestyle="--", zorder=0)
     figure.suptitle(_title(report), fontsize="medium")
-    figure.draw_without_rendering()  # so that sizes of labels are known
+    figure.draw_without_rendering()  # gives the labels their sizes
     for axes in (left, right):
         _place_labels(axes)
     buffer = BytesIO()
-    figure.savefig(buffer, format=kind, dpi=150)
+    figure.savefig(buffer, format="png", dpi=150)
     return buffer.getvalue()
 
 
 def _title(report: BenchReport) -> str:
     options = report.options
     threads = "one thread" if options.threads == 1 else f"at most {options.threads} threads"
-    shared = "" if options.jobs == 1 else f", {options.jobs} images at the same time"
-    shared += ", busy with other work" if any(total.waited for total in report.totals) else ""
+    busy = ", busy with other work" if any(total.waited for total in report.totals) else ""
     return (
-        f"{report.images} images, {report.machine['processor']}, {threads}{shared}\n"
-        "better is lower and further right; the grey steps join the codecs that no other beats in both"
+        f"{report.images} images, {report.machine['processor']}, {threads}{busy}\n"
+        "better: lower and further right; grey steps: the Pareto front"
     )
 
 
@@ -68,7 +67,7 @@ def _panel(axes: Axes, way: str, points: Sequence[tuple[float, Total]]) -> None:
 
 
 def _front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The points that no other is both faster and smaller than, slowest first."""
+    """The Pareto front: the points that no other point beats in both speed and size, slowest first."""
     front: list[tuple[float, float]] = []
     for speed, size in sorted(points, key=lambda point: (-point[0], point[1])):
         if not front or size < front[-1][1]:

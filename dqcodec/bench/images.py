@@ -1,4 +1,4 @@
-"""Images to measure on: which files, what they are, and their pixels by a decoder that is not dqcodec's."""
+"""The images to measure on. A reference decoder, which is not dqcodec's own, gives their pixels."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 class NotCompared(Exception):
-    """A valid PNG whose pixels no decoder at hand gives faithfully."""
+    """No decoder at hand gives the exact pixels of this valid PNG."""
 
 
 @dataclass(frozen=True)
 class Image:
-    """A file, and its name in reports: the path below the folder that was given, never an absolute one."""
+    """A file and its name in reports, a path relative to the folder that the user gave."""
 
     path: Path
     name: str
@@ -26,9 +26,11 @@ class Image:
 
 @dataclass(frozen=True, eq=False)
 class Original:
-    """A PNG file and its decoded pixels: (H, W, 1 to 4) uint8 or uint16, palettes and colour keys resolved.
+    """A PNG file and its decoded pixels.
 
-    samples: per pixel as the file stores them, 1 for a palette index; what bits per dimension are counted in.
+    pixels: (H, W, 1 to 4) uint8 or uint16; palettes and colour keys are resolved.
+    samples: samples per pixel in the file, 1 for a palette index. Bits per dimension count these.
+    kind: bit depth and colour type, as text.
     """
 
     data: bytes
@@ -40,7 +42,7 @@ class Original:
 
 
 def find(paths: Sequence[Path]) -> list[Image]:
-    """The given files, and the .png files below the given folders, each once."""
+    """The given files, and the .png files below the given folders, without duplicates."""
     images: dict[Path, Image] = {}
     for path in paths:
         found = sorted(each for each in path.rglob("*") if each.suffix.lower() == ".png" and each.is_file())
@@ -51,7 +53,12 @@ def find(paths: Sequence[Path]) -> list[Image]:
 
 
 def read(path: Path) -> Original:
-    """Raises OSError, DqcodecError, and what `decode` raises."""
+    """Read and decode a PNG file.
+
+    Raises:
+        OSError, DqcodecError: the file is not readable, or no valid PNG.
+        NotCompared: see decode.
+    """
     from dqcodec import png
     from dqcodec.png import color_types
 
@@ -62,17 +69,23 @@ def read(path: Path) -> Original:
 
 
 def decode(data: bytes) -> np.ndarray:
-    """Pixels of a PNG file, as in Original. Raises NotCompared, and what Pillow raises where the file is damaged."""
+    """The pixels of a PNG file, as in Original.
+
+    Raises:
+        NotCompared: the image is animated, or needs imagecodecs, which is not installed.
+        Exception: Pillow finds the file damaged.
+    """
     import numpy as np
     from PIL import PngImagePlugin
 
     bit_depth, color_type = data[24:26]  # IHDR is always first
-    with PngImagePlugin.PngImageFile(BytesIO(data)) as image:  # not Image.open: its size limit is process-wide
+    with PngImagePlugin.PngImageFile(BytesIO(data)) as image:  # not Image.open, whose size limit is process-wide
         if image.is_animated:
             raise NotCompared("animated images are not compared")
         is_palette, has_alpha = color_type == 3, "transparency" in image.info
         if bit_depth == 16 and color_type != 0 or has_alpha and not is_palette:
-            return _decode_by_libpng(data)  # Pillow cuts 16-bit colours to 8 and mistakes colour keys of shallow grays
+            # Pillow reduces 16-bit colours to 8 bits, and mistakes colour keys of grays below 8 bits
+            return _decode_by_libpng(data)
         if is_palette:
             image = image.convert("RGBA" if has_alpha else "RGB")
         elif bit_depth == 1:
@@ -82,7 +95,7 @@ def decode(data: bytes) -> np.ndarray:
 
 
 def same(ours: np.ndarray, theirs: np.ndarray) -> bool:
-    """Whether two images have the same colours, whatever form they are in: gray may come as RGB or (H, W), 8 bits as 16."""
+    """Whether two images have the same colours. Gray may be RGB or (H, W), and 8 bits may be 16."""
     import numpy as np
 
     ours, theirs = (pixels[..., None] if pixels.ndim == 2 else pixels for pixels in (ours, theirs))
@@ -94,7 +107,7 @@ def same(ours: np.ndarray, theirs: np.ndarray) -> bool:
 
 
 def with_color(pixels: np.ndarray) -> np.ndarray:
-    """(H, W, 3 or 4), contiguous: gray as R = G = B."""
+    """Gray -> RGB with R = G = B; (H, W, 3 or 4), contiguous."""
     import numpy as np
 
     channels = {1: [0, 0, 0], 2: [0, 0, 0, 1], 3: [0, 1, 2], 4: [0, 1, 2, 3]}[pixels.shape[2]]
@@ -102,7 +115,7 @@ def with_color(pixels: np.ndarray) -> np.ndarray:
 
 
 def _widest(pixels: np.ndarray) -> np.ndarray:
-    """(H, W, 4) uint16."""
+    """The image as RGBA, (H, W, 4) uint16."""
     import numpy as np
 
     scale = 257 if pixels.dtype == np.uint8 else 1  # 255 -> 65535

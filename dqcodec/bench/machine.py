@@ -1,4 +1,4 @@
-"""What a result was measured on."""
+"""The machine of a measurement."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _PACKAGES = ("numpy", "constriction", "pillow", "imagecodecs", "pyoxipng")
 
 
 def machine() -> dict[str, str | int | list[str] | dict[str, str] | None]:
-    """load: of the last minute, before the measurement; above 0, other processes took part of the time."""
+    """Facts about this machine, for JSON.
+
+    load: the average of the last minute before the measurement. Above 0, other processes took part of the time.
+    """
     return {
         "processor": _processor(),
         "cores": available_cpus(),
@@ -36,7 +39,7 @@ def _processor() -> str:
 
 
 def _instruction_sets() -> list[str]:
-    """As numpy names them: those that it is built for, and the others that it found."""
+    """numpy's names of the instruction sets that it was built for, and of those that it found."""
     import numpy as np
 
     known = np.show_config(mode="dicts")["SIMD Extensions"]

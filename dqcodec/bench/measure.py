@@ -1,4 +1,4 @@
-"""One codec on one image."""
+"""Measure one codec on one image."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Seconds:
-    """Of the clock, and of processors (all threads): what a busy machine adds is the difference."""
+    """Wall-clock time, and processor time of all threads. On a busy machine the first is larger."""
 
     wall: float
     cpu: float
@@ -28,10 +28,10 @@ class Seconds:
 
 @dataclass(frozen=True)
 class Measured:
-    """What came out, once it is verified: the decoded pixels were those of the PNG.
+    """A verified result: the decoded pixels equal those of the PNG.
 
     peak_memory_bytes: of the codec's whole process, with Python, libraries and models, while it coded this image.
-    encode is None where nothing was encoded.
+    encode: None if nothing was encoded.
     """
 
     width: int
@@ -48,17 +48,21 @@ class Measured:
 
     @property
     def pixels(self) -> int:
+        """Width times height."""
         return self.width * self.height
 
     @property
     def dims(self) -> int:
-        """Subpixels as the PNG stores them."""
+        """Number of samples in the PNG."""
         return self.pixels * self.samples
 
 
 @dataclass(frozen=True)
 class Row:
-    """A codec's fate on an image: one of `measured`, `error` (one line) and `unsupported` (why it does not take it)."""
+    """The result of a codec on an image. Exactly one of three is set.
+
+    measured: the result. error: one line. unsupported: why the codec does not take the image.
+    """
 
     codec: str
     image: str
@@ -67,7 +71,10 @@ class Row:
     unsupported: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Flat, with bpd (bits per subpixel), ratio (bytes / PNG bytes) and speeds (megapixels a second)."""
+        """All fields in one level.
+
+        Added are bpd (bits per sample), ratio (bytes / PNG bytes) and speeds (megapixels per second).
+        """
         fields: dict[str, Any] = {"codec": self.codec, "image": self.image, "verified": self.measured is not None}
         fields |= {"error": self.error, "unsupported": self.unsupported}
         if self.measured is None:
@@ -84,26 +91,26 @@ class Row:
 
 
 def measure(codec: Codec, image: Image, repeat: int = 1) -> Row:
-    """The codec on the image; speeds are the best of `repeat` times. Nothing that goes wrong is raised."""
-    fate = Row(codec.name, image.name)
+    """Measure the codec on the image. Times are the best of `repeat` runs. Errors go to the row; none is raised."""
+    row = Row(codec.name, image.name)
     try:
         source = images.read(image.path)
     except images.NotCompared as reason:
-        return dataclasses.replace(fate, unsupported=one_line(reason))
-    except Exception as error:  # damage, in Pillow's many ways to say so
-        return dataclasses.replace(fate, error=f"cannot be read: {one_line(error)}")
+        return dataclasses.replace(row, unsupported=one_line(reason))
+    except Exception as error:  # Pillow raises many types for damaged files
+        return dataclasses.replace(row, error=f"cannot be read: {one_line(error)}")
     if not codec.takes(source):
-        return dataclasses.replace(fate, unsupported=f"takes no {source.kind}")
+        return dataclasses.replace(row, unsupported=f"takes no {source.kind}")
     try:
         memory.reset_peak()
         tries = [_measure(codec, source) for _ in range(repeat)]
-    except Exception as error:  # codecs raise what they like
-        return dataclasses.replace(fate, error=one_line(error))
-    return dataclasses.replace(fate, measured=_best(tries))
+    except Exception as error:  # codecs raise many types
+        return dataclasses.replace(row, error=one_line(error))
+    return dataclasses.replace(row, measured=_best(tries))
 
 
 def warm_up(codec: Codec) -> None:
-    """Code a small image, so that the first that is timed does not pay for what is loaded when it is first used."""
+    """Code a small image, so that the first measured image does not pay for lazy loading."""
     import numpy as np
 
     from dqcodec import png
@@ -111,14 +118,15 @@ def warm_up(codec: Codec) -> None:
     side = 64
     ramp = np.add.outer(np.arange(side), np.arange(side))
     pixels = np.repeat(ramp[..., None], 3, axis=2).astype(np.uint8)
-    with contextlib.suppress(Exception):  # what does not work is told of real images
+    with contextlib.suppress(Exception):  # real images will show the error
         codec.decode(codec.encode(Original(png.write(png.plain(pixels)), pixels, side, side, 3, "")).data)
 
 
 def file_bytes(codec: Codec, sources: Sequence[Original]) -> int:
-    """What a file for each image takes in all.
+    """Total bytes of one file for each image.
 
-    Raises CorruptError where the decoded pixels are not those of the source, and whatever the codec raises.
+    Raises:
+        CorruptError: the decoded pixels differ from those of the source. The codec may raise other errors.
     """
     codec.prepare(1)
     total = 0
@@ -135,7 +143,11 @@ def _compare(pixels: np.ndarray, source: Original) -> None:
 
 
 def _measure(codec: Codec, source: Original) -> Measured:
-    """Raises CorruptError where the decoded pixels are not those of the source, and whatever the codec raises."""
+    """Code and decode once.
+
+    Raises:
+        CorruptError: the decoded pixels differ from those of the source. The codec may raise other errors.
+    """
     coded, encode = _timed(lambda: codec.encode(source))
     pixels, decode = _timed(lambda: codec.decode(coded.data))
     peak = memory.peak_bytes()
@@ -162,7 +174,7 @@ def _timed(work: Callable[[], Any]) -> tuple[Any, Seconds]:
 
 
 def _best(tries: list[Measured]) -> Measured:
-    """The fastest encoding and the fastest decoding by the clock, and the highest peak."""
+    """The fastest encoding and the fastest decoding by wall-clock time, and the highest peak."""
     return dataclasses.replace(
         tries[-1],
         encode=min((each.encode for each in tries if each.encode), key=lambda seconds: seconds.wall, default=None),

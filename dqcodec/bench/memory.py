@@ -10,14 +10,14 @@ _PROC = Path("/proc/self")
 
 
 def reset_peak() -> None:
-    """Let the peak start anew from what is in use. Where the system cannot (other than Linux), it goes on."""
+    """Reset the peak to the memory that is in use. Only Linux can do this; elsewhere the old peak stays."""
     with suppress(OSError):
         (_PROC / "clear_refs").write_text("5")
 
 
 def peak_bytes() -> int:
-    """Largest resident memory since the last reset."""
-    # not ru_maxrss on Linux: a process inherits it from the one that started it
+    """Largest resident memory since the last reset, bytes."""
+    # on Linux not ru_maxrss, which a process inherits from its parent
     with suppress(OSError, StopIteration):
         lines = (_PROC / "status").read_text().splitlines()
         return 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmHWM:")))

@@ -17,15 +17,20 @@ if TYPE_CHECKING:
 
 
 class Dqcodec(Codec):
-    """What `dqcodec compress`, or `compress --best`, makes with the models at hand, or with one model alone (-m).
+    """`dqcodec compress` or `compress --best`, with all models at hand or with one model (-m).
 
-    Encoding starts from the PNG file; decoding ends at pixels, like that of the other codecs: no PNG is written.
+    Encoding starts from the PNG file. Decoding ends with pixels, as for the other codecs; no PNG is written.
     """
 
     threaded = True
 
     def __init__(self, model: str | None = None, *, best: bool = False):
-        """Raises UnknownModelError and ModelError: models are loaded here to see that they can be."""
+        """Load the models once, to find errors early.
+
+        Raises:
+            UnknownModelError: no model has this name.
+            ModelError: a model file is malformed.
+        """
         from dqcodec.codec import zoo
 
         shown = Path(model).stem if model and model.endswith(zoo.SUFFIX) else model
@@ -38,9 +43,11 @@ class Dqcodec(Codec):
             zoo.load(str(path))
 
     def version(self) -> str:
+        """Of this package."""
         return __version__
 
-    def prepare(self, threads):
+    def prepare(self, threads: int) -> None:
+        """Set the threads and load the models."""
         from threadpoolctl import threadpool_limits
 
         from dqcodec.base.threads import set_threads
@@ -51,12 +58,14 @@ class Dqcodec(Codec):
         self._programs = [zoo.load(str(path)) for path in self.models]
 
     def encode(self, source: Original) -> Coded:
+        """Compress the PNG file, without verification."""
         from dqcodec.codec import codec
 
         data, report = codec.compress(source.data, self._programs, best=self._best, verify=False)
         return Coded(data, report.method, _model_bits(report))
 
     def decode(self, data: bytes) -> np.ndarray:
+        """The pixels of a .dqc file."""
         from dqcodec.codec import codec
         from dqcodec.format.colors import colors
         from dqcodec.format.container import Group

@@ -1,8 +1,9 @@
-"""The codecs that dqcodec is measured against."""
+"""The other codecs."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from io import BytesIO
 from typing import TYPE_CHECKING
 
@@ -16,56 +17,69 @@ if TYPE_CHECKING:
 
 
 class PngAsGiven(Codec):
+    """The PNG file itself; only its decoding by Pillow is measured."""
+
     name, title = "png", "PNG as given"
     encodes = False
 
-    def version(self):
+    def version(self) -> str:
+        """Of Pillow, which decodes it."""
         from PIL import __version__
 
         return f"Pillow {__version__}"
 
     def encode(self, source: Original) -> Coded:
+        """The file itself."""
         return Coded(source.data)
 
     def decode(self, data: bytes) -> np.ndarray:
+        """By the reference decoder."""
         return images.decode(data)
 
 
 class Oxipng(Codec):
-    """The highest level, metadata kept. Encoding starts from the PNG file."""
+    """oxipng at its highest level, with metadata. Encoding starts from the PNG file."""
 
     name, title = "oxipng", "oxipng -o 6"
     requires = "oxipng"
     threaded = True
 
-    def version(self):
+    def version(self) -> str:
+        """Of the package pyoxipng."""
         from importlib import metadata
 
         return f"pyoxipng {metadata.version('pyoxipng')}"
 
-    def prepare(self, threads):
-        os.environ["RAYON_NUM_THREADS"] = str(threads)  # read when its thread pool starts
+    def prepare(self, threads: int) -> None:
+        """Set the threads before the thread pool starts."""
+        os.environ["RAYON_NUM_THREADS"] = str(threads)  # its thread pool reads this when it starts
         import oxipng  # noqa: F401
 
     def encode(self, source: Original) -> Coded:
+        """Optimise the PNG file."""
         import oxipng
 
         return Coded(oxipng.optimize_from_memory(source.data, level=6))
 
     def decode(self, data: bytes) -> np.ndarray:
+        """By the reference decoder."""
         return images.decode(data)
 
 
 class WebP(Codec):
+    """Lossless WebP with the slowest setting, by Pillow. Gray is coded as RGB."""
+
     name, title = "webp", "WebP lossless -z 9"
     bit_depths = (8,)
 
-    def version(self):
+    def version(self) -> str:
+        """Of libwebp."""
         from PIL import features
 
         return f"libwebp {features.version('webp')}"
 
     def encode(self, source: Original) -> Coded:
+        """The pixels as WebP."""
         from PIL import Image
 
         buffer = BytesIO()
@@ -74,6 +88,7 @@ class WebP(Codec):
         return Coded(buffer.getvalue())
 
     def decode(self, data: bytes) -> np.ndarray:
+        """By Pillow."""
         import numpy as np
         from PIL import Image
 
@@ -82,19 +97,19 @@ class WebP(Codec):
 
 
 class _Imagecodecs(Codec):
-    """A codec of the imagecodecs package, by its name there."""
+    """A codec of the imagecodecs package. `codec` is its name there."""
 
     requires = "imagecodecs"
     codec: str
 
-    def is_installed(self):
+    def is_installed(self) -> bool:
         if not super().is_installed():
             return False
         import imagecodecs
 
-        return getattr(imagecodecs, self.codec.upper()).available  # builds differ in what they hold
+        return getattr(imagecodecs, self.codec.upper()).available  # not every build holds every codec
 
-    def version(self):
+    def version(self) -> str:
         return self._function("version")()
 
     def encode(self, source: Original) -> Coded:
@@ -104,13 +119,15 @@ class _Imagecodecs(Codec):
     def decode(self, data: bytes) -> np.ndarray:
         return self._function("decode")(data)
 
-    def _function(self, name: str):
+    def _function(self, name: str) -> Callable:
         import imagecodecs
 
         return getattr(imagecodecs, f"{self.codec}_{name}")
 
 
 class JpegXl(_Imagecodecs):
+    """Lossless JPEG XL with some effort, 1 to 10; more is slower and smaller."""
+
     codec = "jpegxl"
     threaded = True
 
@@ -118,31 +135,38 @@ class JpegXl(_Imagecodecs):
         self.name, self.title = f"jxl-e{effort}", f"JPEG XL -d 0 -e {effort}"
         self.effort = effort
 
-    def prepare(self, threads):
+    def prepare(self, threads: int) -> None:
+        """Remember the number of threads."""
         self._threads = threads
 
     def encode(self, source: Original) -> Coded:
+        """The pixels as JPEG XL."""
         options = {"lossless": True, "effort": self.effort, "numthreads": self._threads}
         return Coded(self._function("encode")(source.pixels, **options))
 
     def decode(self, data: bytes) -> np.ndarray:
+        """By libjxl."""
         return self._function("decode")(data, numthreads=self._threads)
 
 
 class JpegLs(_Imagecodecs):
-    """Its library transforms no colours: each channel is coded by itself, which costs RGB photographs much."""
+    """JPEG-LS. The library has no colour transform and codes each channel separately.
+
+    This makes RGB photographs large.
+    """
 
     codec, name, title = "jpegls", "jpeg-ls", "JPEG-LS, plain RGB"
     channels = (1, 3, 4)
 
 
 class Qoi(_Imagecodecs):
-    """Gray is coded as RGB: the format has no gray."""
+    """QOI. The format has no gray, so gray is coded as RGB."""
 
     codec, name, title = "qoi", "qoi", "QOI"
     bit_depths = (8,)
 
     def encode(self, source: Original) -> Coded:
+        """The pixels as QOI."""
         return Coded(self._function("encode")(images.with_color(source.pixels)))
 
 

@@ -1,4 +1,7 @@
-"""How a measurement is seen while it runs: a line an image on stderr; on a terminal also a bar and the time left."""
+"""The display of a measurement's progress on stderr.
+
+It is a line for each image; on a terminal also a bar and the remaining time.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,13 @@ from dqcodec.bench.measure import Row
 
 
 def line(rows: Sequence[Row]) -> str:
-    """`a.png bpd: dqcodec 3.09, png 4.35, qoi failed` of the rows of one image"""
+    """`a.png bpd: dqcodec 3.09, png 4.35, qoi failed`, from the rows of one image."""
     return f"{rows[0].image} bpd: " + ", ".join(f"{row.codec} {_rate(row)}" for row in rows)
 
 
 @contextmanager
 def shown(count: int, quiet: bool) -> Iterator[tuple[Callable[[Row], None], Callable[[str], None]]]:
-    """Two functions: one is called with each of `count` rows, one prints a line."""
+    """Two functions: the first is called with each of `count` rows, the second prints a line."""
     if quiet:
         yield lambda row: None, lambda text: None
     elif not sys.stderr.isatty():

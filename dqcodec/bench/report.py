@@ -1,4 +1,4 @@
-"""All rows of a run, and what they add up to."""
+"""All rows of a run, and their totals."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dqcodec.bench.codecs import Codec, ModelParts
 from dqcodec.bench.measure import Measured, Row
 from dqcodec.bench.worker import Options
 
-_WAITED = 0.9  # where less of the clock's time was spent on processors, the machine was busy
+_WAITED = 0.9  # processor time / wall-clock time; below this, the machine was busy
 
 
 @dataclass(frozen=True)
 class ModelTotal(ModelParts):
-    """The images that a model coded, in bits per subpixel: bpd is the sum of the parts."""
+    """The parts of all images that a model coded, bits per sample. bpd is their sum."""
 
     images: int
     bpd: float
@@ -24,7 +24,10 @@ class ModelTotal(ModelParts):
 
 @dataclass(frozen=True)
 class Total:
-    """A codec's sums over the images that it coded losslessly; ratio is to the PNG bytes of the same images."""
+    """The sums of a codec over the images that it coded losslessly.
+
+    png_bytes: of the same images. threads: how many the codec could use.
+    """
 
     codec: str
     title: str
@@ -45,33 +48,38 @@ class Total:
 
     @property
     def bpd(self) -> float | None:
+        """Bits per sample of the PNGs."""
         return 8 * self.bytes / self.dims if self.images else None
 
     @property
     def ratio(self) -> float | None:
+        """Bytes / PNG bytes."""
         return self.bytes / self.png_bytes if self.images else None
 
     @property
     def encode_mp_s(self) -> float | None:
+        """Encoding speed, megapixels per second."""
         return self.pixels / 1e6 / self.encode_seconds if self.images and self.encode_seconds else None
 
     @property
     def decode_mp_s(self) -> float | None:
+        """Decoding speed, megapixels per second."""
         return self.pixels / 1e6 / self.decode_seconds if self.images else None
 
     @property
     def waited(self) -> bool:
-        """Whether its processes had to wait for others, so that its speeds are lower than they could be."""
+        """Whether the codec's process waited for other processes; then the measured speeds are too low."""
         return self.cpu_seconds < _WAITED * ((self.encode_seconds or 0.0) + self.decode_seconds)
 
     def as_dict(self) -> dict[str, Any]:
+        """All fields and rates, for JSON."""
         derived = ("bpd", "ratio", "encode_mp_s", "decode_mp_s")
         return dataclasses.asdict(self) | {name: getattr(self, name) for name in derived}
 
 
 @dataclass
 class BenchReport:
-    """What was measured, how, and on what. skipped: codecs left out, one line each."""
+    """The results and how they were measured. skipped: codecs that are not installed, one line each."""
 
     codecs: Sequence[Codec]
     options: Options
@@ -81,51 +89,51 @@ class BenchReport:
 
     @property
     def totals(self) -> list[Total]:
+        """One total for each codec."""
         return [_total(codec, self.options, self.rows) for codec in self.codecs]
 
     @property
     def images(self) -> int:
+        """Number of measured images."""
         return len(self.rows) // max(1, len(self.codecs))
 
     @property
     def return_code(self) -> int:
-        """0 all well, 1 some failed, 3 nothing measured."""
+        """Exit code: 0 all is well, 1 some failed, 3 nothing was measured."""
         if not any(row.measured for row in self.rows):
             return 3
         return 1 if any(row.error for row in self.rows) else 0
 
     def notes(self) -> list[str]:
-        """What a reader of the figures has to know."""
+        """The conditions of the measurement, one line each."""
         options, machine, totals = self.options, self.machine, self.totals
         threads = "one thread" if options.threads == 1 else f"at most {options.threads} threads"
         best = f", best of {options.repeat}" if options.repeat > 1 else ""
         notes = [
             f"{self.images} images, {machine['date'][:10]}, {machine['processor']}, {machine['cores']} cores, "
             f"{' '.join(machine['instruction_sets'])}; {threads} a codec{best}.",
-            "Each result that is counted was decoded and compared with the image.",
-            "dqcodec and oxipng encode from the PNG file, the others from pixels; all decode to pixels. dqcodec's own "
-            "check (`compress` decodes what it wrote) is off.",
-            "PNG, oxipng and dqcodec keep metadata, the others code the pixels alone.",
+            "Every counted result was decoded and compared with the image.",
+            "dqcodec and oxipng encode from the PNG file, the others from pixels; all decode to pixels. The check of "
+            "dqcodec itself (`compress` decodes its result) is off.",
+            "PNG, oxipng and dqcodec keep metadata; the others code only the pixels.",
             "Peak memory is that of the codec's whole process, with Python, libraries and models.",
         ]
         if len({total.images for total in totals}) > 1:
-            notes.append("Not every codec coded every image: compare those of as many images.")
+            notes.append("Not every codec coded every image: compare only codecs with the same number of images.")
         notes += [_unsupported_note(total.codec, self.rows) for total in totals if total.unsupported]
-        if options.jobs > 1:
-            notes.append(f"Speeds are shared: {options.jobs} images were coded at the same time.")
         if slow := [total.codec for total in totals if total.images and total.waited]:
             notes.append(f"The machine was busy with other work: speeds are too low for {', '.join(slow)}.")
         notes += [_model_note(total) for total in totals if total.model]
         return notes + self.skipped + self.failures()
 
     def _models(self) -> dict[str, str]:
-        """File name -> id of the models that dqcodec had at hand."""
+        """File name -> id (hex) of dqcodec's models."""
         from dqcodec.exact.identity import file_id
 
         return {path.name: file_id(path).hex() for codec in self.codecs for path in codec.models}
 
     def failures(self) -> list[str]:
-        """One line for each error of an image, naming the codecs that share it."""
+        """One line for each image and error, with the codecs that share it."""
         codecs: dict[tuple[str, str], list[str]] = {}
         for row in self.rows:
             if row.error:
@@ -133,6 +141,7 @@ class BenchReport:
         return [f"{image}: {', '.join(names)}: {error}" for (image, error), names in codecs.items()]
 
     def as_dict(self) -> dict[str, Any]:
+        """The whole report, for JSON."""
         from dqcodec import __version__
 
         return {
@@ -181,7 +190,7 @@ def _model_total(done: Sequence[Measured]) -> ModelTotal | None:
 
 
 def _unsupported_note(codec: str, rows: Sequence[Row]) -> str:
-    """`qoi: n/a for 3 images: takes no 16-bit RGB`"""
+    """`qoi: n/a for 3 images: takes no 16-bit RGB`."""
     reasons = [row.unsupported for row in rows if row.codec == codec and row.unsupported]
     return f"{codec}: n/a for {len(reasons)} images: {', '.join(dict.fromkeys(reasons))}"
 

@@ -1,6 +1,8 @@
-"""The totals as a Markdown table that also reads well as it is."""
+"""The totals as a Markdown table, aligned so that it is readable as text."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from dqcodec.bench.report import BenchReport, Total
 
@@ -8,7 +10,7 @@ _HEADER = ("codec", "images", "bytes", "bpd", "% of PNG", "enc MP/s", "dec MP/s"
 
 
 def markdown(report: BenchReport) -> str:
-    """Smallest first, and the notes below."""
+    """The table, smallest ratio first, and the notes below it."""
     totals = sorted(report.totals, key=lambda total: (total.ratio is None, total.ratio))
     cells = [_HEADER, *map(_cells, totals)]
     widths = [max(map(len, column)) for column in zip(*cells)]
@@ -32,13 +34,13 @@ def _cells(total: Total) -> tuple[str, ...]:
     )
 
 
-def _line(cells, widths) -> str:
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     padded = [cells[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(cells[1:], widths[1:]))]
     return f"| {' | '.join(padded)} |"
 
 
 def _speed(value: float | None) -> str:
-    """Three digits that count."""
+    """With three significant digits."""
     if value is None:
         return "-"
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"

@@ -1,15 +1,12 @@
-"""A process for each codec, so that its memory and its crashes are its own; images go in, Rows come out."""
+"""Each codec works in its own process, so that its memory is its own and a crash harms no other codec."""
 
 from __future__ import annotations
 
-import itertools
 import multiprocessing
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from queue import SimpleQueue
 
 from dqcodec.base import ending
 from dqcodec.base.errors import one_line
@@ -20,24 +17,21 @@ from dqcodec.bench.measure import Row, measure, warm_up
 
 @dataclass(frozen=True)
 class Options:
-    """threads: for each codec that can use several. jobs: images at a time. repeat: times each, the best counts."""
+    """threads: of each codec that can use several. repeat: how often each image is coded; the best time counts."""
 
     threads: int = 1
-    jobs: int = 1
     repeat: int = 1
 
 
 class Worker:
-    """One codec in a process that starts when it is first needed, and again after it died."""
+    """One codec in one process. The process starts at the first image, and again after it died."""
 
     def __init__(self, codec: Codec, options: Options):
         self._codec, self._options = codec, options
         self._process = self._connection = None
-        self._closed = False
 
     def measure(self, image: Image) -> Row:
-        if self._closed:
-            return Row(self._codec.name, image.name, error="interrupted")
+        """The row of the image. If the process dies, the row has an error."""
         if self._process is None:
             self._start()
         try:
@@ -50,58 +44,52 @@ class Worker:
             return Row(self._codec.name, image.name, error=f"the codec's process died ({how})")
 
     def close(self) -> None:
-        self._closed = True
+        """End the process."""
         if self._process is not None:
             self._process.kill()
 
     def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")  # a fork would begin with this process's memory
+        context = multiprocessing.get_context("spawn")  # a fork would share this process's memory
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, self._codec, self._options), daemon=True)
         self._process.start()
-        theirs.close()  # so that its death ends the pipe
+        theirs.close()  # so that recv fails when the process dies
 
 
 def run(
-    codecs: Sequence[Codec], images: Sequence[Image], options: Options, see: Callable[[Row], None]
+    codecs: Sequence[Codec], images: Sequence[Image], options: Options, on_row: Callable[[Row], None]
 ) -> Iterator[list[Row]]:
-    """The rows of each image, in order. All codecs code one image before the next, so that they share the machine's
-    good and bad times. `see` is shown each row as it comes, by any thread."""
-    workers = [[Worker(codec, options) for codec in codecs] for _ in range(options.jobs)]
-    idle: SimpleQueue[list[Worker]] = SimpleQueue()
-    for team in workers:
-        idle.put(team)
+    """Yield the rows of each image. `on_row` gets each row as soon as it is measured.
 
-    def measure_all(image: Image) -> list[Row]:
-        team, rows = idle.get(), []
-        for worker in team:
-            rows.append(worker.measure(image))
-            see(rows[-1])
-        idle.put(team)
-        return rows
-
-    with ThreadPoolExecutor(options.jobs) as pool:
-        try:
-            yield from pool.map(measure_all, images)
-        finally:  # also where the user interrupts
-            for worker in itertools.chain(*workers):
-                worker.close()
+    All codecs code one image before the next image begins, so that a slow time of the machine affects all of them.
+    """
+    workers = [Worker(codec, options) for codec in codecs]
+    try:
+        for image in images:
+            rows = []
+            for worker in workers:
+                rows.append(worker.measure(image))
+                on_row(rows[-1])
+            yield rows
+    finally:
+        for worker in workers:
+            worker.close()
 
 
 def _serve(connection: Connection, codec: Codec, options: Options) -> None:
-    """What the process does: a Row for each Image, until it is killed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one handles it
+    """The loop of the process: a Row for each Image, until it is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C
     ending.end_with(multiprocessing.parent_process().join)
     failure = None
     try:
         codec.prepare(options.threads)
         warm_up(codec)
-    except Exception as error:  # each of its rows says so
+    except Exception as error:  # goes to each of its rows
         failure = f"does not load: {one_line(error)}"
     while True:
         try:
             image = connection.recv()
-        except EOFError:  # the process that started this one is gone
+        except EOFError:  # the parent process is gone
             return
         row = Row(codec.name, image.name, error=failure) if failure else measure(codec, image, options.repeat)
         connection.send(row)

@@ -1,12 +1,11 @@
-"""The command `bench`. As in dqcodec.command.cli, what it needs is imported when it runs."""
+"""The command `bench`. It imports what it needs when it runs, so that --help is fast."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,13 +15,13 @@ from dqcodec.base.errors import DqcodecError
 from dqcodec.bench.catalogue import standard_names
 from dqcodec.bench.codecs import Codec
 from dqcodec.command import files
+from dqcodec.command.failures import not_installed, one_line_failures
 
 if TYPE_CHECKING:
     from dqcodec.bench.images import Image
     from dqcodec.bench.report import BenchReport
     from dqcodec.bench.worker import Options
 
-_EXTRA = "pip install 'dqcodec[bench]'"
 _input = click.Path(exists=True, path_type=Path)
 _target = click.Path(dir_okay=False, path_type=Path)
 _names = click.Choice(standard_names())
@@ -32,13 +31,9 @@ def _count(name: str, text: str) -> Callable:
     return click.option(name, type=click.IntRange(min=1), default=1, metavar="N", help=text)
 
 
-class _Failure(click.ClickException):
-    exit_code = 3  # nothing done
-
-
 @click.command()
 @click.argument("paths", metavar="IMAGES...", nargs=-1, required=True, type=_input)
-@click.option("-o", "--output", type=_target, metavar="FILE.json", help="Write everything, row by row, as JSON.")
+@click.option("-o", "--output", type=_target, metavar="FILE.json", help="Write all rows and totals as JSON.")
 @click.option("--markdown", type=_target, metavar="FILE.md", help="Write the table of totals.")
 @click.option("--figure", type=_target, metavar="FILE.png", help="Draw size against speed (png, svg or pdf).")
 @click.option("--codec", "names", type=_names, multiple=True, help="Measure only this codec (repeatable).")
@@ -50,9 +45,9 @@ class _Failure(click.ClickException):
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout, not the table.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the result only.")
 def bench(paths, output, markdown, figure, names, models, threads, repeat, jobs, force, as_json, quiet):
-    """Measure dqcodec and other lossless codecs.
+    """Measure dqcodec and other lossless codecs on PNG files and folders of them.
 
-    Every result is decoded and compared with the image. Each codec has a process of its own.
+    Every result is decoded and compared with the image. Each codec runs in its own process.
 
     \b
     dqcodec bench photos/ -o bench.json --figure bench.png
@@ -64,15 +59,15 @@ def bench(paths, output, markdown, figure, names, models, threads, repeat, jobs,
 
     found = images.find(paths)
     if not found:
-        raise click.UsageError("there are no .png files in these folders.")
+        raise click.UsageError("these folders hold no .png files.")
     try:
         chosen = catalogue.select(names, models)
     except DqcodecError as error:
         raise click.UsageError(str(error)) from error
-    report = _run(chosen, found, Options(threads, jobs, repeat), quiet)
+    report = _run(chosen, found, Options(threads, repeat), quiet)
     text, data = table.markdown(report), json.dumps(report.as_dict(), indent=1) + "\n"
     click.echo(data if as_json else text, nl=False)
-    with _one_line_errors():
+    with one_line_failures("bench"):
         if output:
             files.write(output, data.encode(), force=force)
         if markdown:
@@ -80,50 +75,39 @@ def bench(paths, output, markdown, figure, names, models, threads, repeat, jobs,
         if figure:
             from dqcodec.bench.figure import draw
 
-            files.write(figure, draw(report, _kind(figure)), force=force)
+            files.write(figure, draw(report), force=force)
     sys.exit(report.return_code)
 
 
 def _run(chosen: Sequence[Codec], found: Sequence[Image], options: Options, quiet: bool) -> BenchReport:
-    """The report of all installed codecs on all images."""
+    """Measure all installed codecs on all images."""
     from dqcodec.bench import progress, worker
     from dqcodec.bench.machine import machine
     from dqcodec.bench.report import BenchReport
 
     installed = [codec for codec in chosen if codec.is_installed()]
-    skipped = [f"{codec.title} is skipped: it needs {_EXTRA}." for codec in chosen if codec not in installed]
+    missing = [codec for codec in chosen if codec not in installed]
+    skipped = [f"{codec.title} is skipped: it needs pip install 'dqcodec[bench]'." for codec in missing]
     report = BenchReport(installed, options, machine(), skipped)
-    with progress.shown(len(installed) * len(found), quiet) as (see, say):
+    with progress.shown(len(installed) * len(found), quiet) as (on_row, print_line):
         for note in skipped:
-            say(note)
-        for rows in worker.run(installed, found, options, see) if installed else ():
+            print_line(note)
+        for rows in worker.run(installed, found, options, on_row) if installed else ():
             report.rows += rows
-            say(progress.line(rows))
+            print_line(progress.line(rows))
     for failure in report.failures():
         click.echo(f"dqcodec: {failure}", err=True)
     return report
 
 
 def _check_targets(targets: Sequence[Path], figure: Path | None, force: bool) -> None:
-    """Refuse before the work what could not be written after it."""
+    """Fail before the measurement if an output cannot be written after it."""
     if len({target.resolve() for target in targets}) < len(targets):
-        raise click.UsageError("-o, --markdown and --figure need a file each.")
-    if figure and _kind(figure) not in ("png", "svg", "pdf"):
-        raise click.UsageError(f"--figure writes .png, .svg and .pdf, not {figure.suffix or figure.name!r}.")
+        raise click.UsageError("-o, --markdown and --figure need different files.")
+    if figure and figure.suffix.lower() != ".png":
+        raise click.UsageError(f"--figure writes .png, not {figure.suffix or figure.name!r}.")
     if figure and importlib.util.find_spec("matplotlib") is None:
-        raise _Failure(f"matplotlib is not installed; it comes with: {_EXTRA}")
-    with _one_line_errors():
+        raise not_installed("matplotlib", "bench")
+    with one_line_failures("bench"):
         for target in targets:
             files.check_target(target, force=force)
-
-
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise _Failure(" ".join(str(error).split())) from error
-
-
-def _kind(figure: Path) -> str:
-    return figure.suffix[1:].lower()

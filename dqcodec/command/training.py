@@ -1,46 +1,33 @@
-"""The commands that need torch: train, evaluate, export. As in dqcodec.command.cli, all else is imported when one runs."""
+"""The commands that need torch: train, evaluate, export. Each imports torch when it runs, so that --help is fast."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
-from dqcodec.base.errors import DqcodecError
+from dqcodec.command.failures import one_line_failures
 
 _folder = click.Path(exists=True, file_okay=False, path_type=Path)
 _data = click.Path(exists=True, path_type=Path)
-
-
-class _Failure(click.ClickException):
-    exit_code = 3  # nothing done
-
-
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise _Failure(f"{error.name} is not installed; it comes with: pip install 'dqcodec[train]'") from error
-    except (DqcodecError, OSError) as error:
-        raise _Failure(" ".join(str(error).split())) from error
+_new = click.Path(path_type=Path)
+_PARTS = ("valid", "train", "all")
+_auto = {"default": "auto", "show_default": True}
 
 
 @click.command()
 @click.argument("data", type=_data)
-@click.option("-o", "--output", metavar="RUN", required=True, type=click.Path(path_type=Path), help="The run's folder.")
-@click.option("--config", "config_file", type=_data, metavar="FILE", help="Settings in TOML; see dqcodec/training/config.py.")
-@click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change a setting, as data.crop=64.")
-@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Train that long, over all sittings.")
-@click.option("--images", type=click.IntRange(min=1), help="Train on that many crops, over all sittings.")
-@click.option("--resume", is_flag=True, help="Continue RUN exactly.")
-@click.option("--init", type=_data, metavar="RUN|CHECKPOINT", help="Start with the averaged weights of another run.")
-@click.option("--seed", type=click.IntRange(min=0), help="Short for --set training.seed=N.")
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True, help="Where to train.")
-@click.option("--amp", type=click.Choice(["auto", "on", "off"]), default="auto", show_default=True, help="Train in bfloat16.")
+@click.option("-o", "--output", metavar="RUN", required=True, type=_new, help="Folder of the run.")
+@click.option("--config", "config_file", type=_data, metavar="FILE", help="Settings in TOML, see training/config.py.")
+@click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change a setting, e.g. data.crop=64.")
+@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Minutes to train, resumed runs included.")
+@click.option("--images", type=click.IntRange(min=1), help="Crops to train on, resumed runs included.")
+@click.option("--resume", is_flag=True, help="Continue RUN where it stopped.")
+@click.option("--init", type=_data, metavar="RUN|CHECKPOINT", help="Start from the averaged weights of another run.")
+@click.option("--seed", type=click.IntRange(min=0), help="The same as --set training.seed=N.")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), **_auto, help="Where to train.")
+@click.option("--amp", type=click.Choice(["auto", "on", "off"]), **_auto, help="Train in bfloat16.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 def train(data, output, config_file, overrides, minutes, images, resume, init, seed, device, amp, quiet):
     """Train a model on DATA.
@@ -49,14 +36,14 @@ def train(data, output, config_file, overrides, minutes, images, resume, init, s
 
     \b
     dqcodec train photos -o run --minutes 60 --config models/photo/config.toml
-    torchrun --nproc-per-node 8 -m dqcodec train ...   # on 8 GPUs, which share each batch
-    Ctrl-C saves; the same command with --resume goes on.
+    torchrun --nproc-per-node 8 -m dqcodec train ...   # 8 GPUs share each batch
+    Ctrl-C saves the run. The same command with --resume continues it.
     """
     if (minutes is None) == (images is None):
         raise click.UsageError("Give either --minutes or --images.")
     if resume and (config_file or overrides or init or seed is not None):
-        raise click.UsageError("--resume keeps the run's own settings; leave out --config, --set, --seed and --init.")
-    with _one_line_errors():
+        raise click.UsageError("--resume uses the run's own settings: leave out --config, --set, --seed and --init.")
+    with one_line_failures("train"):
         from dqcodec.training import config as configs
         from dqcodec.training import data as data_sets
         from dqcodec.training import progress, runs
@@ -72,26 +59,23 @@ def train(data, output, config_file, overrides, minutes, images, resume, init, s
             trainer.start_from(init)
         else:
             trainer.start()
-        quiet = quiet or not trainer.team.leads
+        quiet = quiet or not trainer.processes.is_leader
         with progress.on_stderr(quiet) as display:
             finished = trainer.run(display)
         if not (finished or quiet):
-            click.echo(f"stopped at step {trainer.step} and saved; --resume goes on", err=True)
+            click.echo(f"stopped at step {trainer.step} and saved; --resume continues", err=True)
 
 
 @click.command()
 @click.argument("run", type=_folder)
 @click.argument("data", type=_data)
-@click.option("--samples", type=click.IntRange(min=1), default=16, show_default=True, help="Take this number of samples for the iw bound.")
-@click.option("--split", type=click.Choice(["valid", "train", "all"]), default="valid", show_default=True, help="Use this part of DATA.")
-@click.option("--limit", type=click.IntRange(min=1), help="Use at most this number of crops, spread evenly.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
+@click.option("--samples", type=click.IntRange(min=1), default=16, show_default=True, help="Samples of the iw bound.")
+@click.option("--split", type=click.Choice(_PARTS), default="valid", show_default=True, help="Part of DATA.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Use at most N crops, spread evenly.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def evaluate(run, data, samples, split, limit, as_json):
-    """Print the bounds of a model on DATA.
-
-    The model is RUN's average. The bounds are vi and iw; KL(q|p) is their difference.
-    """
-    with _one_line_errors():
+    """Print bounds of RUN's averaged model on DATA: vi, iw, and their difference, an estimate of KL(q|p)."""
+    with one_line_failures("train"):
         from dqcodec.training.data import load
         from dqcodec.training.evaluate import evaluate as bounds
         from dqcodec.training.trainer import load_model
@@ -106,20 +90,18 @@ def evaluate(run, data, samples, split, limit, as_json):
 @click.command()
 @click.argument("run", type=_folder)
 @click.argument("data", type=_data, required=False)
-@click.option("-o", "--output", metavar="DIR", required=True, type=click.Path(path_type=Path), help="Write here.")
-@click.option("--name", help="Give the model this name (default: the configuration's).")
-@click.option("--tile", type=click.IntRange(min=1), help="Set the side of the tiles, for a flow a multiple of 2^levels; default 64, or 128 rows of 1024.")
-@click.option("--set-card", "facts", metavar="KEY=VALUE", multiple=True, help="Add to the card: data, licence, ...")
+@click.option("-o", "--output", metavar="DIR", required=True, type=_new, help="Folder to write to.")
+@click.option("--name", help="Name of the model (default: from the configuration).")
+@click.option("--tile", type=click.IntRange(min=1), help="Side of the tiles; for a flow a multiple of 2^levels.")
+@click.option("--set-card", "facts", metavar="KEY=VALUE", multiple=True, help="Add to the card, e.g. licence=CC0.")
 def export(run, data, output, name, tile, facts):
-    """Export a model as integers.
+    """Export RUN's averaged model as DIR/<name>-<sha8>.safetensors and print that path.
 
-    RUN's averaged model becomes DIR/<name>-<sha8>.safetensors; that path is printed.
-
-    With DATA the networks' ranges and the card's rate come from its validation crops, else from the run's own.
+    Validation crops give the ranges of the networks and the rate on the card: those of DATA, or else the run's own.
     """
     if bad := next((fact for fact in facts if "=" not in fact), None):
         raise click.UsageError(f"--set-card takes KEY=VALUE, not {bad!r}.")
-    with _one_line_errors():
+    with one_line_failures("train"):
         from dqcodec.training.release import export_run
 
         card = dict(fact.split("=", 1) for fact in facts)

@@ -1,1 +1,4 @@
-"""The paper, in real numbers: dequantizers, densities, objectives; nats, torch. Knows nothing of bits and stacks."""
+"""The paper in real numbers: dequantizers, densities and objectives, in torch. Probabilities are in nats.
+
+This package knows no coder: `dqcodec.export` turns its models into integer programs, which `dqcodec.exact` runs.
+"""

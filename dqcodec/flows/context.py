@@ -1,7 +1,7 @@
-"""What an autoregressive density knows of a pixel before it: its causal neighbours, freed of their mean and spread.
+"""The context of a pixel under an autoregressive density: its causal neighbours, normalised by their mean and spread.
 
-All of it is integers on fixed grids, so that the exact twin (dqcodec.exact.autoregressive.context) computes the very same numbers.
-Shapes: N = B H W pixels in raster order, P planes, n neighbours.
+All values lie on fixed grids, so that the integer twin (dqcodec.exact.autoregressive.context) computes the same
+numbers. Shapes: N = B H W pixels in raster order, P planes, n neighbours, F inputs.
 """
 
 from typing import NamedTuple
@@ -23,11 +23,14 @@ from dqcodec.frozen.autoregressive import (
 
 
 class Context(NamedTuple):
-    """Per pixel and plane, everything in units of pixel steps or of the local spread.
+    """The context of each pixel and plane.
 
-    mean: of the near neighbours. spread: their mean absolute deviation plus 1/2. log_spread: piecewise linear log2
-    of it. inputs: what a network sees (N, n P + 2 P + 2). target: the pixel itself (N, P). standard: the pixel, freed
-    of mean and spread, within +-STANDARD_BOUND.
+    mean: weighted mean of the nearest neighbours, pixel steps.
+    spread: their mean absolute deviation plus 1/2, pixel steps.
+    log_spread: log2 of the spread, piecewise linear.
+    inputs: the inputs of the network; F = n P + 2 P + 2.
+    target: the pixel itself, pixel steps.
+    standard: (target - mean) / spread, clamped to +-STANDARD_BOUND.
     """
 
     mean: Float[Tensor, "N P"]
@@ -39,7 +42,7 @@ class Context(NamedTuple):
 
 
 def planes(x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
-    """G, R - G, B - G of RGB; gray as it is."""
+    """RGB -> G, R - G, B - G. Gray stays as it is."""
     if x.shape[1] == 1:
         return x
     red, green, blue = x.unbind(1)
@@ -49,8 +52,9 @@ def planes(x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
 def neighbours(y: Float[Tensor, "B P H W"], start: Float[Tensor, "P"]) -> Float[Tensor, "B n P H W"]:
     """The causal neighbours of each pixel, in the order of NEIGHBOURS.
 
-    Places outside are clamped into the image; where the pixel there is not known yet, the pixel above stands in for
-    those to the left, the left one for those above, and `start` for all of the first pixel's.
+    A place outside the image takes the nearest pixel inside. If that pixel is not decoded yet, another one replaces it.
+    In the first column the pixel above replaces those to the left. In the first row the left pixel replaces those
+    above. At the first pixel `start` replaces all.
     """
     height, width = y.shape[2:]
     padded = F.pad(y, (REACH, REACH, REACH, 0), mode="replicate")
@@ -68,7 +72,7 @@ def neighbours(y: Float[Tensor, "B P H W"], start: Float[Tensor, "P"]) -> Float[
 
 @torch.no_grad()
 def context(x: Float[Tensor, "B C H W"], bits: int) -> Context:
-    """The context of every pixel of symbols 0 .. 2^bits - 1."""
+    """The context of every pixel. x: symbols 0 .. 2^bits - 1."""
     batch, channels, height, width = x.shape
     y = planes(x)
     start = torch.zeros(channels, device=x.device)
@@ -87,16 +91,18 @@ def context(x: Float[Tensor, "B C H W"], bits: int) -> Context:
     level[:, 0] = torch.floor(level[:, 0] * 2 ** (8 - bits) / 16)
     border = torch.zeros(batch, height, width, 2, device=x.device)
     border[:, 0, :, 0] = border[:, :, 0, 1] = 1
-    inputs = [standard_context.flatten(1), log_spread, level.clamp(-STANDARD_BOUND * GRID, STANDARD_BOUND * GRID) / GRID, border.view(-1, 2)]
+    level = level.clamp(-STANDARD_BOUND * GRID, STANDARD_BOUND * GRID) / GRID
+    inputs = [standard_context.flatten(1), log_spread, level, border.view(-1, 2)]
     return Context(sums / 8, spreads / 64, log_spread, torch.cat(inputs, 1), target, _standard(target, sums, gain))
 
 
-def _standard(values, sums, gain):
+def _standard(values: Tensor, sums: Tensor, gain: Tensor) -> Tensor:
+    """(value - mean) / spread on the grid, clamped. sums: 8 times the mean; gain: GRID / (8 spread)."""
     return torch.floor((8 * values - sums) * gain + 0.5).clamp(-STANDARD_BOUND * GRID, STANDARD_BOUND * GRID) / GRID
 
 
 def gather_features(features: Float[Tensor, "N K"], batch: int, height: int, width: int) -> Float[Tensor, "N nK"]:
-    """Each pixel's neighbours' features, at FEATURE_PLACES; zero outside the image."""
+    """The features of each pixel's neighbours at FEATURE_PLACES, side by side; zero outside the image."""
     grid = features.view(batch, height, width, -1).permute(0, 3, 1, 2)
     left, right, top = (max(values) for values in zip(*[(-dx, dx, dy) for dy, dx in FEATURE_PLACES]))
     padded = F.pad(grid, (left, right, top, 0))

@@ -1,4 +1,4 @@
-"""Densities p(v) of the paper: diagonal Gaussian, full-covariance Gaussian, multi-level flow."""
+"""The paper's densities p(v): diagonal Gaussian, Gaussian with full covariance, multi-level flow."""
 
 import math
 
@@ -11,44 +11,44 @@ from dqcodec.flows.couplings import AffineCoupling
 from dqcodec.flows.networks import NETS
 from dqcodec.flows.transforms import Chain, Conv1x1, Rescale, Squeeze, haar_ycocg, sum_dims
 
-_LEAST_SPREAD = 1e-3  # of data, in latent units, that initialisation scales to one
-_SAMPLES_PER_DIM = 8  # that tell a covariance well
+_LEAST_SPREAD = 1e-3  # latent units; initialisation raises smaller standard deviations to this
+_SAMPLES_PER_DIM = 8  # enough to estimate a covariance
 
 
 class Density(nn.Module):
-    """A density over v of shape (B, C, H, W)."""
+    """A density over v, (B, C, H, W) float, in pixel units."""
 
-    first_batch = 256  # images that it is best initialised on
+    first_batch = 256  # how many images `initialise` should get
 
     def log_prob(self, v: Float[Tensor, "B C H W"]) -> Float[Tensor, "B"]:
         """log p(v), nats."""
         raise NotImplementedError
 
     def sample(self, n: int, height: int, width: int) -> Float[Tensor, "n C H W"]:
-        """v ~ p(v), in float32. The Gaussians have one height and width alone.
+        """v ~ p(v), float32. A Gaussian has one fixed height and width.
 
         Raises:
-            ValueError: the density has no images of that shape.
+            ValueError: the density has no images of this shape.
         """
         raise NotImplementedError
 
     def initialise(self, v: Float[Tensor, "B C H W"]) -> None:
-        """Data-dependent initialisation on a first batch."""
+        """Data-dependent initialisation on a batch."""
         raise NotImplementedError
 
 
 def normal_log_prob(z: Float[Tensor, "B ..."]) -> Float[Tensor, "B"]:
-    """Standard normal, nats, summed over dimensions."""
+    """Log density of the standard normal, summed over dimensions, nats."""
     return sum_dims(-0.5 * z * z - 0.5 * math.log(2 * math.pi))
 
 
 def logistic_log_prob(z: Float[Tensor, "B ..."]) -> Float[Tensor, "B"]:
-    """Standard logistic, nats, summed over dimensions."""
+    """Log density of the standard logistic, summed over dimensions, nats."""
     return sum_dims(-z - 2 * F.softplus(-z))
 
 
 class Gaussian(Density):
-    """What the two Gaussians share: a fixed shape (C, H, W) and the unit of v."""
+    """Base of the two Gaussians: a fixed shape (C, H, W), and the affine map from v to latent units."""
 
     def __init__(self, shape: tuple[int, int, int], offset: float, unit: float):
         super().__init__()
@@ -56,36 +56,42 @@ class Gaussian(Density):
 
     def _check(self, height: int, width: int) -> None:
         if (height, width) != self.shape[1:]:
-            raise ValueError(f"this Gaussian has images of {self.shape[1:]} alone, not of {(height, width)}")
+            raise ValueError(f"this Gaussian has only images of {self.shape[1:]}, not of {(height, width)}")
 
 
 class DiagonalGaussian(Gaussian):
-    """Independent normals with learned mean and log-scale."""
+    """Independent normals with learned means and log-scales, (C, H, W) in latent units."""
 
     def __init__(self, shape: tuple[int, int, int], offset: float, unit: float):
         super().__init__(shape, offset, unit)
         self.mean = nn.Parameter(torch.zeros(shape))
         self.log_scale = nn.Parameter(torch.zeros(shape))
 
-    def log_prob(self, v):
+    def log_prob(self, v: Float[Tensor, "B C H W"]) -> Float[Tensor, "B"]:
+        """Sum of the normal log densities, nats."""
         y, log_det = self.rescale(v)
         return normal_log_prob((y - self.mean) * torch.exp(-self.log_scale)) - self.log_scale.sum() + log_det
 
     @torch.no_grad()
-    def sample(self, n, height, width):
+    def sample(self, n: int, height: int, width: int) -> Float[Tensor, "n C H W"]:
+        """mean + scale eps. See Density.sample for errors."""
         self._check(height, width)
         eps = torch.randn(n, *self.shape, device=self.mean.device)
         return self.rescale.inverse(self.mean + eps * torch.exp(self.log_scale))[0]
 
     @torch.no_grad()
-    def initialise(self, v):
+    def initialise(self, v: Float[Tensor, "B C H W"]) -> None:
+        """Take the mean and standard deviation of the batch."""
         y, _ = self.rescale(v)
         self.mean.copy_(y.mean(0))
         self.log_scale.copy_(y.std(0, correction=0).clamp_min(_LEAST_SPREAD).log())
 
 
 class CovarianceGaussian(Gaussian):
-    """Full covariance: precision L L^T, L lower triangular with exp(log_diagonal) on its diagonal."""
+    """A Gaussian with full covariance over D = C H W dimensions.
+
+    Its precision is L L^T, where L is lower triangular with the diagonal exp(log_diagonal).
+    """
 
     def __init__(self, shape: tuple[int, int, int], offset: float, unit: float):
         super().__init__(shape, offset, unit)
@@ -96,31 +102,35 @@ class CovarianceGaussian(Gaussian):
         self.lower = nn.Parameter(torch.zeros(dims, dims))
 
     def cholesky(self) -> Float[Tensor, "D D"]:
-        """L of the precision."""
+        """L of the precision L L^T."""
         return self.lower.tril(-1) + torch.diag(self.log_diagonal.exp())
 
-    def log_prob(self, v):
+    def log_prob(self, v: Float[Tensor, "B C H W"]) -> Float[Tensor, "B"]:
+        """Log density, nats: z = L^T (y - mean) is standard normal."""
         y, log_det = self.rescale(v)
         z = (y.flatten(1) - self.mean) @ self.cholesky()
         return normal_log_prob(z) + self.log_diagonal.sum() + log_det
 
     @torch.no_grad()
-    def sample(self, n, height, width):
+    def sample(self, n: int, height: int, width: int) -> Float[Tensor, "n C H W"]:
+        """Solve L^T (y - mean) = eps. See Density.sample for errors."""
         self._check(height, width)
         eps = torch.randn(n, len(self.mean), device=self.mean.device)
         y = self.mean + torch.linalg.solve_triangular(self.cholesky(), eps, upper=False, left=False)
         return self.rescale.inverse(y.view(n, *self.shape))[0]
 
-    def initialise(self, v):
+    def initialise(self, v: Float[Tensor, "B C H W"]) -> None:
+        """Fit the moments of the batch."""
         y = self.rescale(v)[0].flatten(1).double()
         self.fit(len(y), y.sum(0), y.T @ y)
 
     @torch.no_grad()
     def fit(self, count: int, total: Float[Tensor, "D"], products: Float[Tensor, "D D"]) -> None:
-        """At the moments of v, the best Gaussian for it; a covariance of few samples is shrunk to its diagonal.
+        """Set the mean and covariance to those of samples. With few samples the covariance shrinks to its diagonal.
 
         Args:
-            total, products: the sum of y and of y y^T over `count` samples, y = v in latent units, D = C H W; float64.
+            count: the number of samples y, which are v in latent units.
+            total, products: the sums of y, (D,), and of y y^T, (D, D), over the samples; float64.
         """
         mean = total / count
         covariance = products / count - mean.outer(mean)
@@ -133,13 +143,15 @@ class CovarianceGaussian(Gaussian):
 
 
 class FlowDensity(Density):
-    """A multi-level flow (Kingma and Dhariwal 2018) to a standard logistic base.
+    """A multi-level flow (Kingma and Dhariwal 2018) with a standard logistic base.
 
-    A level: squeeze, `subflows` times (1x1 convolution, affine coupling), then a coupling that makes the factored
-    out half standard given the other half (the split prior). The last level keeps nothing.
+    A level is a squeeze, `subflows` times (1x1 convolution, affine coupling), and the coupling of the split prior. Then
+    half of the channels leave the flow as latents, and the next level transforms the other half. After the last level
+    that half is latents, too.
 
     Args:
-        channels: of the image. levels: per level (subflows, net channels, net blocks). net: of dqcodec.flows.networks.
+        channels: of the image. levels: (subflows, width of the networks, depth of the networks) of each level.
+        offset, unit: map pixel values to latent units, see transforms.Rescale. net: a key of networks.NETS.
     """
 
     def __init__(
@@ -161,7 +173,8 @@ class FlowDensity(Density):
             self.levels.append(Chain(transforms))
             channels = half
 
-    def log_prob(self, v):
+    def log_prob(self, v: Float[Tensor, "B C H W"]) -> Float[Tensor, "B"]:
+        """Log density, nats. H and W are multiples of 2^levels."""
         h, total = self.rescale(v)
         for level in self.levels:
             h, log_det = level(h)
@@ -170,7 +183,8 @@ class FlowDensity(Density):
         return total + logistic_log_prob(h)
 
     @torch.no_grad()
-    def sample(self, n, height, width):
+    def sample(self, n: int, height: int, width: int) -> Float[Tensor, "n C H W"]:
+        """Invert all levels from logistic noise. See Density.sample for errors."""
         depth = len(self.levels)
         if height % 2**depth or width % 2**depth:
             raise ValueError(f"a flow of {depth} levels has no images of {(height, width)}")
@@ -180,13 +194,13 @@ class FlowDensity(Density):
             h, _ = level.inverse(torch.cat([h, self._sample_base(h.shape)], 1))
         return self.rescale.inverse(h)[0]
 
-    def _sample_base(self, shape):
+    def _sample_base(self, shape: tuple[int, ...]) -> Float[Tensor, "B C H W"]:
         u = torch.rand(shape, device=next(self.parameters()).device)
         return torch.logit(u, eps=torch.finfo(u.dtype).eps / 2)
 
     @torch.no_grad()
-    def initialise(self, v):
-        """Scale the rows of each level's first 1x1 convolution so that its outputs have unit variance on v."""
+    def initialise(self, v: Float[Tensor, "B C H W"]) -> None:
+        """Scale the rows of each level's first 1x1 convolution, so that its outputs have unit variance on v."""
         h, _ = self.rescale(v)
         for level in self.levels:
             squeeze, conv = level.transforms[:2]

@@ -1,7 +1,8 @@
-"""Dequantizers q(u|x) of the paper: uniform, Gaussian (logit-normal), bipartite flow, autoregressive (ARD).
+"""The paper's dequantizers q(u|x): uniform, Gaussian (logit-normal), bipartite flow, autoregressive flow (ARD).
 
-A dequantizer is a small conditional flow on the squeezed image: u = bin(y), y -> eps by conditional transforms,
-eps standard normal. Sampling runs them from eps to u; only that direction must be fast.
+A learned dequantizer is a small conditional flow on the squeezed image: eps is standard normal, conditional transforms
+map eps to y, and u = sigmoid(y) for hypercube bins. Training and compression only sample, from eps to u, so that only
+this direction must be fast.
 """
 
 import torch
@@ -10,50 +11,57 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dqcodec.flows.autoregressive import AffineAutoregressive, Reversed
-from dqcodec.flows.couplings import AffineCoupling, ConditionalAffine, Reverse
+from dqcodec.flows.couplings import AffineCoupling, ConditionalAffine, ReverseChannels
 from dqcodec.flows.densities import normal_log_prob
 from dqcodec.flows.networks import INPUT_BOUND, NETS, AutoregressiveDenseNet, AutoregressiveNet
-from dqcodec.flows.transforms import Chain, sum_dims
+from dqcodec.flows.transforms import Chain, LogDet, haar_ycocg_sums, sum_dims
 
 
 class Hypercube:
-    """B(x) = {x + u : u in [0, 1)^D}: u = sigmoid(y), v = x + u."""
+    """The paper's bins B(x) = {x + u : u in [0, 1)^D}: v = x + u and u = sigmoid(y)."""
 
-    def from_real(self, y: Tensor) -> tuple[Tensor, Float[Tensor, "B"]]:
-        """y -> (u, log|det dy/du|)."""
-        # far out the float sigmoid is 0 or 1, and 1 is another bin's
+    def from_real(self, y: Float[Tensor, "B C H W"]) -> tuple[Float[Tensor, "B C H W"], LogDet]:
+        """y -> (u, log|det dy/du|), nats."""
+        # for large |y| the float sigmoid is 0 or 1, and 1 belongs to the next bin
         limits = torch.finfo(y.dtype)
         u = torch.sigmoid(y).clamp(limits.tiny, 1 - limits.eps / 2)
         return u, sum_dims(F.softplus(y) + F.softplus(-y))
 
-    def to_real(self, u: Tensor) -> tuple[Tensor, Float[Tensor, "B"]]:
-        """u -> (y, log|det dy/du|)."""
+    def to_real(self, u: Float[Tensor, "B C H W"]) -> tuple[Float[Tensor, "B C H W"], LogDet]:
+        """u -> (y, log|det dy/du|), nats."""
         y = torch.logit(u)
         return y, sum_dims(F.softplus(y) + F.softplus(-y))
 
-    def value(self, x: Tensor, u: Tensor) -> Tensor:
-        """v in B(x)."""
+    def value(self, x: Float[Tensor, "B C H W"], u: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+        """v = x + u."""
         return x + u
 
-    def quantize(self, v: Tensor) -> Tensor:
-        """The x whose bin holds v."""
+    def quantize(self, v: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+        """The symbol x whose bin holds v."""
         return v.floor()
 
 
 class HalfInfinite:
-    """B(x) = {x u : u > 0} for x in {-1, 1} (Winkler et al. 2019), given as bits {0, 1}: u = softplus(y)."""
+    """B(x) = {x u : u > 0} for x in {-1, 1} (Winkler et al. 2019), with u = softplus(y).
 
-    def from_real(self, y):
+    The methods take x as bits {0, 1}.
+    """
+
+    def from_real(self, y: Float[Tensor, "B C H W"]) -> tuple[Float[Tensor, "B C H W"], LogDet]:
+        """y -> (u, log|det dy/du|), nats."""
         return F.softplus(y).clamp_min(torch.finfo(y.dtype).tiny), sum_dims(F.softplus(-y))
 
-    def to_real(self, u):
+    def to_real(self, u: Float[Tensor, "B C H W"]) -> tuple[Float[Tensor, "B C H W"], LogDet]:
+        """u -> (y, log|det dy/du|), nats."""
         y = u + torch.log(-torch.expm1(-u))
         return y, sum_dims(F.softplus(-y))
 
-    def value(self, x, u):
+    def value(self, x: Float[Tensor, "B C H W"], u: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+        """v = u for a bit 1, -u for a bit 0."""
         return (2 * x - 1) * u
 
-    def quantize(self, v):
+    def quantize(self, v: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+        """The bit whose bin holds v."""
         return (v > 0).to(v)
 
 
@@ -61,46 +69,54 @@ BINS = {"hypercube": Hypercube, "half_infinite": HalfInfinite}
 
 
 class PixelFeatures(nn.Module):
-    """Squeezed pixels, decorrelated by integer sums (Haar and, for RGB, YCoCg-like) times powers of two.
+    """Squeezed pixels, decorrelated by integer sums: Haar and, for RGB, YCoCg-like.
 
-    The gains are set on a first batch so that each feature has about unit spread.
+    Each feature has a gain, a power of two. `initialise` sets the gains so that each feature has a standard deviation
+    of about one.
     """
 
     def __init__(self, channels: int, bits: int):
         super().__init__()
-        haar = torch.tensor([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]])
-        colour = torch.tensor([[1, 1, 1], [1, 0, -1], [-1, 2, -1]]) if channels == 3 else torch.eye(channels).long()
-        matrix = torch.einsum("kq,dc->kdcq", haar, colour).reshape(4 * channels, 4 * channels)
-        self.register_buffer("matrix", matrix.float(), persistent=False)
+        self.register_buffer("matrix", haar_ycocg_sums(channels), persistent=False)
         self.register_buffer("log2_gain", torch.zeros(4 * channels))
         self.offset = 2 ** (bits - 1)
 
     def sums(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B 4C H/2 W/2"]:
+        """The features without gains: integers, as floats."""
         return F.conv2d(F.pixel_unshuffle(x - self.offset, 2), self.matrix[..., None, None])
 
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B 4C H/2 W/2"]:
+        """The features, gains included."""
         return self.sums(x) * torch.exp2(self.log2_gain)[:, None, None]
 
     @torch.no_grad()
     def initialise(self, x: Float[Tensor, "B C H W"]) -> None:
+        """Set the gains from a batch of symbols."""
         self.log2_gain.copy_(-self.sums(x).std((0, 2, 3)).clamp_min(0.25).log2().round())
 
 
 class Dequantizer(nn.Module):
-    """q(u|x), u in the bin of x. x holds pixel symbols 0 .. 2^bits - 1 as floats."""
+    """q(u|x), where u is a place in the bin of x. Symbols x are 0 .. 2^bits - 1 as floats.
+
+    Args:
+        bins: a key of BINS.
+    """
 
     def __init__(self, bins: str = "hypercube"):
         super().__init__()
         self.bins = BINS[bins]()
 
     def noise(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B ..."]:
-        """All that is random in sample(x)."""
+        """Fresh randomness for sample(x). Its shape depends on the dequantizer."""
         raise NotImplementedError
 
     def sample(
         self, x: Float[Tensor, "B C H W"], noise: Float[Tensor, "B ..."] | None = None
     ) -> tuple[Float[Tensor, "B C H W"], Float[Tensor, "B"]]:
-        """u ~ q(u|x) -> (u, log q(u|x)), nats; u is a function of the noise, fresh where none is given."""
+        """u ~ q(u|x) -> (u, log q(u|x)), nats.
+
+        u is a function of x and the noise; None draws new noise.
+        """
         raise NotImplementedError
 
     def log_prob(self, u: Float[Tensor, "B C H W"], x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B"]:
@@ -108,53 +124,69 @@ class Dequantizer(nn.Module):
         raise NotImplementedError
 
     def value(self, x: Float[Tensor, "B C H W"], u: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
-        """The point v of the bin of x that u names."""
+        """The point v of the bin of x at the place u."""
         return self.bins.value(x, u)
 
     def initialise(self, x: Float[Tensor, "B C H W"]) -> None:
-        """Data-dependent initialisation on a first batch, where there is any."""
+        """Data-dependent initialisation on a batch of symbols. The default does nothing."""
 
 
 class UniformDequantizer(Dequantizer):
-    """u uniform in [0, 1)^D (Theis et al. 2016)."""
+    """u uniform in [0, 1)^D (Theis et al. 2016): log q(u|x) = 0."""
 
-    def noise(self, x):
+    def noise(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B ..."]:
+        """Uniform in [0, 1), of the shape of x."""
         return torch.rand_like(x)
 
-    def sample(self, x, noise=None):
+    def sample(
+        self, x: Float[Tensor, "B C H W"], noise: Float[Tensor, "B ..."] | None = None
+    ) -> tuple[Float[Tensor, "B C H W"], Float[Tensor, "B"]]:
+        """u is the noise itself."""
         return self.noise(x) if noise is None else noise, x.new_zeros(len(x))
 
-    def log_prob(self, u, x):
+    def log_prob(self, u: Float[Tensor, "B C H W"], x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B"]:
+        """0 for every image."""
         return x.new_zeros(len(x))
 
 
 class FlowDequantizer(Dequantizer):
-    """u = bin(y), y a conditional flow of eps ~ N(0, 1), on squeezed shape; context = features of x."""
+    """u = bin(y), where y is a conditional flow of eps ~ N(0, 1) on the squeezed shape (B, 4C, H/2, W/2).
+
+    Args:
+        features: of x. context_net: makes the context from the features; None takes the features as the context.
+        transforms: from y to eps, conditional on the context. bins: a key of BINS.
+    """
 
     def __init__(self, features: PixelFeatures, context_net: nn.Module | None, transforms: Chain, bins: str):
         super().__init__(bins)
         self.features, self.transforms = features, transforms
         self.context_net = context_net
 
-    def initialise(self, x):
+    def initialise(self, x: Float[Tensor, "B C H W"]) -> None:
+        """Initialise the features."""
         self.features.initialise(x)
 
     def context(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B K H/2 W/2"]:
+        """The context of the transforms, within [0, INPUT_BOUND] if it comes from a network."""
         features = self.features(x)
         return features if self.context_net is None else self.context_net(features).clamp(0, INPUT_BOUND)
 
-    def noise(self, x):
-        """eps ~ N(0, 1), of the squeezed shape."""
+    def noise(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B ..."]:
+        """eps ~ N(0, 1), (B, 4C, H/2, W/2)."""
         batch, channels, height, width = x.shape
         return torch.randn(batch, 4 * channels, height // 2, width // 2, device=x.device, dtype=x.dtype)
 
-    def sample(self, x, noise=None):
+    def sample(
+        self, x: Float[Tensor, "B C H W"], noise: Float[Tensor, "B ..."] | None = None
+    ) -> tuple[Float[Tensor, "B C H W"], Float[Tensor, "B"]]:
+        """eps -> y -> u, one pass; (u, log q(u|x)), nats."""
         eps = self.noise(x) if noise is None else noise
         y, log_det = self.transforms.inverse(eps, self.context(x))
         u, bin_log_det = self.bins.from_real(F.pixel_shuffle(y, 2))
         return u, normal_log_prob(eps) + log_det + bin_log_det
 
-    def log_prob(self, u, x):
+    def log_prob(self, u: Float[Tensor, "B C H W"], x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B"]:
+        """u -> y -> eps; log q(u|x), nats."""
         y, bin_log_det = self.bins.to_real(u)
         eps, log_det = self.transforms(F.pixel_unshuffle(y, 2), self.context(x))
         return normal_log_prob(eps) + log_det + bin_log_det
@@ -163,7 +195,10 @@ class FlowDequantizer(Dequantizer):
 def gaussian_dequantizer(
     channels: int, bits: int, width: int, blocks: int, bins: str = "hypercube", net: str = "residual"
 ) -> Dequantizer:
-    """Conditional logit-normal with diagonal covariance."""
+    """The conditional logit-normal with diagonal covariance.
+
+    width and blocks are those of its network, net is a key of NETS, bins a key of BINS.
+    """
     transform = ConditionalAffine(NETS[net](4 * channels, 8 * channels, width, blocks))
     return FlowDequantizer(PixelFeatures(channels, bits), None, Chain([transform]), bins)
 
@@ -172,11 +207,15 @@ def bipartite_dequantizer(
     channels: int, bits: int, width: int, blocks: int, subflows: int, context_channels: int,
     bins: str = "hypercube", net: str = "residual",
 ) -> Dequantizer:
-    """Couplings over eps given a context (the paper's equation (coupling_layer); Ho et al. 2019)."""
+    """Affine couplings over eps, given a context (the paper's equation (coupling_layer); Ho et al. 2019).
+
+    width and blocks are those of each network, net is a key of NETS, bins a key of BINS.
+    """
     half = 2 * channels
     transforms = []
     for _ in range(subflows):
-        transforms += [Reverse(), AffineCoupling(NETS[net](half, 2 * half, width, blocks, context_channels), half)]
+        coupling = AffineCoupling(NETS[net](half, 2 * half, width, blocks, context_channels), half)
+        transforms += [ReverseChannels(), coupling]
     context_net = NETS[net](4 * channels, context_channels, width, blocks)
     _start_at_random(context_net)
     return FlowDequantizer(PixelFeatures(channels, bits), context_net, Chain(transforms), bins)
@@ -186,7 +225,11 @@ def autoregressive_dequantizer(
     channels: int, bits: int, width: int, blocks: int, subflows: int, context_channels: int,
     channels_per_group: int, bins: str = "hypercube", net: str = "residual", alternating: bool = False,
 ) -> Dequantizer:
-    """ARD (the paper's equation (iaf)); alternating: every second step from eps on is reversed."""
+    """ARD: autoregressive steps over eps, given a context (the paper's equation (iaf)).
+
+    With `alternating`, every second step, counted from eps, runs in reverse order. width and blocks are those of the
+    context network, and blocks is the depth of dense ARMs; net is a key of NETS, bins a key of BINS.
+    """
     sizes = (4 * channels, channels_per_group, context_channels)
     nets = [
         AutoregressiveDenseNet(*sizes, blocks) if net == "dense" else AutoregressiveNet(*sizes) for _ in range(subflows)
@@ -200,5 +243,8 @@ def autoregressive_dequantizer(
 
 
 def _start_at_random(net: nn.Module) -> None:
-    """A context must not start at zero: what reads it starts at zero already, and then no gradient would flow."""
+    """Initialise the last convolution at random instead of zero.
+
+    The layers that read the context start at zero already; if the context were zero, too, no gradient would flow.
+    """
     net.conv_out.reset_parameters()

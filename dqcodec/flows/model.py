@@ -1,4 +1,4 @@
-"""The dequantized model: P(x) = integral of p(v) over the bin of x, bounded through q(u|x)."""
+"""The dequantized model P(x), the integral of p(v) over the bin of x. q(u|x) gives bounds on it."""
 
 import math
 
@@ -13,7 +13,10 @@ from dqcodec.flows.dequantizers import Dequantizer
 
 
 class DequantizedModel(nn.Module):
-    """A dequantizer q(u|x) and a density p(v) over symbols x of shape (B, C, H, W), 0 .. 2^bits - 1, as floats."""
+    """A dequantizer q(u|x) and a density p(v).
+
+    Symbols x are 0 .. 2^bits - 1 as floats, (B, C, H, W).
+    """
 
     def __init__(self, dequantizer: Dequantizer, density: Density, bits: int):
         super().__init__()
@@ -22,7 +25,11 @@ class DequantizedModel(nn.Module):
     def log_weight(
         self, x: Float[Tensor, "B C H W"], noise: Float[Tensor, "B ..."] | None = None
     ) -> Float[Tensor, "B"]:
-        """log w = log p(x + u) - log q(u|x), u ~ q(u|x) made from the noise, fresh where none is given; nats."""
+        """log w = log p(x + u) - log q(u|x) with one sample u ~ q(u|x), nats.
+
+        Args:
+            noise: the randomness of u, as `dequantizer.noise` gives it; None draws it anew.
+        """
         u, log_q = self.dequantizer.sample(x, noise)
         return self.density.log_prob(self.dequantizer.value(x, u)) - log_q
 
@@ -31,17 +38,20 @@ class DequantizedModel(nn.Module):
         return self.log_weight(x.repeat(samples, 1, 1, 1)).view(samples, len(x))
 
     def bound(self, x: Float[Tensor, "B C H W"], samples: int = 1, alpha: float = 1.0) -> Float[Tensor, "B"]:
-        """The Renyi-alpha bound on log P(x) from K samples: vi (alpha 1), iw (0), VR-max (-inf), nats.
+        """The Rényi bound of order alpha on log P(x) from K samples, nats.
 
-        VR-max takes gradients of the largest weight's sample alone.
+        alpha = 1 is vi, 0 is iw, -inf is VR-max. VR-max has a gradient through the sample of the largest weight only.
+
+        Raises:
+            ValueError: alpha > 1.
         """
         if alpha == -math.inf:
             return self.log_weight(x, self._best_noise(x, samples))
         return objectives.renyi(self.log_weights(x, samples), alpha)
 
     @torch.no_grad()
-    def _best_noise(self, x, samples):
-        """The noise of each image's largest weight among K samples."""
+    def _best_noise(self, x: Float[Tensor, "B C H W"], samples: int) -> Float[Tensor, "B ..."]:
+        """For each image, the noise that gives the largest weight of K samples."""
         repeated = x.repeat(samples, 1, 1, 1)
         noise = self.dequantizer.noise(repeated)
         best = self.log_weight(repeated, noise).view(samples, len(x)).argmax(0)
@@ -49,33 +59,39 @@ class DequantizedModel(nn.Module):
 
     @torch.no_grad()
     def sample(self, n: int, height: int, width: int) -> Float[Tensor, "n C H W"]:
-        """x ~ P(x): the symbol in whose bin v ~ p(v) lies, the nearest one where v lies in none."""
+        """x ~ P(x): draw v ~ p(v) and take the symbol of its bin, or the nearest symbol if no bin holds v."""
         v = self.density.sample(n, height, width)
         return self.dequantizer.bins.quantize(v).clamp(0, 2**self.bits - 1)
 
     @torch.no_grad()
     def initialise(self, x: Float[Tensor, "B C H W"]) -> None:
-        """Data-dependent initialisation on a first batch."""
+        """Data-dependent initialisation on a batch of symbols."""
         self.dequantizer.initialise(x)
         self.density.initialise(self.dequantizer.value(x, torch.rand_like(x)))
 
 
 class AutoregressiveModel(DequantizedModel):
-    """An autoregressive density with its own posterior as dequantizer: every bound is log P(x), which needs no sample."""
+    """An autoregressive density with its exact posterior as the dequantizer.
+
+    Every bound is log P(x) itself and needs no sample.
+    """
 
     def __init__(self, density: AutoregressiveDensity):
         super().__init__(PosteriorDequantizer(density), density, density.bits)
 
-    def bound(self, x, samples=1, alpha=1.0):
+    def bound(self, x: Float[Tensor, "B C H W"], samples: int = 1, alpha: float = 1.0) -> Float[Tensor, "B"]:
+        """log P(x), nats, for any alpha and number of samples."""
         return self.density.log_mass(x)
 
-    def log_weights(self, x, samples):
+    def log_weights(self, x: Float[Tensor, "B C H W"], samples: int) -> Float[Tensor, "K B"]:
+        """log P(x) of each image, K times, nats: all weights are equal."""
         return self.density.log_mass(x).expand(samples, -1)
 
-    def sample(self, n, height, width):
+    def sample(self, n: int, height: int, width: int) -> Float[Tensor, "n C H W"]:
+        """x ~ P(x). It takes one pass of the network for each pixel and plane."""
         return self.density.quantize(self.density.sample(n, height, width))
 
 
 def bits_per_dim(log_prob: Float[Tensor, "B"], dims: int) -> Float[Tensor, "B"]:
-    """nats of log-probability -> bits per dimension of code."""
+    """Log-probabilities of images, nats -> bits per dimension, for images of `dims` dimensions."""
     return -log_prob / (dims * math.log(2))

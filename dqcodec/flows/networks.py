@@ -1,8 +1,8 @@
-"""The networks of couplings, dequantizers and densities.
+"""The networks of couplings, dequantizers and autoregressive steps.
 
-ResidualNet and AutoregressiveNet have exact twins in dqcodec.exact.networks: convolutions, leaky rectifiers, sums and clamps
-become sums of integers. DenseNet and AutoregressiveDenseNet, the paper's own, have none: a model with them can be trained and
-evaluated, not exported.
+Residual networks and `AutoregressiveNet` have an integer twin in dqcodec.exact.networks: they only use convolutions,
+leaky rectifiers, sums and clamps. The paper's dense networks, `DenseNet` and `AutoregressiveDenseNet`, have none;
+models with them can be trained and evaluated, but not exported.
 """
 
 import torch
@@ -13,12 +13,15 @@ from torch import Tensor, nn
 from dqcodec.frozen.flow import INPUT_RANGE
 from dqcodec.frozen.networks import LEAK
 
-INPUT_BOUND = float(INPUT_RANGE)  # what a network sees is clamped to [-8, 8]
+INPUT_BOUND = float(INPUT_RANGE)  # inputs are clamped to [-8, 8]; the integer twin proves its ranges from this
 HIGHPASS_GAIN = 4.0
 
 
 def leaky(x: Tensor) -> Tensor:
-    """max(x, x / 8). A network of plain ReLUs whose gradient is weak can die in training, and then stays dead."""
+    """max(x, x / 8).
+
+    A network of plain ReLUs can die in training if its gradient is weak, and it never recovers.
+    """
     return F.leaky_relu(x, LEAK)
 
 
@@ -26,10 +29,10 @@ _BLUR = torch.tensor([1.0, 2.0, 1.0]) / 4
 
 
 def highpass(x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
-    """4 (x - blur(x)), clamped like x, blur = the binomial [1 2 1]/4 in both axes, zero padded.
+    """4 (x - blur(x)), clamped like x. blur is the binomial filter [1 2 1] / 4 along both axes, zero padded.
 
-    Natural images are ill-conditioned: fine detail is far weaker than the local mean. Given both, a network
-    sees detail at the mean's strength. The kernel is dyadic, thus exact on integers.
+    In natural images fine detail is far weaker than the local mean. The network sees both at similar strength. The
+    kernel holds powers of two, so that the result is exact on integers.
     """
     channels = x.shape[1]
     kernel = torch.outer(_BLUR, _BLUR).to(x).expand(channels, 1, 3, 3)
@@ -37,8 +40,10 @@ def highpass(x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
 
 
 class Network(nn.Module):
-    """Base of the networks of transforms. Where `bfloat16` is set (in training, on machines that are fast at it), all
-    but the last convolution run in it; outputs, and all that is done with them, stay float32."""
+    """Base of the networks of transforms.
+
+    If `bfloat16` is set, all convolutions but the last run in bfloat16 in training. Outputs stay float32.
+    """
 
     bfloat16 = False
 
@@ -47,7 +52,7 @@ class Network(nn.Module):
 
 
 class ResidualBlock(nn.Module):
-    """x + conv1x1(leaky(conv3x3(leaky(x)))), the identity at initialisation."""
+    """x + conv1x1(leaky(conv3x3(leaky(x)))), the identity at initialisation. It keeps the shape."""
 
     def __init__(self, channels: int):
         super().__init__()
@@ -57,14 +62,16 @@ class ResidualBlock(nn.Module):
         nn.init.zeros_(self.conv2.bias)
 
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+        """Add the residual."""
         return x + self.conv2(leaky(self.conv1(leaky(x))))
 
 
 class ResidualNet(Network):
-    """conv3x3 over [x, highpass(x), context], residual blocks, leaky, conv1x1 (zero at initialisation).
+    """conv3x3 over [x, highpass(x), context], residual blocks, leaky, conv1x1. The last convolution starts at zero.
 
     Args:
-        in_channels: of x. context_channels: of an optional second input, taken as it is.
+        in_channels: I, of x. out_channels: O. channels: width of the blocks. context_channels: K, of the optional
+            context, which the network does not filter.
     """
 
     def __init__(self, in_channels: int, out_channels: int, channels: int, blocks: int, context_channels: int = 0):
@@ -78,6 +85,7 @@ class ResidualNet(Network):
     def forward(
         self, x: Float[Tensor, "B I H W"], context: Float[Tensor, "B K H W"] | None = None
     ) -> Float[Tensor, "B O H W"]:
+        """(x, context) -> output."""
         x = x.clamp(-INPUT_BOUND, INPUT_BOUND)
         parts = [x, highpass(x)] + ([] if context is None else [context])
         with self._trunk_precision(x):
@@ -88,7 +96,7 @@ class ResidualNet(Network):
 
 
 class DenseLayer(nn.Module):
-    """[h, relu(conv3x3(relu(conv1x1(h))))]: `growth` channels more."""
+    """[h, relu(conv3x3(relu(conv1x1(h))))]: adds `growth` channels."""
 
     def __init__(self, channels: int, growth: int):
         super().__init__()
@@ -96,15 +104,16 @@ class DenseLayer(nn.Module):
         self.conv2 = nn.Conv2d(channels, growth, 3, padding=1)
 
     def forward(self, h: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C+growth H W"]:
+        """Append the new channels to h."""
         return torch.cat([h, F.relu(self.conv2(F.relu(self.conv1(h))))], 1)
 
 
 class DenseNet(Network):
-    """The paper's networks: the densely connected ones of Hoogeboom et al. 2019, dense layers, then conv3x3 (zero at
-    initialisation). They have no exact twin.
+    """The paper's networks (Hoogeboom et al. 2019): dense layers, then conv3x3, which starts at zero. No integer twin.
 
     Args:
-        channels: that all dense layers add. depth: how many there are. context_channels: of an optional second input.
+        in_channels: I, of x. out_channels: O. channels: how many all layers together add. depth: the number of layers.
+        context_channels: K, of the optional context.
     """
 
     def __init__(self, in_channels: int, out_channels: int, channels: int, depth: int, context_channels: int = 0):
@@ -119,6 +128,7 @@ class DenseNet(Network):
     def forward(
         self, x: Float[Tensor, "B I H W"], context: Float[Tensor, "B K H W"] | None = None
     ) -> Float[Tensor, "B O H W"]:
+        """(x, context) -> output."""
         x = x.clamp(-INPUT_BOUND, INPUT_BOUND)
         with self._trunk_precision(x):
             h = self.layers(x if context is None else torch.cat([x, context], 1))
@@ -131,9 +141,9 @@ NETS = {"residual": ResidualNet, "dense": DenseNet}
 class MaskedConv2d(nn.Conv2d):
     """A convolution that is autoregressive in C x H x W order (the paper's appendix; Song et al. 2019).
 
-    Input and output channels come in `groups` groups of equal size, one per autoregressive channel. Group i of
-    the output sees groups < i everywhere and, of group i, the positions before its own in raster order; its own
-    position too unless `strict`.
+    Input and output channels form `groups` groups of equal size, one for each autoregressive channel. Group i of the
+    output sees groups < i at all positions, and group i at the positions before its own in raster order. It also sees
+    its own position unless `strict` is set.
     """
 
     def __init__(self, in_channels: int, out_channels: int, kernel_size: int, groups: int, *, strict: bool):
@@ -149,14 +159,19 @@ class MaskedConv2d(nn.Conv2d):
         self.register_buffer("mask", mask, persistent=False)
 
     def masked_weight(self) -> Float[Tensor, "O I k k"]:
+        """The weight, with zeros where the mask forbids a connection."""
         return self.weight * self.mask
 
     def forward(self, x: Float[Tensor, "B I H W"]) -> Float[Tensor, "B O H W"]:
+        """The masked convolution; it keeps height and width."""
         return F.conv2d(x, self.masked_weight(), self.bias, padding=self.padding)
 
 
 class MaskedOutput(MaskedConv2d):
-    """The last layer of an ARM, masked, 1x1, zero at initialisation: two outputs a group, of which all m come first."""
+    """The last layer of an ARM: a masked 1x1 convolution that starts at zero.
+
+    Each group has two outputs, m and a raw log-scale. The result holds first all m, then all log-scales.
+    """
 
     def __init__(self, in_channels: int, groups: int):
         super().__init__(in_channels, 2 * groups, 1, groups, strict=False)
@@ -165,14 +180,15 @@ class MaskedOutput(MaskedConv2d):
         nn.init.zeros_(self.bias)
 
     def forward(self, x: Float[Tensor, "B I H W"]) -> Float[Tensor, "B 2G H W"]:
+        """Convolve and reorder the outputs."""
         return super().forward(x)[:, self.order]
 
 
 class AutoregressiveNet(Network):
-    """The ARM of the paper's equation (iaf): [m, s] = ARM(eps, h), masked in C x H x W order.
+    """The ARM of the paper's equation (iaf), [m, s] = ARM(eps, h), masked in C x H x W order.
 
-    Output o of channel c depends on eps at strictly earlier places alone, and on the whole context h.
-    Output channels are grouped: (2, C) per position, first all of m, then all raw log-scales.
+    The outputs of channel c at a position depend on eps at strictly earlier places, and on the context h within the
+    convolutions' reach. The 2C output channels are first all m, then all raw log-scales.
     """
 
     def __init__(self, in_channels: int, channels_per_group: int, context_channels: int):
@@ -186,6 +202,7 @@ class AutoregressiveNet(Network):
     def forward(
         self, x: Float[Tensor, "B C H W"], context: Float[Tensor, "B K H W"]
     ) -> Float[Tensor, "B 2C H W"]:
+        """(eps, h) -> [m, raw log-scale]."""
         x = x.clamp(-INPUT_BOUND, INPUT_BOUND)
         with self._trunk_precision(x):
             h = leaky(self.conv_in(x) + self.conv_context(context))
@@ -194,7 +211,7 @@ class AutoregressiveNet(Network):
 
 
 class MaskedDenseLayer(nn.Module):
-    """A dense layer whose every group of channels sees none after it, see MaskedConv2d; it adds `growth` a group."""
+    """A dense layer that adds `growth` channels to each group. No group sees a later one, see MaskedConv2d."""
 
     def __init__(self, groups: int, channels: int, growth: int):
         super().__init__()
@@ -203,15 +220,17 @@ class MaskedDenseLayer(nn.Module):
         self.conv2 = MaskedConv2d(groups * channels, groups * growth, 3, groups, strict=False)
 
     def forward(self, h: Float[Tensor, "B GC H W"]) -> Float[Tensor, "B GC+Ggrowth H W"]:
+        """Append the new channels to each group of h."""
         new = F.relu(self.conv2(F.relu(self.conv1(h))))
         return torch.cat([part.unflatten(1, (self.groups, -1)) for part in (h, new)], 2).flatten(1, 2)
 
 
 class AutoregressiveDenseNet(Network):
-    """The ARM with dense layers: a strictly masked convolution, then masked dense layers.
+    """The ARM with dense layers: one strictly masked convolution, then masked dense layers. No integer twin.
 
     Args:
-        channels_per_group: that all layers add to each of the in_channels groups. depth: layers, the first included.
+        in_channels: C, the number of groups. channels_per_group: how many all layers together give each group.
+        context_channels: K. depth: the number of layers, the first convolution included.
     """
 
     def __init__(self, in_channels: int, channels_per_group: int, context_channels: int, depth: int):
@@ -226,6 +245,7 @@ class AutoregressiveDenseNet(Network):
     def forward(
         self, x: Float[Tensor, "B C H W"], context: Float[Tensor, "B K H W"]
     ) -> Float[Tensor, "B 2C H W"]:
+        """(eps, h) -> [m, raw log-scale]."""
         x = x.clamp(-INPUT_BOUND, INPUT_BOUND)
         with self._trunk_precision(x):
             h = self.layers(F.relu(self.conv_in(x) + self.conv_context(context)))

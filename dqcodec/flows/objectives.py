@@ -1,4 +1,7 @@
-"""The paper's objectives, as bounds on log P(x) in nats from log importance weights log w_k = log p(x+u_k) - log q(u_k|x)."""
+"""The paper's objectives: bounds on log P(x), in nats.
+
+Each takes K log importance weights of each image, log w_k = log p(x + u_k) - log q(u_k | x), nats.
+"""
 
 import math
 
@@ -8,19 +11,23 @@ from torch import Tensor
 
 
 def vi(log_weights: Float[Tensor, "K B"]) -> Float[Tensor, "B"]:
-    """Variational bound, equation (elbo): the mean log weight."""
+    """Variational bound, the paper's equation (elbo): the mean log weight."""
     return log_weights.mean(0)
 
 
 def iw(log_weights: Float[Tensor, "K B"]) -> Float[Tensor, "B"]:
-    """Importance-weighted bound, equation (iw_specific); Burda et al. 2015."""
+    """Importance-weighted bound, the paper's equation (iw_specific); Burda et al. 2015."""
     return torch.logsumexp(log_weights, 0) - math.log(len(log_weights))
 
 
 def renyi(log_weights: Float[Tensor, "K B"], alpha: float) -> Float[Tensor, "B"]:
-    """Variational Renyi bound, equation (vr_general), for any alpha <= 1; Li and Turner 2016.
+    """Variational Rényi bound, the paper's equation (vr_general); Li and Turner 2016.
 
-    alpha = 1 is vi, 0 is iw, -inf is VR-max, equation (vr_max_bound). Below 0 it may exceed log P(x).
+    alpha = 1 is vi, alpha = 0 is iw, alpha = -inf is VR-max, equation (vr_max_bound). With alpha < 0 the value may be
+    larger than log P(x).
+
+    Raises:
+        ValueError: alpha > 1.
     """
     if not alpha <= 1:
         raise ValueError(f"alpha must be at most 1, not {alpha}")

@@ -1,62 +1,83 @@
-"""Bijections. forward is data -> latent; both directions also give log|det dz/dx| of the forward map, in nats."""
+"""Bijections x <-> z between data and latents.
+
+forward maps data to latents. Both directions return log|det dz/dx| of the forward map, in nats, shape (B,).
+"""
 
 import math
+from collections.abc import Iterable
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
 
+Images = Float[Tensor, "B C H W"]
+Features = Float[Tensor, "B K H W"]  # a context of K channels
 LogDet = Float[Tensor, "B"]
 
 
 class Transform(nn.Module):
-    """A bijection x <-> z on (B, C, H, W), perhaps conditional on a context."""
+    """A bijection x <-> z on (B, C, H, W). It may depend on a context."""
 
-    def forward(self, x: Tensor, context: Tensor | None = None) -> tuple[Tensor, LogDet]:
+    def forward(self, x: Images, context: Features | None = None) -> tuple[Images, LogDet]:
         """x -> (z, log|det dz/dx|)."""
         raise NotImplementedError
 
-    def inverse(self, z: Tensor, context: Tensor | None = None) -> tuple[Tensor, LogDet]:
-        """z -> (x, log|det dz/dx|): the same log_det as forward at that x, so that a sampler knows its density."""
+    def inverse(self, z: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+        """z -> (x, log|det dz/dx|), the log_det of forward at x; so a sampler knows the density of its sample."""
         raise NotImplementedError
 
 
 def sum_dims(x: Float[Tensor, "B ..."]) -> LogDet:
+    """Sum over all dimensions of each image."""
     return x.flatten(1).sum(1)
 
 
 class Squeeze(Transform):
-    """(B, C, H, W) -> (B, 4C, H/2, W/2): channel 4c + 2i + j is pixel (i, j) of each 2x2 block (Dinh et al. 2017)."""
+    """(B, C, H, W) -> (B, 4C, H/2, W/2), H and W even (Dinh et al. 2017).
 
-    def forward(self, x, context=None):
+    Channel 4c + 2i + j of the result holds pixel (i, j) of each 2x2 block of channel c.
+    """
+
+    def forward(self, x: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+        """x (B, C, H, W) -> (z (B, 4C, H/2, W/2), 0)."""
         return F.pixel_unshuffle(x, 2), x.new_zeros(len(x))
 
-    def inverse(self, z, context=None):
+    def inverse(self, z: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+        """z (B, 4C, H/2, W/2) -> (x (B, C, H, W), 0)."""
         return F.pixel_shuffle(z, 2), z.new_zeros(len(z))
 
 
 class Rescale(Transform):
-    """z = (x - offset) / unit, both fixed: pixel values to the latent unit. unit is a power of two."""
+    """z = (x - offset) / unit, from pixel values to latent units.
+
+    unit is a power of two, so that the map is exact on integers.
+    """
 
     def __init__(self, offset: float, unit: float):
         super().__init__()
         self.offset, self.unit = offset, unit
 
-    def _log_det(self, x):
+    def _log_det(self, x: Images) -> LogDet:
         return x.new_full((len(x),), -math.log(self.unit) * x[0].numel())
 
-    def forward(self, x, context=None):
+    def forward(self, x: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+        """z = (x - offset) / unit."""
         return (x - self.offset) / self.unit, self._log_det(x)
 
-    def inverse(self, z, context=None):
+    def inverse(self, z: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+        """x = z unit + offset."""
         return z * self.unit + self.offset, self._log_det(z)
 
 
 class Conv1x1(Transform):
-    """z = W x at every position, W = P L D U, L and U unit triangular (Kingma and Dhariwal 2018).
+    """z = W x at every position, W = P L D U with unit triangular L and U (Kingma and Dhariwal 2018).
 
-    With ``scaled`` off, D stays one: the volume is kept, and the exact twin needs no scale transform.
+    With scaled=False, D is not trained: the volume change stays constant. With D = 1, the integer program needs no
+    scale transform.
+
+    Args:
+        weight: the initial W, (C, C), invertible.
     """
 
     def __init__(self, weight: Float[Tensor, "C C"], scaled: bool = True):
@@ -72,6 +93,7 @@ class Conv1x1(Transform):
 
     @torch.no_grad()
     def set_weight(self, weight: Float[Tensor, "C C"]) -> None:
+        """Replace W: factor it into P, L, D and U."""
         p, lower, upper = torch.linalg.lu(weight.double())
         diagonal = upper.diagonal()
         self.permutation.copy_(p.argmax(1))  # (P y)_i = y_{permutation_i}
@@ -81,39 +103,45 @@ class Conv1x1(Transform):
         self.upper.copy_((upper / diagonal[:, None]).triu(1))
 
     def factors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """(permutation, L, diagonal, U), L and U with their unit diagonals."""
+        """(permutation (C,), L (C, C), diagonal of D (C,), U (C, C)); (P y)_i = y[permutation_i]."""
         eye = torch.eye(len(self.lower), device=self.lower.device)
-        return self.permutation, self.lower.tril(-1) + eye, self.sign * self.log_diagonal.exp(), self.upper.triu(1) + eye
+        diagonal = self.sign * self.log_diagonal.exp()
+        return self.permutation, self.lower.tril(-1) + eye, diagonal, self.upper.triu(1) + eye
 
     def weight(self) -> Float[Tensor, "C C"]:
+        """W = P L D U."""
         permutation, lower, diagonal, upper = self.factors()
         return (lower @ (diagonal[:, None] * upper))[permutation]
 
-    def _log_det(self, x):
+    def _log_det(self, x: Images) -> LogDet:
         return (self.log_diagonal.sum() * x[0, 0].numel()).expand(len(x))
 
-    def forward(self, x, context=None):
+    def forward(self, x: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+        """z = W x."""
         return F.conv2d(x, self.weight()[..., None, None]), self._log_det(x)
 
-    def inverse(self, z, context=None):
+    def inverse(self, z: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+        """x = W^-1 z."""
         return F.conv2d(z, torch.linalg.inv(self.weight())[..., None, None]), self._log_det(z)
 
 
 class Chain(Transform):
-    """Transforms one after the other, the first one nearest to the data."""
+    """Several transforms in sequence. The first one is nearest to the data."""
 
-    def __init__(self, transforms):
+    def __init__(self, transforms: Iterable[Transform]):
         super().__init__()
         self.transforms = nn.ModuleList(transforms)
 
-    def forward(self, x, context=None):
+    def forward(self, x: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+        """Apply all transforms in order."""
         log_det = x.new_zeros(len(x))
         for transform in self.transforms:
             x, contribution = transform(x, context)
             log_det = log_det + contribution
         return x, log_det
 
-    def inverse(self, z, context=None):
+    def inverse(self, z: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+        """Undo all transforms, the last one first."""
         log_det = z.new_zeros(len(z))
         for transform in reversed(self.transforms):
             z, contribution = transform.inverse(z, context)
@@ -122,10 +150,27 @@ class Chain(Transform):
 
 
 def haar_ycocg(channels: int) -> Float[Tensor, "4C 4C"]:
-    """Orthogonal start for the 1x1 convolution after a squeeze: Haar in each 2x2 block, times a YCoCg-like
-    rotation when the channels are RGB. All block means come first, then all details."""
-    haar = torch.tensor([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]]) / 2.0
-    colour = torch.eye(channels)
-    if channels == 3:
-        colour = F.normalize(torch.tensor([[1.0, 1, 1], [1, 0, -1], [-1, 2, -1]]))
-    return torch.einsum("kq,dc->kdcq", haar, colour).reshape(4 * channels, 4 * channels)
+    """Orthogonal start for the 1x1 convolution after a squeeze.
+
+    It is the Haar transform of each 2x2 block, times a YCoCg-like rotation if there are 3 channels (RGB). The first
+    C outputs are the block means, the others are details.
+    """
+    return _product(_HAAR / 2.0, F.normalize(_ycocg(channels).float()))
+
+
+def haar_ycocg_sums(channels: int) -> Float[Tensor, "4C 4C"]:
+    """The same transform without normalisation. All entries are integers, as floats."""
+    return _product(_HAAR, _ycocg(channels)).float()
+
+
+_HAAR = torch.tensor([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]])
+
+
+def _ycocg(channels: int) -> Int[Tensor, "C C"]:
+    return torch.tensor([[1, 1, 1], [1, 0, -1], [-1, 2, -1]]) if channels == 3 else torch.eye(channels).long()
+
+
+def _product(haar: Num[Tensor, "4 4"], colour: Num[Tensor, "C C"]) -> Num[Tensor, "4C 4C"]:
+    """The matrix from channels (channel, place in the block) to outputs (detail, colour)."""
+    outputs = haar.shape[0] * colour.shape[0]
+    return torch.einsum("kq,dc->kdcq", haar, colour).reshape(outputs, outputs)

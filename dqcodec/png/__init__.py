@@ -1,10 +1,10 @@
-"""PNG files, of every kind: samples exactly as stored, and all that is around them.
+"""PNG files of every kind: samples exactly as stored, and everything around them.
 
-    read(data) -> Png        write(Png) -> data, packed anew        read_header(data) -> Header
+    read(data) -> Png        write(Png) -> data, with a new packing        read_header(data) -> Header
 
-Nothing here trusts a decoder that converts: a PNG's bytes are taken apart by `chunks.py` and `samples.py`. Filters,
-compression, the cutting of streams into chunks and interlacing are a file's packing, not its image: they are not kept,
-except by `exact.py`.
+No decoder that converts samples is used: `chunks.py` and `samples.py` parse a PNG's bytes themselves. Row filters,
+compression, the division of streams into chunks and interlacing are the packing of a file. They do not change the
+image and are not kept, except by `exact.py`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_PIXELS", "SIGNATURE", "Chunk", "Header", "Png", "Skeleton", "plain", "read", "read_header", "write"]
 
-MAX_PIXELS = 1 << 27  # default limit on width * height, summed over frames
+MAX_PIXELS = 1 << 27  # default limit on the sum of width * height over all frames
 
 
 @dataclass(frozen=True, eq=False)
 class Png:
-    """One PNG. rasters: (H, W, C) each, uint8, or uint16 for 16 bits, as stored: palette indices stay indices, and samples of
-    1, 2 and 4 bits stay below 2, 4 and 16.
+    """One PNG.
 
-    `skeleton` is None where the file is valid, but holds what a skeleton and rasters cannot express; it then has only the
-    default image. Without decoding there are no rasters.
+    rasters: the image, and in animations the other frames; (H, W, C) uint8, or uint16 if samples have 16 bits, as
+    stored. Palette indices stay indices. Samples of 1, 2 and 4 bits stay below 2, 4 and 16. Without decoding there are
+    no rasters.
+    skeleton: everything else. It is None if the file is valid, but a skeleton and rasters cannot express all of it;
+    then only the default image is in rasters.
     """
 
     header: Header
@@ -39,11 +41,11 @@ class Png:
 
     @property
     def pixels(self) -> np.ndarray:
-        """The samples of the default image."""
+        """The samples of the default image, (H, W, C)."""
         return self.rasters[0]
 
     def stripped(self) -> Png:
-        """Without what a skeleton can do without."""
+        """The image without the chunks that Skeleton.stripped removes."""
         return dataclasses.replace(self, skeleton=self.skeleton.stripped())
 
     def repacked(self) -> Png:
@@ -59,10 +61,13 @@ class Png:
 
 
 def read(data: bytes, max_pixels: int = MAX_PIXELS, *, decode: bool = True) -> Png:
-    """Parse a PNG file and decode its rasters; without `decode` only check its structure.
+    """Parse a PNG file and decode its rasters. Without `decode`, only parse it.
 
-    Raises UnsupportedImageError (no PNG, or more than `max_pixels`, before any allocation) and CorruptError: what libpng
-    would refuse is refused.
+    What libpng rejects is rejected here, too.
+
+    Raises:
+        UnsupportedImageError: not a PNG, or more than `max_pixels`; this is found before any large allocation.
+        CorruptError: the file is damaged.
     """
     structure = chunks.parse(data, max_pixels)
     header, skeleton, streams = structure.header, structure.skeleton, structure.streams
@@ -78,7 +83,7 @@ def read(data: bytes, max_pixels: int = MAX_PIXELS, *, decode: bool = True) -> P
     for stream, size in zip(streams[1:], skeleton.sizes[1:]):
         try:
             raster, is_tidy = samples.decode(stream, size, header, structure.interlace)
-        except CorruptError:  # to a reader that knows no animations, the file is valid
+        except CorruptError:  # without its animation the file is still valid
             is_tidy = False
         if not is_tidy:
             return Png(header, None, (rasters[0],))
@@ -104,7 +109,7 @@ def write(image: Png) -> bytes:
 
 
 def plain(pixels: np.ndarray, before: tuple[Chunk, ...] = (), after: tuple[Chunk, ...] = ()) -> Png:
-    """The PNG of (H, W, 1 to 4) uint8 samples and the chunks around them."""
+    """The PNG of samples (H, W, 1 to 4) uint8, with chunks before and after the image data."""
     height, width, channels = pixels.shape
     header = Header(width, height, {1: 0, 2: 4, 3: 2, 4: 6}[channels], 8)
     return Png(header, Skeleton(header, (before, after)), (pixels,))

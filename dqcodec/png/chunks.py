@@ -1,9 +1,9 @@
-"""A PNG file as chunks: what surrounds the image data, verbatim and in order, and the streams of that data.
+"""A PNG file as chunks: the compressed streams of image data, and the other chunks, verbatim and in order.
 
-Every CRC is checked. A PNG has one raster, or, animated, several: the default image (IDAT) and a raster for each frame that
-has data of its own (fcTL says how large it is, fdAT holds it). A `Skeleton` is all but the rasters, and from both a PNG is
-assembled again; what is lost is only packing: how streams are cut into chunks, and the numbers that order fcTL and fdAT.
-A valid PNG that this cannot express (bytes after IEND, unknown critical chunks, broken animations) has no skeleton.
+All CRCs are checked. A PNG has one raster, the default image (IDAT). An animated PNG has more: one for each frame with
+its own data (fcTL holds its size, fdAT its data). A `Skeleton` is everything except the rasters; both together give a
+PNG again. Only packing is lost: the division of streams into chunks, and the sequence numbers of fcTL and fdAT. If a
+valid PNG does not fit this form (bytes after IEND, unknown critical chunks, broken animations), it has no skeleton.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ KINDS = tuple(
 PALETTE = 3  # the colour type
 _SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # colour type -> samples per pixel
 _NOT_SURROUNDING = {b"IHDR", b"IDAT", b"fdAT", b"IEND"}
-MAX_PARTS = 1 << 12  # rasters and chunks of a skeleton; a PNG of more has none
-_IDAT_BYTES = 1 << 20  # of image data in a chunk that is written
-# What depends on a file's bytes, so that it is wrong once image data are packed anew: offsets into the data (iDOT, in the
+MAX_PARTS = 1 << 12  # most rasters and chunks of a skeleton; a PNG with more has no skeleton
+_IDAT_BYTES = 1 << 20  # most image data in one written chunk
+# Chunks that describe the bytes of the file, and are wrong after a new packing: offsets into the data (iDOT, in
 # screenshots of macOS), signatures and hashes of chunks (dSIG; caBX, the content credentials of C2PA).
 _PACKED = {b"iDOT", b"dSIG", b"caBX"}
-# What says how samples are to be understood, or when frames are shown; all else is about the image, not in it.
+# The chunks that give samples their meaning or frames their time. All others are only information about the image.
 _MEANING = {b"PLTE", b"tRNS", b"acTL", b"fcTL", b"gAMA", b"cHRM", b"sRGB", b"iCCP", b"cICP", b"mDCV", b"cLLI", b"sBIT"}
 
 
 class Chunk(NamedTuple):
-    """A chunk without its length and CRC; an fcTL here lacks its sequence number, 4 bytes."""
+    """A chunk without its length and CRC. A fcTL chunk has no sequence number here, 4 bytes."""
 
     kind: bytes
     body: bytes
 
 
 class Header(NamedTuple):
-    """IHDR, less how samples are packed. Width and height are those of the whole canvas, pixels."""
+    """IHDR without the packing of samples. Width and height are those of the whole canvas, in pixels."""
 
     width: int
     height: int
@@ -53,7 +53,7 @@ class Header(NamedTuple):
 
     @property
     def samples(self) -> int:
-        """Samples per pixel as stored (1 for a palette index)."""
+        """Samples per pixel in the file; 1 for a palette index."""
         return _SAMPLES[self.color_type]
 
     def pack(self, interlace: int) -> bytes:
@@ -63,7 +63,10 @@ class Header(NamedTuple):
 
 @dataclass(frozen=True)
 class Skeleton:
-    """A PNG less its rasters. `parts`, one more than there are rasters: the chunks before each, and those after the last."""
+    """A PNG without its rasters.
+
+    parts: the chunks before each raster, and those after the last one; one part more than rasters.
+    """
 
     header: Header
     parts: tuple[tuple[Chunk, ...], ...] = ((), ())
@@ -75,24 +78,24 @@ class Skeleton:
         return ((self.header.height, self.header.width), *(_frame(self.header, control)[::-1] for control in controls))
 
     def find(self, kind: bytes) -> bytes | None:
-        """The body of the first such chunk before the default image."""
+        """The body of the first chunk of this type before the default image, or None."""
         return next((chunk.body for chunk in self.parts[0] if chunk.kind == kind), None)
 
     def replace(self, bodies: dict[bytes, bytes]) -> Skeleton:
-        """With other bodies for the chunks of these kinds before the default image."""
+        """The skeleton with new bodies for chunks before the default image. bodies: type -> body."""
         first = tuple(chunk._replace(body=bodies.get(chunk.kind, chunk.body)) for chunk in self.parts[0])
         return dataclasses.replace(self, parts=(first, *self.parts[1:]))
 
     def stripped(self) -> Skeleton:
-        """Without the chunks that change neither samples nor what they mean: texts, times, sizes on paper, Exif, ..."""
+        """The skeleton without chunks that change neither samples nor their meaning, such as texts, times and Exif."""
         parts = tuple(tuple(chunk for chunk in part if chunk.kind in _MEANING) for part in self.parts)
         return dataclasses.replace(self, parts=parts)
 
     def repacked(self) -> Skeleton:
-        """Without the chunks that tell of the file's bytes: iDOT, dSIG, caBX. A PNG packed anew cannot have them.
+        """The skeleton without chunks that describe the file's bytes: iDOT, dSIG, caBX. They are wrong after a new packing.
 
-        All others are kept. Names of many call them unsafe to copy, since they depend on samples, palette or order of
-        chunks; but these stay as they are.
+        All other chunks stay. Many of them are unsafe to copy by their names, because they depend on the samples, the
+        palette or the order of chunks; none of these change here.
         """
         if not any(chunk.kind in _PACKED for part in self.parts for chunk in part):
             return self
@@ -100,12 +103,16 @@ class Skeleton:
         return dataclasses.replace(self, parts=parts)
 
     def lost(self, kept: Skeleton) -> tuple[str, ...]:
-        """The types of chunks that are here, but not in another skeleton."""
+        """The types of chunks that are in this skeleton, but not in `kept`."""
         mine, others = ({show(chunk.kind): None for part in each.parts for chunk in part} for each in (self, kept))
         return tuple(kind for kind in mine if kind not in others)
 
     def check(self) -> None:
-        """Raise CorruptError unless a PNG may be assembled with these parts."""
+        """Check that these parts can be in a PNG.
+
+        Raises:
+            CorruptError: they cannot.
+        """
         if len(self.parts) + sum(map(len, self.parts)) > MAX_PARTS:
             raise CorruptError("too many chunks")
         for number, part in enumerate(self.parts):
@@ -132,8 +139,11 @@ class Skeleton:
 
 @dataclass(frozen=True)
 class Structure:
-    """A PNG file taken apart. skeleton: see the module, or None. streams: the compressed data of each raster, in the pieces
-    that chunks hold; only that of the default image where there is no skeleton."""
+    """A parsed PNG file.
+
+    skeleton: see the module, or None. streams: the compressed data of each raster, as the pieces that chunks hold;
+    without a skeleton only that of the default image.
+    """
 
     header: Header
     interlace: int
@@ -142,11 +152,11 @@ class Structure:
 
 
 def parse(data: bytes, max_pixels: int) -> Structure:
-    """The structure of a PNG file.
+    """Parse a PNG file.
 
     Raises:
-        UnsupportedImageError: no PNG, or more than `max_pixels`, those of all frames together.
-        CorruptError: damaged.
+        UnsupportedImageError: not a PNG, or all frames together have more than `max_pixels`.
+        CorruptError: the file is damaged.
     """
     if not data.startswith(SIGNATURE):
         raise UnsupportedImageError("not a PNG file")
@@ -155,7 +165,7 @@ def parse(data: bytes, max_pixels: int) -> Structure:
     kinds: list[bytes] = []
     parts: list[list[Chunk]] = [[]]
     streams: list[list[memoryview]] = []
-    numbers: list[bytes] = []  # of fcTL and fdAT, in their order
+    numbers: list[bytes] = []  # sequence numbers of fcTL and fdAT, in order
     for kind, start, end in walk(data):
         body = view[start + 8 : end - 4]
         if header is None:
@@ -213,7 +223,11 @@ def parse_header(data: bytes, max_pixels: int) -> Header:
 
 
 def assemble(skeleton: Skeleton, streams: Sequence[Sequence[bytes | memoryview]], interlace: int = 0) -> bytes:
-    """The PNG file of a skeleton and, for each raster, its compressed data, in the pieces that go into a chunk each."""
+    """The PNG file of a skeleton.
+
+    Args:
+        streams: the compressed data of each raster, as pieces; each piece becomes one chunk.
+    """
     out = [SIGNATURE, *_chunk(b"IHDR", skeleton.header.pack(interlace))]
     number = 0
 
@@ -234,12 +248,13 @@ def assemble(skeleton: Skeleton, streams: Sequence[Sequence[bytes | memoryview]]
 
 
 def cut(stream: bytes) -> list[memoryview]:
-    """The pieces of a compressed stream, one for each chunk."""
+    """Divide a compressed stream into pieces, one for each chunk."""
     view = memoryview(stream)
     return [view[start : start + _IDAT_BYTES] for start in range(0, len(stream), _IDAT_BYTES)]
 
 
 def is_unknown_critical(kind: bytes) -> bool:
+    """Whether a decoder must know this type of chunk to show the image, and this package does not."""
     return kind[:1].isupper() and kind != b"PLTE"
 
 
@@ -262,7 +277,11 @@ def walk(data: bytes) -> Iterator[tuple[bytes, int, int]]:
 
 
 def _parse_header(kind: bytes, body: memoryview) -> tuple[Header, int]:
-    """(header, interlace) of a first chunk that must be a valid IHDR."""
+    """(header, interlace) of the first chunk.
+
+    Raises:
+        CorruptError: it is no valid IHDR.
+    """
     if kind != b"IHDR" or len(body) != 13:
         raise CorruptError("PNG without a valid header")
     width, height, bit_depth, color_type, compression, filtering, interlace = struct.unpack(">IIBBBBB", body)
@@ -279,7 +298,11 @@ def _check_size(header: Header, sizes: Sequence[tuple[int, int]], max_pixels: in
 
 
 def check_palette(header: Header, chunks: Sequence[Chunk]) -> None:
-    """Raise CorruptError unless these, before the default image, hold the palette that it needs, as libpng wants it."""
+    """Check the palette in the chunks before the default image, with the rules of libpng.
+
+    Raises:
+        CorruptError: the image needs a palette and has none, or has two, or one of a wrong length.
+    """
     palettes = [chunk.body for chunk in chunks if chunk.kind == b"PLTE"]
     if len(palettes) > 1:
         raise CorruptError("PNG with two palettes")
@@ -291,7 +314,11 @@ def check_palette(header: Header, chunks: Sequence[Chunk]) -> None:
 
 
 def _frame(header: Header, control: Chunk) -> tuple[int, int]:
-    """(width, height) of the raster that an fcTL announces; raises CorruptError unless it lies within the canvas."""
+    """(width, height) of the raster that a fcTL chunk announces.
+
+    Raises:
+        CorruptError: it is malformed, or does not lie within the canvas.
+    """
     if len(control.body) != 22:
         raise CorruptError("an animated PNG's frame has a malformed control")
     width, height, left, top = struct.unpack_from(">IIII", control.body)
@@ -301,7 +328,7 @@ def _frame(header: Header, control: Chunk) -> tuple[int, int]:
 
 
 def _chunk(kind: bytes, *body: bytes | memoryview) -> list[bytes | memoryview]:
-    """The parts of a chunk, its body in parts, too: so that image data are copied once, when a file is put together."""
+    """The parts of a chunk in the file. The body stays in parts, so that image data are copied only once."""
     crc = functools.reduce(lambda crc, part: zlib.crc32(part, crc), body, zlib.crc32(kind))
     return [struct.pack(">I", sum(map(len, body))), kind, *body, crc.to_bytes(4, "big")]
 

@@ -1,23 +1,24 @@
-"""A PNG file byte for byte: a recipe by which its samples and chunks are packed again just as they were.
+"""A PNG file byte for byte: a recipe to pack its samples and chunks again exactly as before.
 
-Most programs compress by zlib. Where its deflate, with some setting, makes the very stream that is in the file, what is
-missing for the file's bytes is little: this recipe, a part of the .dqc format.
+Most programs compress with zlib. If some setting of its deflate gives the same stream as the file, a short recipe is
+enough to restore the file's bytes. The recipe is a part of the .dqc format:
 
     1    packing     bit 0 interlace; bits 1-4 level; bit 5 memLevel: 8, or 9 if set
     1    deflate     bits 0-2 strategy; bits 3-6 window bits, as given to zlib
     2    header      the first two bytes of the zlib stream
     8    checksum    first 8 bytes of the file's SHA-256
-    *    IDAT        varint n; 0: one chunk. Else n - 1 chunks and a last one with the rest of the stream, each of the n - 1 given
-                     by a varint, its bytes; or by none, where a varint 0 and a varint, the bytes of all n - 1, follow n
-    1    filters     0 to 4: the filter of all rows; 5: a number in base 5 follows, little-endian, the lowest digit the first row;
-                     6: a raw deflate stream of a byte for each row follows
+    *    IDAT        varint n, the number of IDAT chunks; 0 is one chunk. If n > 1, the sizes of all chunks but the last
+                     follow: a varint size + 1 for each, or, if they are equal, a varint 0 and a varint size.
+                     The last chunk holds the rest of the stream
+    1    filters     0 to 4: the filter of all rows; 5: a number in base 5 follows, little-endian, its lowest digit for
+                     the first row; 6: a raw deflate stream follows, with one byte for each row
     *
 
-Only the default image of a PNG that has no other is handled.
+Animations have no recipe.
 
-A recipe rests on zlib's own deflate, the one that its authors publish; its versions from 1.2.8 to 1.3.1 make the same
-streams. zlib-ng and other rewritings make others. A machine that has one of these makes no recipes: files are kept verbatim.
-It cannot follow a recipe either: the checksum tells, that is an error, and the image can still be had, packed anew.
+A recipe needs zlib's own deflate; versions 1.2.8 to 1.3.1 give the same streams. zlib-ng and other implementations give
+different ones. A machine with one of these makes no recipes, so files are kept verbatim. It cannot use a recipe either:
+the checksum fails, which is an error. The image can still be decoded, with a new packing.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ from dqcodec.png import Png, chunks, samples
 from dqcodec.png.filters import FILTERS
 
 _CHECKSUM_BYTES = 8
-_PREFIX_BYTES = 1 << 17  # what a setting is first tried on; enough for deflate to write something
+_PREFIX_BYTES = 1 << 17  # a setting is first tried on these; enough for deflate to write something
 _BASE_5, _DEFLATED = 5, 6
-_MAX_ROWS_RAW = 4096  # numbers of more digits take long
+_MAX_ROWS_RAW = 4096  # longer numbers take long to convert
 _ZLIBS_OWN = "09bb265c0b2ed9b7"  # checksum of zlib's own streams in `is_zlibs_own`
 
 
@@ -52,6 +53,7 @@ class _Setting(NamedTuple):
     strategy: int
 
     def compressor(self) -> zlib._Compress:
+        """A compressor with this setting."""
         return zlib.compressobj(self.level, zlib.DEFLATED, self.window_bits, self.memory_level, self.strategy)
 
     def deflate(self, data: bytes) -> bytes:
@@ -78,7 +80,7 @@ def find(data: bytes, image: Png) -> bytes | None:
     recipe = b"".join([*fields, _pack_kinds(kinds)])
     try:
         return recipe if restore(image, recipe) == data else None
-    except CorruptError:  # what neither recipe nor samples hold, such as bits that fill up a row's last byte
+    except CorruptError:  # such as padding bits of a row's last byte, which neither recipe nor samples hold
         return None
 
 
@@ -134,7 +136,7 @@ def _find_setting(filtered: bytes, stream: bytes) -> _Setting | None:
 
 
 def _settings(stream: bytes) -> Iterator[_Setting]:
-    """Those that may be, the likely ones first: zlib tells window and, roughly, level in the stream's header."""
+    """The possible settings, likely ones first. zlib's header gives the window and, roughly, the level."""
     told = stream[1] >> 6
     levels = sorted(range(1, 10), key=lambda level: (told != (level > 1) + (level > 5) + (level > 6), -level))
     windows = dict.fromkeys((max(9, (stream[0] >> 4) + 8), 15))
@@ -149,6 +151,7 @@ def _settings(stream: bytes) -> Iterator[_Setting]:
 
 
 def _pack_cuts(sizes: list[int]) -> bytes:
+    """The field IDAT of the module's docstring, for chunks of these sizes."""
     *first, last = sizes
     if not first:
         return write_varint(0)
@@ -158,7 +161,7 @@ def _pack_cuts(sizes: list[int]) -> bytes:
 
 
 def _parse_cuts(recipe: bytes, position: int) -> tuple[list[int], int]:
-    """(bytes of each chunk but the last, position after them)."""
+    """(bytes of each chunk except the last, position after the field)."""
     count, position = read_varint(recipe, position)
     if count < 2:
         return [], position
@@ -179,6 +182,7 @@ def _parse_cuts(recipe: bytes, position: int) -> tuple[list[int], int]:
 
 
 def _pack_kinds(kinds: np.ndarray) -> bytes:
+    """The field filters of the module's docstring. kinds: the filter of each row, (H,) uint8."""
     if (kinds == kinds[0]).all():
         return bytes(kinds[:1])
     deflate = zlib.compressobj(9, wbits=-15)
@@ -190,7 +194,7 @@ def _pack_kinds(kinds: np.ndarray) -> bytes:
 
 
 def _parse_kinds(code: bytes, count: int) -> np.ndarray:
-    """The filter (count,) uint8 of each row."""
+    """The filter of each row, (count,) uint8."""
     form, rest = code[:1], code[1:]
     kinds = b""
     if form and form[0] < FILTERS:

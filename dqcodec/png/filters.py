@@ -1,4 +1,4 @@
-"""The five row filters of PNG, both ways, on rows of bytes. Compiled by numba when first used."""
+"""The five row filters of PNG, in both directions, on rows of bytes. numba compiles them at the first use."""
 
 import numpy as np
 
@@ -28,8 +28,10 @@ def _predicted(kind, left, up, corner):
 
 @compiled
 def undo(filtered, distance):
-    """Rows (H, B) uint8 of filtered ones (H, 1 + B), whose first bytes are at most 4; `distance`: bytes to the pixel
-    before."""
+    """Filtered rows (H, 1 + B) uint8 -> rows (H, B) uint8.
+
+    The first byte of each filtered row is its filter, at most 4. distance: bytes from a pixel to the next.
+    """
     height, width = filtered.shape[0], filtered.shape[1] - 1
     rows = np.empty((height, width), np.uint8)
     for y in range(height):
@@ -44,7 +46,10 @@ def undo(filtered, distance):
 
 @compiled
 def apply(rows, kinds, distance):
-    """Filtered rows (H, 1 + B) uint8 of rows (H, B) uint8, with a filter each, kinds (H,) uint8: undo's inverse."""
+    """The inverse of undo: rows (H, B) uint8 -> filtered rows (H, 1 + B) uint8.
+
+    kinds: the filter of each row, (H,) uint8. distance: bytes from a pixel to the next.
+    """
     height, width = rows.shape
     filtered = np.empty((height, 1 + width), np.uint8)
     for y in range(height):
@@ -60,7 +65,10 @@ def apply(rows, kinds, distance):
 
 @compiled
 def smallest(rows, distance):
-    """For each row (H, B) uint8 the filter whose result, taken as signed bytes, has the smallest sum of magnitudes."""
+    """The best filter of each row, (H,) uint8, for rows (H, B) uint8.
+
+    It is the one whose filtered bytes, as signed numbers, have the smallest sum of magnitudes.
+    """
     height, width = rows.shape
     kinds = np.empty(height, np.uint8)
     for y in range(height):

@@ -1,13 +1,13 @@
 """The chunks of a skeleton as few bytes: a part of the .dqc format.
 
-An item for each chunk, in their order, and an item 0 for each raster, where it stands; a lone raster that nothing follows
-has none. A chunk's item:
+The items of the chunks are in the chunks' order. An item 0 marks the place of each raster. If there is only one raster
+and no chunk follows it, it has no item. The item of a chunk:
 
     1     code    bits 0-6 number of its type in the list below, from 1 on; 127: its type follows, 4 letters
                   bit 7 set: a varint follows, the length of its body; else the length is the usual one, in the list
     *     body
 
-A PLTE and its tRNS may be coded by way of the image's colours: see format/palette.py.
+format/palette.py may code a PLTE chunk and its tRNS chunk by the colours of the image instead.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dqcodec.base.errors import CorruptError
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.png.chunks import MAX_PARTS, Chunk, Header, Skeleton
 
-# The usual lengths are those that the PNG specification fixes, or most common.
+# The usual length is the one that the PNG specification fixes, or else the most common one.
 _TYPES = {
     b"PLTE": 768, b"tRNS": 1, b"gAMA": 4, b"cHRM": 32, b"sRGB": 1, b"iCCP": 0, b"sBIT": 4, b"bKGD": 6, b"pHYs": 9,
     b"tIME": 7, b"tEXt": 0, b"zTXt": 0, b"iTXt": 0, b"eXIf": 0, b"hIST": 0, b"sPLT": 0, b"oFFs": 9, b"cICP": 4,
@@ -24,7 +24,7 @@ _TYPES = {
 }  # fmt: skip
 _CODES = {kind: code for code, kind in enumerate(_TYPES, 1)}
 _RASTER, _OTHER, _HAS_LENGTH = 0, 127, 128
-# What deflate may refer to when a section is compressed: texts that many programs write.
+# Texts that many programs write: the preset dictionary for deflate.
 DICTIONARY = b"".join(
     (
         b"Creation Time\0Description\0Copyright\0Disclaimer\0Warning\0Source\0Comment\0Created with GIMP\0Title\0Author\0",
@@ -42,16 +42,16 @@ DICTIONARY = b"".join(
 
 
 def pack(skeleton: Skeleton) -> bytes:
-    """The items of all chunks; empty where there are none."""
+    """The items of all chunks. Without chunks this is empty."""
     parts = [b"".join(map(_item, part)) for part in skeleton.parts]
     return parts[0] if len(parts) == 2 and not parts[1] else bytes([_RASTER]).join(parts)
 
 
 def unpack(data: bytes, header: Header) -> Skeleton:
-    """pack's inverse.
+    """The inverse of pack.
 
     Raises:
-        CorruptError: malformed.
+        CorruptError: the items are malformed.
     """
     parts: list[list[Chunk]] = [[]]
     position = count = 0

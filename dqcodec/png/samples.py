@@ -1,8 +1,8 @@
-"""A PNG's compressed image data <-> samples (H, W, C), exactly as stored: uint8, or uint16 where they have 16 bits.
+"""Compressed image data of a PNG <-> samples (H, W, C), exactly as stored: uint8, or uint16 if they have 16 bits.
 
-Decoding: inflate, undo the row filters, unpack bits, put the passes of an interlaced image together; encoding does the same
-backwards. `rows` are a raster's lines packed to bytes, a list of (h, bytes) uint8: one, or one for each pass that is not
-empty.
+Decoding inflates the stream, undoes the row filters, unpacks bits, and joins the passes of an interlaced image.
+Encoding does the inverse. `rows` are the lines of a raster as bytes: a list of (h, bytes) uint8, with one array, or one
+for each pass that is not empty.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from dqcodec.png.chunks import PALETTE, Header
 
 _ADAM7 = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
 _BAND_BYTES = 1 << 20
-_TRIAL_LEVEL = 6  # half the time of the best, and near enough to it
-_ZLIB_MAX_RATIO = 1032  # deflate cannot expand further
+_TRIAL_LEVEL = 6  # takes half the time of the best level and ranks the settings almost as well
+_ZLIB_MAX_RATIO = 1032  # the largest compression ratio of deflate
 
 
 def decode(pieces: Sequence[memoryview], size: tuple[int, int], header: Header, interlace: int) -> tuple[np.ndarray, bool]:
-    """(samples, whether nothing else is in the stream) of a raster of `size`, (height, width).
+    """(samples, whether the stream holds nothing else) of a raster of `size`, (height, width).
 
     Raises:
-        CorruptError: the stream is damaged, or too short.
+        CorruptError: the stream is damaged or too short.
     """
     filtered, is_tidy = inflate(pieces, size, header, interlace)
     distance = _distance(header)
@@ -35,15 +35,18 @@ def decode(pieces: Sequence[memoryview], size: tuple[int, int], header: Header, 
 
 
 def encode(samples: np.ndarray, header: Header) -> bytes:
-    """The zlib stream of a raster, not interlaced; the best of filters and none, and of two of zlib's strategies."""
+    """The zlib stream of a raster, not interlaced.
+
+    It is the smallest of four: with the best filter of each row or without filters, by two strategies of zlib.
+    """
     (rows,) = to_rows(samples, header, 0)
     distance = _distance(header)
     kinds = [np.zeros(len(rows), np.uint8)]
-    if header.color_type != PALETTE and header.bit_depth >= 8:  # filters do no good to what is no byte, or no quantity
+    if header.color_type != PALETTE and header.bit_depth >= 8:  # filters help no others
         kinds.append(filters.smallest(rows, distance))
 
     def deflated(filters_of_rows: np.ndarray, strategy: int, level: int) -> Iterator[bytes]:
-        filtered = filters.apply(rows, filters_of_rows, distance)  # as large as the image, so there is one at a time
+        filtered = filters.apply(rows, filters_of_rows, distance)  # as large as the image, so only one exists at a time
         stream = zlib.compressobj(level, strategy=strategy)
         yield from map(stream.compress, bands(filtered))
         yield stream.flush()
@@ -55,7 +58,11 @@ def encode(samples: np.ndarray, header: Header) -> bytes:
 def inflate(
     pieces: Sequence[memoryview], size: tuple[int, int], header: Header, interlace: int
 ) -> tuple[list[np.ndarray], bool]:
-    """(filtered rows, each (h, 1 + bytes), whether nothing else is in the stream); see decode."""
+    """(filtered rows, each (h, 1 + bytes) uint8; whether the stream holds nothing else).
+
+    Raises:
+        CorruptError: the stream is damaged or too short.
+    """
     shapes = [(height, 1 + _row_bytes(width, header)) for height, width in _pass_sizes(size, interlace)]
     total = sum(height * width for height, width in shapes)
     if total > _ZLIB_MAX_RATIO * sum(map(len, pieces)):
@@ -81,19 +88,19 @@ def inflate(
 
 
 def bands(rows: np.ndarray) -> Iterator[np.ndarray]:
-    """Rows (H, ...), some at a time: for work whose result, or scratch memory, is as large as what it is given."""
+    """Rows (H, ...) in groups of about 1 MiB, for work whose result or scratch memory is as large as its input."""
     step = max(1, _BAND_BYTES * len(rows) // max(1, rows.nbytes))
     return (rows[start : start + step] for start in range(0, len(rows), step))
 
 
 def to_rows(samples: np.ndarray, header: Header, interlace: int) -> list[np.ndarray]:
-    """See the module."""
+    """Samples -> rows, see the module."""
     passes = [samples[top::down, left::right] for top, left, down, right in _ADAM7] if interlace else [samples]
     return [_pack(part, header) for part in passes if part.size]
 
 
 def filtered(rows: Sequence[np.ndarray], kinds: Sequence[np.ndarray], header: Header) -> bytes:
-    """What a zlib stream holds of these rows, filtered by the kinds (h,) uint8 given for each."""
+    """The uncompressed content of a zlib stream: these rows, each array filtered by its kinds (h,) uint8."""
     return b"".join(filters.apply(part, each, _distance(header)).tobytes() for part, each in zip(rows, kinds))
 
 

@@ -1,1 +1,1 @@
-"""Training, evaluation and release of models; needs torch (pip install 'dqcodec[train]')."""
+"""Training, evaluation and release of models. It needs torch (pip install 'dqcodec[train]')."""

@@ -1,8 +1,9 @@
-"""A model from its configuration."""
+"""Config -> untrained model."""
 
 from dqcodec.flows.autoregressive_density import AutoregressiveDensity
-from dqcodec.flows.densities import CovarianceGaussian, DiagonalGaussian, FlowDensity
+from dqcodec.flows.densities import CovarianceGaussian, Density, DiagonalGaussian, FlowDensity
 from dqcodec.flows.dequantizers import (
+    Dequantizer,
     UniformDequantizer,
     autoregressive_dequantizer,
     bipartite_dequantizer,
@@ -13,7 +14,7 @@ from dqcodec.training.config import Config
 
 
 def build(config: Config) -> DequantizedModel:
-    """The untrained model that a config describes."""
+    """The untrained model of a configuration."""
     channels, bits = config.data.channels, config.data.bits
     if config.density.kind == "autoregressive":
         d = config.density
@@ -23,7 +24,7 @@ def build(config: Config) -> DequantizedModel:
     return DequantizedModel(_dequantizer(config, channels, bits), _density(config, channels, bits), bits)
 
 
-def _dequantizer(config, channels, bits):
+def _dequantizer(config: Config, channels: int, bits: int) -> Dequantizer:
     q = config.dequantizer
     net = (channels, bits, q.width, q.blocks)
     match q.kind:
@@ -39,8 +40,8 @@ def _dequantizer(config, channels, bits):
             )
 
 
-def _density(config, channels, bits):
-    # pixels 0 .. 2^bits to [-2, 2), half-infinite bins are centred already
+def _density(config: Config, channels: int, bits: int) -> Density:
+    # map pixels 0 .. 2^bits to [-2, 2); half-infinite bins are centred already
     offset, unit = (0.0, 1.0) if config.dequantizer.bins == "half_infinite" else (2.0 ** (bits - 1), 2.0 ** (bits - 2))
     shape = (channels, config.data.crop, config.data.crop)
     match config.density.kind:

@@ -1,4 +1,4 @@
-"""A model's card: what its file tells of it."""
+"""A model's card: the facts about a model that its file holds."""
 
 import torch
 from torch import nn
@@ -8,10 +8,10 @@ from dqcodec.training.config import Config
 
 
 def card(model: DequantizedModel, config: Config, seconds: float, steps: int, valid_vi_bpd: float | None) -> dict:
-    """The facts of a card, all that is known to the trainer; data and licence are the user's to add.
+    """The facts that the trainer knows. The user adds data and licence.
 
     Args:
-        seconds: of training. valid_vi_bpd: the vi bound on validation crops, where it is known.
+        seconds: of training. valid_vi_bpd: the vi bound on validation crops, bits per dimension, if it is known.
     """
     facts = {
         "description": _description(config),
@@ -34,7 +34,7 @@ def _description(config: Config) -> str:
 
 @torch.no_grad()
 def multiplications_per_pixel(model: DequantizedModel, config: Config) -> int:
-    """Of the networks' convolutions, per pixel of one image that is coded once; masked weights count."""
+    """Multiplications of the networks' layers per pixel, to code one image once. Masked weights count, too."""
     crop = config.data.crop
     x = torch.zeros(1, config.data.channels, crop, crop, device=next(model.parameters()).device)
     total = 0
@@ -43,7 +43,8 @@ def multiplications_per_pixel(model: DequantizedModel, config: Config) -> int:
         nonlocal total
         total += module.weight.numel() * (len(output) if output.ndim == 2 else output.shape[2] * output.shape[3])
 
-    handles = [module.register_forward_hook(count) for module in model.modules() if isinstance(module, nn.Conv2d | nn.Linear)]
+    layers = [module for module in model.modules() if isinstance(module, nn.Conv2d | nn.Linear)]
+    handles = [layer.register_forward_hook(count) for layer in layers]
     try:
         model.bound(x)
     finally:

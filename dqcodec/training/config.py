@@ -1,4 +1,4 @@
-"""The typed configuration of a model and its training, read from TOML; unknown keys are refused in one line."""
+"""The typed configuration of a model and its training, read from TOML. An unknown key is an error of one line."""
 
 import tomllib
 from pathlib import Path
@@ -11,15 +11,21 @@ from dqcodec.base.errors import DqcodecError
 
 
 class ConfigError(DqcodecError):
-    """A configuration that cannot be read or holds an unknown key or a wrong value."""
+    """A configuration is not readable, or has an unknown key or a wrong value."""
 
 
 class Section(BaseModel):
+    """A table of the configuration. Unknown keys are errors."""
+
     model_config = ConfigDict(extra="forbid")
 
 
 class Data(Section):
-    """What the model sees. bits: kept of each 8-bit pixel, the high ones. crop: side of the training crops."""
+    """The data that the model sees.
+
+    bits: how many high bits of each 8-bit sample are kept. crop: side of the training crops, pixels.
+    flips: mirror half of the crops.
+    """
 
     channels: Literal[1, 3] = 3
     bits: int = Field(8, ge=1, le=8)
@@ -28,12 +34,13 @@ class Data(Section):
 
 
 class DequantizerConfig(Section):
-    """q(u|x). width and blocks: of its nets, blocks being the depth of dense ones; subflows: of the bipartite and ARD kinds,
-    every second of which runs in reversed order where an ARD is alternating.
+    """q(u|x).
 
-    "posterior" is p(u|x) itself, which an autoregressive density has in closed form.
-
-    Half-infinite bins (Winkler et al. 2019) are for binary data, bits = 1.
+    kind: "posterior" is p(u|x), for the autoregressive density only, which has it in closed form.
+    bins: "half_infinite" (Winkler et al. 2019) is for binary data, bits = 1.
+    width, blocks: of the networks; in dense networks, blocks is the depth.
+    subflows, context_channels: of the bipartite and ARD kinds. channels_per_group: of the ARM.
+    alternating: every second step of an ARD runs in reverse order.
     """
 
     kind: Literal["uniform", "gaussian", "bipartite", "ard", "posterior"] = "gaussian"
@@ -48,7 +55,10 @@ class DequantizerConfig(Section):
 
 
 class Level(Section):
-    """One level of the flow density. width and blocks: of each coupling's net, blocks being the depth of a dense one."""
+    """One level of the flow density.
+
+    width, blocks: of each coupling's network; in dense networks, blocks is the depth.
+    """
 
     subflows: int = Field(6, ge=1)
     width: int = Field(48, ge=1)
@@ -56,10 +66,11 @@ class Level(Section):
 
 
 class DensityConfig(Section):
-    """p(v). levels are the flow's, and so is net; the Gaussians are for images of the crop's size.
+    """p(v).
 
-    The autoregressive density's net: width and blocks of its trunk, head: width of each plane's head, features: that
-    a pixel tells its successors, mixtures: components of each mixture.
+    net, levels: of the flow. The two Gaussians only have images of the crop's size.
+    width, blocks: of the trunk of the autoregressive density. head: width of each plane's head.
+    features: how many features a pixel gives later pixels. mixtures: components of each mixture.
     """
 
     kind: Literal["diagonal", "covariance", "flow", "autoregressive"] = "flow"
@@ -73,16 +84,17 @@ class DensityConfig(Section):
 
 
 class ObjectiveConfig(Section):
-    """Renyi bound with K samples: alpha 1 is vi, 0 is iw, -inf is VR-max."""
+    """The Rényi bound of order alpha with K = samples. alpha = 1 is vi, 0 is iw, -inf is VR-max."""
 
     alpha: float = Field(1.0, le=1.0)
     samples: int = Field(1, ge=1)
 
 
 class Training(Section):
-    """Muon (Jordan et al. 2024) for the convolutions or Adam for all; the rate decays linearly in the last part.
+    """The optimiser: Muon (Jordan et al. 2024) for most layers and Adam for the rest, or Adam for all.
 
-    Step i draws its crops and noise from (seed, i) alone.
+    The learning rate decays linearly in the last part of the budget, decay_fraction. Step i draws its crops and its
+    noise from (seed, i) only.
     """
 
     optimiser: Literal["muon", "adam"] = "muon"
@@ -100,6 +112,8 @@ class Training(Section):
 
 
 class Config(Section):
+    """The whole configuration: model, objective and training. `name` is the default name of exported models."""
+
     name: str = "model"
     data: Data = Data()
     dequantizer: DequantizerConfig = DequantizerConfig()
@@ -120,15 +134,18 @@ class Config(Section):
         if self.dequantizer.net == "dense" and not self.dequantizer.blocks:
             raise ValueError("a dense net has at least one layer: dequantizer.blocks >= 1")
         if (self.dequantizer.kind == "posterior") != (self.density.kind == "autoregressive"):
-            raise ValueError("an autoregressive density takes the posterior dequantizer, and no other does")
+            raise ValueError("the posterior dequantizer and the autoregressive density need each other")
         return self
 
 
 def load(path: Path | None, overrides: tuple[str, ...] = ()) -> Config:
-    """A config from a TOML file (or the defaults), with ``section.key=value`` overrides, values in TOML syntax.
+    """The configuration of a TOML file, or the defaults if path is None.
+
+    Args:
+        overrides: settings that replace those of the file, as `section.key=value` with values in TOML syntax.
 
     Raises:
-        ConfigError: unreadable file, unknown key, wrong value.
+        ConfigError: the file is not readable, or has an unknown key or a wrong value.
     """
     source = "the defaults" if path is None else path
     try:
@@ -145,12 +162,13 @@ def load(path: Path | None, overrides: tuple[str, ...] = ()) -> Config:
         return Config.model_validate(tree)
     except ValidationError as error:
         first = error.errors()[0]
-        raise ConfigError(": ".join(filter(None, [str(source), ".".join(map(str, first["loc"])), first["msg"]]))) from None
+        parts = [str(source), ".".join(map(str, first["loc"])), first["msg"]]
+        raise ConfigError(": ".join(filter(None, parts))) from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, AttributeError, TypeError) as error:
         raise ConfigError(f"{source}: {error}") from None
 
 
-def _toml_value(text: str):
+def _toml_value(text: str) -> object:
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -158,5 +176,5 @@ def _toml_value(text: str):
 
 
 def dump(config: Config) -> str:
-    """The resolved config as TOML."""
+    """The configuration with all its defaults, as TOML."""
     return tomli_w.dumps(config.model_dump())

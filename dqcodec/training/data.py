@@ -1,4 +1,4 @@
-"""Training images: a folder of images, or prepared arrays, as random crops or as all tiles."""
+"""Training images, from a folder of images or from arrays, as random crops or as tiles."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ _ARRAYS = {".npy", ".npz"}
 
 
 class DataError(DqcodecError):
-    """Training data that cannot be used."""
+    """Training data are not usable."""
 
 
 class Crops:
-    """uint8 images (H, W, C), each at least one crop large, as square crops of their `bits` high bits."""
+    """Square crops of uint8 images (H, W, C), each at least one crop large. Pixels keep their `bits` high bits."""
 
     def __init__(self, images: list[np.ndarray], crop: int, bits: int):
         self.images, self.crop, self.bits = images, crop, bits
@@ -26,7 +26,7 @@ class Crops:
         self._cumulated = areas / areas[-1]
 
     def draw(self, size: int, flips: bool, rng: np.random.Generator) -> np.ndarray:
-        """(size, C, crop, crop) uint8 at random; an image is drawn with a chance in proportion to its pixels."""
+        """Random crops, (size, C, crop, crop) uint8. The chance of an image is proportional to its pixels."""
         crops = []
         for index in self._cumulated.searchsorted(rng.random(size), side="right"):
             image = self.images[index]
@@ -37,7 +37,10 @@ class Crops:
         return self._batch(crops)
 
     def tiles(self, size: int, limit: int | None = None) -> Iterator[np.ndarray]:
-        """All whole tiles (none overlaps another), or `limit` of them spread evenly, in batches (<= size, C, crop, crop)."""
+        """All tiles that fit, without overlap, or `limit` of them spread evenly.
+
+        They come in batches of at most `size`, (<= size, C, crop, crop) uint8.
+        """
         places = [
             (index, top, left)
             for index, image in enumerate(self.images)
@@ -49,33 +52,34 @@ class Crops:
         for start in range(0, count, size):
             yield self._batch([self._cut(self.images[i], top, left) for i, top, left in chosen[start : start + size]])
 
-    def _cut(self, image, top, left):
+    def _cut(self, image: np.ndarray, top: int, left: int) -> np.ndarray:
         return image[top : top + self.crop, left : left + self.crop]
 
-    def _batch(self, crops):
+    def _batch(self, crops: list[np.ndarray]) -> np.ndarray:
         return np.ascontiguousarray(np.stack(crops).transpose(0, 3, 1, 2) >> (8 - self.bits))
 
 
 @dataclass(frozen=True)
 class Images:
-    """The two parts of a data set."""
+    """A data set in two parts."""
 
     train: Crops
     valid: Crops
 
     @property
     def all(self) -> Crops:
+        """Both parts together."""
         return Crops(self.train.images + self.valid.images, self.train.crop, self.train.bits)
 
 
 def load(path: Path, channels: int, crop: int, bits: int = 8) -> Images:
     """Images of a folder (recursively: image files, .npy, .npz), or of one .npy or .npz file.
 
-    Arrays are uint8 (N, H, W, C), or (N, H, W) for one channel. Images smaller than a crop are left out. A .npz file
-    with arrays `train` and `valid` is split as it says; else every 40th image is for validation.
+    Arrays are uint8 (N, H, W, C), or (N, H, W) for one channel. Images smaller than a crop are left out. The arrays
+    `train` and `valid` of a .npz file are the two parts; otherwise every 40th image is for validation.
 
     Raises:
-        DataError: nothing usable at path.
+        DataError: the path has too few usable images, or an array of another type or shape.
     """
     if path.suffix == ".npz" and path.is_file():
         arrays = _arrays(path, channels)
@@ -96,7 +100,7 @@ def _crops(source: str, images: list[np.ndarray], crop: int, bits: int, least: i
 
 
 def _read(file: Path, channels: int) -> list[np.ndarray]:
-    """A file's images (H, W, C); none where it is not of a kind that is known."""
+    """The images (H, W, C) of a file, or none if it holds no image of 8 bits."""
     if file.suffix in _ARRAYS:
         return [image for array in _arrays(file, channels).values() for image in array]
     try:

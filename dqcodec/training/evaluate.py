@@ -1,4 +1,4 @@
-"""Evaluation: the bounds of a model on data in float, and the bits that its exact program really takes."""
+"""Evaluation: a model's bounds on data in floating point, and the bits that its integer program uses."""
 
 import math
 from collections.abc import Iterable
@@ -11,16 +11,15 @@ from dqcodec.ans.stack import Stack
 from dqcodec.exact.program import Program
 from dqcodec.flows.model import DequantizedModel, bits_per_dim
 
-_CHUNK = 256  # weights computed at a time
-_NOISE_BYTES_PER_DIM = 16  # what a push may borrow
+_CHUNK = 256  # importance weights in one batch
+_NOISE_BYTES_PER_DIM = 16  # a push may borrow these
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Rates per dimension, averaged over crops.
+    """Rates, bits per dimension, averaged over crops.
 
-    vi_bpd: the rate of bits-back coding. iw_bpd: the importance-weighted bound with `samples` samples. kl_bpd: their
-    difference, which estimates KL(q(u|x) | p(u|x)), what the dequantizer loses, from below.
+    vi_bpd: the rate of bits-back coding. iw_bpd: the importance-weighted bound with `samples` samples.
     """
 
     crops: int
@@ -30,15 +29,18 @@ class Evaluation:
 
     @property
     def kl_bpd(self) -> float:
+        """vi_bpd - iw_bpd: an estimate, from below, of KL(q(u|x) | p(u|x)), the loss of the dequantizer."""
         return self.vi_bpd - self.iw_bpd
 
     def as_dict(self) -> dict:
+        """All rates, for JSON."""
         return {
             "crops": self.crops, "samples": self.samples,
             "vi_bpd": self.vi_bpd, "iw_bpd": self.iw_bpd, "kl_bpd": self.kl_bpd,
         }
 
     def line(self) -> str:
+        """All rates in one line."""
         return (
             f"vi {self.vi_bpd:.4f} bpd, iw({self.samples}) {self.iw_bpd:.4f} bpd, "
             f"KL(q|p) {self.kl_bpd:.4f} bpd over {self.crops} crops"
@@ -50,7 +52,7 @@ def evaluate(model: DequantizedModel, batches: Iterable[np.ndarray], samples: in
     """Both bounds, from the same samples.
 
     Args:
-        batches: symbols (B, C, H, W), as data.Crops.tiles gives them.
+        batches: symbols (B, C, H, W) uint8, as data.Crops.tiles gives them. samples: of the iw bound.
     """
     torch.manual_seed(seed)
     device = next(model.parameters()).device
@@ -64,8 +66,8 @@ def evaluate(model: DequantizedModel, batches: Iterable[np.ndarray], samples: in
     return Evaluation(crops, samples, vi_bits / crops, iw_bits / crops)
 
 
-def _bounds(model, x, samples):
-    """(vi, iw) of each image, nats, the weights in chunks."""
+def _bounds(model: DequantizedModel, x: torch.Tensor, samples: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """(vi, iw) of each image, (B,) float64, nats. The weights are computed in chunks."""
     total = x.new_zeros(len(x), dtype=torch.float64)
     log_sum = torch.full_like(total, -math.inf)
     left = samples
@@ -79,7 +81,7 @@ def _bounds(model, x, samples):
 
 
 def coded_bpd(program: Program, x: np.ndarray, seed: int = 0) -> float:
-    """Bits per dimension that symbols (B, C, H, W) add to a stack of noise."""
+    """Bits per dimension that symbols (B, C, H, W) add to a stack of random bits."""
     stack = Stack(np.random.default_rng(seed).bytes(_NOISE_BYTES_PER_DIM * x.size))
     before, x = stack.bits, x.transpose(0, 2, 3, 1)
     program.push_images(stack, x)

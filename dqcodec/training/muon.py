@@ -1,4 +1,6 @@
-"""Muon (Jordan et al. 2024): momentum whose matrices are orthogonalised, for convolution weights."""
+"""Muon (Jordan et al. 2024): momentum with orthogonalised updates, for weight matrices."""
+
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
@@ -8,7 +10,7 @@ _QUINTIC = (3.4445, -4.7750, 2.0315)
 
 
 def orthogonalise(matrix: Tensor, steps: int = 5) -> Tensor:
-    """The nearest semi-orthogonal matrix, roughly: singular values go to about 1 by Newton-Schulz steps."""
+    """Approximately the nearest semi-orthogonal matrix: Newton-Schulz steps bring all singular values near 1."""
     a, b, c = _QUINTIC
     x = matrix.T if matrix.shape[0] > matrix.shape[1] else matrix
     x = x / (x.norm() + 1e-7)
@@ -19,17 +21,19 @@ def orthogonalise(matrix: Tensor, steps: int = 5) -> Tensor:
 
 
 class Muon(Optimizer):
-    """Nesterov momentum, orthogonalised per weight taken as (out, in * k * k).
+    """Nesterov momentum; the update of each weight, as a matrix (out, in * k * k), is orthogonalised.
 
-    Every update has the same norm, however weak the gradient: without weight decay, what hardly matters grows for ever.
-    With it, singular values stay below 1 / weight_decay, which also keeps activations in a range that quantises well.
+    All updates have the same norm, even where the gradient is weak. Without weight decay, weights that hardly matter
+    would grow without bound. With it, singular values stay below 1 / weight_decay; so activations keep a range that
+    quantises well.
     """
 
-    def __init__(self, params, lr: float, weight_decay: float, momentum: float = 0.95):
+    def __init__(self, params: Iterable[Tensor], lr: float, weight_decay: float, momentum: float = 0.95):
         super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum})
 
     @torch.no_grad()
     def step(self) -> None:
+        """Update all weights that have a gradient."""
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is None:

@@ -1,4 +1,4 @@
-"""Which optimiser steps which parameter, and the average of the weights."""
+"""The optimisers of a model's parameters, and the average of its weights."""
 
 from collections.abc import Callable
 
@@ -8,12 +8,15 @@ from torch import nn
 from dqcodec.training.config import Training
 from dqcodec.training.muon import Muon
 
-_LEAST_INPUTS = 8  # of a layer that Muon steps
+_LEAST_INPUTS = 8  # of a layer, for Muon
 
 
 def optimisers(model: nn.Module, settings: Training) -> list[torch.optim.Optimizer]:
-    """Adam, and, if it is chosen, Muon for the weights of layers but each network's last, whose noise would reach the
-    latents, and those that see a few numbers only; `base_lr` of each group is its full rate."""
+    """Adam for all parameters, or Muon for the weights of most layers and Adam for the rest.
+
+    Muon skips the last layer of each network, because its noise would reach the latents, and layers with few inputs.
+    The full learning rate of each parameter group is its `base_lr`.
+    """
     matrices = [
         module.weight for name, module in model.named_modules()
         if isinstance(module, nn.Conv2d | nn.Linear) and settings.optimiser == "muon"
@@ -31,8 +34,10 @@ def optimisers(model: nn.Module, settings: Training) -> list[torch.optim.Optimiz
 
 
 def averaging(decay: float) -> Callable:
-    """For AveragedModel: an exponential average whose decay starts small, so that early validation is not of stale
-    weights."""
+    """The update rule of an exponential moving average, for torch's AveragedModel.
+
+    The decay starts small and grows to `decay`, so that early averages are not dominated by the initial weights.
+    """
 
     def update(averages, currents, count):
         weight = 1 - min(decay, (1 + int(count)) / (10 + int(count)))

@@ -1,4 +1,4 @@
-"""How a training is seen while it runs."""
+"""The display of a training's progress."""
 
 from __future__ import annotations
 
@@ -12,31 +12,34 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """Sees a training's steps and milestones, and says nothing. Fractions are of the whole budget."""
+    """Gets a training's steps and milestones, and shows nothing. Fractions are parts of the budget, 0 to 1."""
 
     def step(self, fraction: float, step: int, train_bpd: float) -> None:
-        """Called every few steps with their mean bound."""
+        """Called every few steps with the mean bound of these steps, bits per dimension."""
 
     def milestone(self, fraction: float, metrics: dict) -> None:
-        """Called with the metrics as they were logged."""
+        """Called with the metrics that were logged."""
 
     def __enter__(self) -> Progress:
+        """Start the display."""
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        pass
+        """End the display."""
 
 
 class LineProgress(Progress):
-    """A line per milestone on stderr, with the time that is left."""
+    """Prints a line for each milestone on stderr, with the remaining time."""
 
     def __init__(self):
         self._begun: tuple[float, float] | None = None  # (time, fraction) at the first step seen
 
-    def step(self, fraction, step, train_bpd):
+    def step(self, fraction: float, step: int, train_bpd: float) -> None:
+        """Remember when the first step was seen."""
         self._begun = self._begun or (time.monotonic(), fraction)
 
-    def milestone(self, fraction, metrics):
+    def milestone(self, fraction: float, metrics: dict) -> None:
+        """Print the metrics."""
         print(f"{100 * fraction:3.0f}%{self._left(fraction)}  {metrics_line(metrics)}", file=sys.stderr, flush=True)
 
     def _left(self, fraction: float) -> str:
@@ -47,7 +50,7 @@ class LineProgress(Progress):
 
 
 class BarProgress(Progress):
-    """A bar on the terminal (stderr), with the milestones' lines above it."""
+    """Shows a progress bar on the terminal (stderr), with a line for each milestone above it."""
 
     def __init__(self):
         from rich.console import Console
@@ -66,23 +69,27 @@ class BarProgress(Progress):
         )
         self._task = self._bar.add_task("starting", total=1.0)
 
-    def step(self, fraction, step, train_bpd):
+    def step(self, fraction: float, step: int, train_bpd: float) -> None:
+        """Move the bar."""
         self._bar.update(self._task, completed=fraction, description=f"step {step}, {train_bpd:.3f} bpd")
 
-    def milestone(self, fraction, metrics):
+    def milestone(self, fraction: float, metrics: dict) -> None:
+        """Print the metrics above the bar."""
         self._bar.update(self._task, completed=fraction)
         self._bar.console.print(metrics_line(metrics), highlight=False)
 
-    def __enter__(self):
+    def __enter__(self) -> Progress:
+        """Show the bar."""
         self._bar.start()
         return self
 
-    def __exit__(self, kind, error, traceback):
+    def __exit__(self, kind: type | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        """Stop the bar."""
         self._bar.stop()
 
 
 def on_stderr(quiet: bool) -> Progress:
-    """A bar on a terminal, else lines; silence where asked."""
+    """The display for stderr: a bar on a terminal, lines elsewhere, nothing if `quiet`."""
     if quiet:
         return Progress()
     return BarProgress() if sys.stderr.isatty() else LineProgress()

@@ -1,4 +1,4 @@
-"""A run becomes a model file to ship: the averaged model's exact program, with its card."""
+"""Run -> model file to ship: the averaged model's integer program with its card."""
 
 from pathlib import Path
 
@@ -19,14 +19,19 @@ def export_run(
     run: Path, folder: Path, *, data: Path | None = None, name: str | None = None, tile: int | None = None,
     facts: dict[str, str] | None = None,
 ) -> Path:
-    """Write folder/<name>-<sha8>.safetensors, and the released run (dqcodec.training.runs) in folder/<name>/.
+    """Write folder/<name>-<sha8>.safetensors, and the released run (see runs) to folder/<name>/.
 
     Args:
-        data: training data whose validation part calibrates the export and gives the card's rate; without it the
-        run's own crops and its last milestone do. facts: added to the card.
+        data: training data. Its validation part calibrates the export and gives the rate on the card. Without it, the
+            run's own crops calibrate, and the last milestone gives the rate.
+        name: of the model; default: the configuration's. tile: see trainer.default_tile.
+        facts: added to the card.
+
+    Returns:
+        The model file's path.
 
     Raises:
-        DqcodecError: the run cannot be read, has no calibration crops, or its model has no exact twin.
+        DqcodecError: the run is not readable or has no calibration crops, or its model has no integer program.
     """
     model, config = load_model(run)
     source = RunFolder(run)

@@ -1,7 +1,7 @@
-"""A run folder: config.toml, metrics.jsonl, checkpoint.pt, calibration.npy, and the best model so far, exported.
+"""A run folder: config.toml, metrics.jsonl, checkpoint.pt, calibration.npy, and the best exported model so far.
 
-A released run keeps of these config.toml and metrics.jsonl, and weights.safetensors, the averaged model's weights:
-enough to evaluate it and to start other runs from it.
+A released run keeps config.toml and metrics.jsonl, and adds weights.safetensors, the weights of the averaged model.
+This is enough to evaluate it and to start other runs from it.
 """
 
 import json
@@ -21,11 +21,11 @@ from dqcodec.training.config import Config
 
 
 class RunError(DqcodecError):
-    """A run folder that cannot be used as asked."""
+    """A run folder does not allow the operation: it is in use, incomplete or damaged."""
 
 
 class RunFolder:
-    """The files of one run. Each is written whole or not at all, but for the metrics, which grow line by line."""
+    """The files of one run. The metrics grow line by line; every other file is written whole or not at all."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -34,43 +34,52 @@ class RunFolder:
         self._weights = path / "weights.safetensors"
 
     def create(self, config: Config, calibration: np.ndarray) -> None:
-        """Begin a run. calibration: symbols (B, C, H, W) that export is to be calibrated on.
+        """Begin a run.
+
+        Args:
+            calibration: symbols (B, C, H, W) uint8 that calibrate the export.
 
         Raises:
-            RunError: a run is there already.
+            RunError: the folder already holds a run.
         """
         if self._checkpoint.exists():
-            raise RunError(f"{self.path} holds a run; continue it (--resume) or name another folder")
+            raise RunError(f"{self.path} already holds a run; continue it with --resume or give another folder")
         self.path.mkdir(parents=True, exist_ok=True)
         self._config.write_text(configs.dump(config))
         self._metrics.unlink(missing_ok=True)
         np.save(self._calibration, calibration)
 
     def config(self) -> Config:
+        """The run's configuration.
+
+        Raises:
+            ConfigError: it is missing or damaged.
+        """
         return configs.load(self._config)
 
     def calibration(self) -> np.ndarray | None:
-        """Symbols (B, C, H, W), or None where the run has none."""
+        """Symbols (B, C, H, W) uint8, or None if the run has none."""
         return np.load(self._calibration) if self._calibration.exists() else None
 
     def checkpoint(self) -> dict:
-        """The last state saved.
+        """The last saved state.
 
         Raises:
-            RunError: there is none, or it is damaged.
+            RunError: it is missing or damaged.
         """
         return read_checkpoint(self._checkpoint)
 
     def save_checkpoint(self, state: dict) -> None:
+        """Replace the checkpoint. An interruption leaves the old one."""
         partial = self._checkpoint.with_suffix(".partial")
         torch.save(state, partial)
         partial.replace(self._checkpoint)
 
     def averaged_weights(self) -> dict[str, Tensor]:
-        """The state dict of the averaged model, from the last checkpoint or as released.
+        """The state dict of the averaged model, from the last checkpoint or from the released weights.
 
         Raises:
-            RunError: there is none, or it is damaged.
+            RunError: both are missing, or the file is damaged.
         """
         if self._checkpoint.exists() or not self._weights.exists():
             return averaged_weights(self.checkpoint())
@@ -80,7 +89,7 @@ class RunFolder:
             raise RunError(f"{self._weights}: {error}") from None
 
     def release(self, model: nn.Module, folder: Path) -> None:
-        """Write the released form of this run, with that averaged model, to a folder."""
+        """Write this run to `folder` in its released form. model: the averaged model."""
         folder.mkdir(parents=True, exist_ok=True)
         for file in (self._config, self._metrics):
             shutil.copyfile(file, folder / file.name)
@@ -88,26 +97,27 @@ class RunFolder:
         safetensors.torch.save_file(state, folder / self._weights.name)
 
     def log(self, metrics: dict) -> None:
+        """Append the metrics of a milestone."""
         with self._metrics.open("a") as log:
             log.write(json.dumps(metrics) + "\n")
 
     def metrics(self) -> list[dict]:
-        """All milestones, the oldest first."""
+        """The metrics of all milestones, oldest first."""
         lines = self._metrics.read_text().splitlines() if self._metrics.exists() else []
         return [json.loads(line) for line in lines]
 
     def keep_only(self, model_file: Path) -> None:
-        """Remove the exported models but this one."""
+        """Remove all exported models except this one."""
         for path in self.path.glob(f"*{model_file.suffix}"):
             if path != model_file:
                 path.unlink()
 
 
 def read_checkpoint(path: Path) -> dict:
-    """A checkpoint file, or that of a run folder, on the CPU; see trainer.Trainer for its keys.
+    """A checkpoint file, or that of a run folder, on the CPU. For its keys see trainer.Trainer.
 
     Raises:
-        RunError: there is none, or it is damaged.
+        RunError: it is missing or damaged.
     """
     path = path / "checkpoint.pt" if path.is_dir() else path
     try:
@@ -117,5 +127,5 @@ def read_checkpoint(path: Path) -> dict:
 
 
 def averaged_weights(checkpoint: dict) -> dict[str, Tensor]:
-    """The state dict of a checkpoint's averaged model."""
+    """The state dict of the averaged model of a checkpoint."""
     return {name.removeprefix("module."): tensor for name, tensor in checkpoint["ema"].items() if name != "n_averaged"}

@@ -23,56 +23,62 @@ from dqcodec.training import data
 from dqcodec.training.build import build
 from dqcodec.training.card import card
 from dqcodec.training.config import Config
+from dqcodec.training.distributed import ProcessGroup
 from dqcodec.training.evaluate import coded_bpd
 from dqcodec.training.optimisers import averaging, optimisers
 from dqcodec.training.progress import Progress
 from dqcodec.training.runs import RunFolder, averaged_weights, read_checkpoint
-from dqcodec.training.team import Team
 
 MILESTONE_SECONDS = 180
 CALIBRATION_CROPS = 64
-_CODED_CROPS = 8  # really coded at each milestone
+_CODED_CROPS = 8  # coded by the integer program at each milestone
 _VALIDATION_BATCH = 32
 _PROGRESS_STEPS = 20
-_MAX_SKIPPED_STEPS = 100  # in a row, before a run is given up as diverged
+_MAX_SKIPPED_STEPS = 100  # in a row; with more, the run has diverged
 
 Switch = Literal["auto", "on", "off"]
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How long to train, over all sittings: minutes of wall clock or, where they are given, images."""
+    """How long to train, resumed runs included: minutes of wall-clock time, or a number of images."""
 
     minutes: float | None = None
     images: int | None = None
 
     def fraction(self, seconds: float, images: int) -> float:
-        """Part of the budget that is spent, 0 to 1."""
+        """The spent part of the budget, 0 to 1."""
         spent = images / self.images if self.images else seconds / 60 / self.minutes
         return min(1.0, spent)
 
 
 class Trainer:
-    """One run: call start, start_from or resume, then run.
+    """One run. Call start, start_from or resume, then run.
 
-    Step i draws its crops and noise from (seed, i) alone, and the learning rate follows from the spent budget: under a
-    budget of images a run that is stopped and resumed gives the weights of one that was not, bit for bit, on the same
-    machine with as many threads. A checkpoint holds model, ema (the averaged model), optimisers, step, seconds,
-    best_bpd. Where torchrun started several processes, they share every batch, and the first writes the run's folder.
+    Step i draws its crops and its noise from (seed, i) only, and the learning rate follows from the spent budget. With
+    a budget of images, a run that is stopped and resumed gives the same weights, bit for bit, as an uninterrupted one,
+    on the same machine with the same number of threads. If torchrun started several processes, they share every batch,
+    and the leader writes the folder.
+
+    A checkpoint holds model, ema (the averaged model), optimisers, step, seconds, best_bpd.
+
+    Args:
+        device: "cpu", "cuda" or "auto". amp: whether networks train in bfloat16; "auto" looks at the hardware.
 
     Raises:
-        DqcodecError: a batch cannot be shared out equally.
+        DqcodecError: the processes cannot share a batch equally.
     """
 
     def __init__(
-        self, config: Config, images: data.Images, folder: Path, budget: Budget, device: str = "auto", amp: Switch = "auto"
+        self, config: Config, images: data.Images, folder: Path, budget: Budget,
+        device: str = "auto", amp: Switch = "auto",
     ):
         self.config, self.images, self.budget = config, images, budget
         self.folder = RunFolder(folder)
         self.device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-        self.team = Team.join(self.device)
-        if config.training.batch % self.team.size:
-            raise DqcodecError(f"{self.team.size} processes cannot share a batch of {config.training.batch}")
+        self.processes = ProcessGroup.join(self.device)
+        if config.training.batch % self.processes.size:
+            raise DqcodecError(f"{self.processes.size} processes cannot share a batch of {config.training.batch}")
         torch.manual_seed(config.training.seed)
         self.model = build(config).to(self.device, memory_format=torch.channels_last)
         self.ema = AveragedModel(self.model, multi_avg_fn=averaging(config.training.ema), use_buffers=True)
@@ -85,7 +91,11 @@ class Trainer:
                 module.bfloat16 = _bfloat16(amp, self.device)
 
     def start(self) -> None:
-        """Begin a new run, initialised on data."""
+        """Begin a new run. The first batch initialises the model.
+
+        Raises:
+            RunError: the folder already holds a run.
+        """
         self._create_folder()
         x, seed = self._draw(self.model.density.first_batch)
         torch.manual_seed(seed)
@@ -93,10 +103,11 @@ class Trainer:
         self.ema.module.load_state_dict(self.model.state_dict())
 
     def start_from(self, checkpoint: Path) -> None:
-        """Begin a new run with the averaged weights of a checkpoint or run folder.
+        """Begin a new run from the averaged weights of a checkpoint or run folder.
 
         Raises:
-            DqcodecError: they are of another model.
+            DqcodecError: the weights belong to another model.
+            RunError: they are missing or damaged, or this folder already holds a run.
         """
         if checkpoint.is_dir():
             weights = RunFolder(checkpoint).averaged_weights()
@@ -105,16 +116,20 @@ class Trainer:
         try:
             self.model.load_state_dict(weights)
         except RuntimeError as error:
-            raise DqcodecError(f"{checkpoint} is of another model: {error}") from None
+            raise DqcodecError(f"{checkpoint} belongs to another model: {error}") from None
         self.ema.module.load_state_dict(weights)
         self._create_folder()
 
     def _create_folder(self) -> None:
-        if self.team.leads:
+        if self.processes.is_leader:
             self.folder.create(self.config, self._calibration())
 
     def resume(self) -> None:
-        """Continue exactly where the folder's checkpoint was saved."""
+        """Continue exactly where the folder's checkpoint was saved.
+
+        Raises:
+            RunError: the checkpoint is missing or damaged.
+        """
         state = self.folder.checkpoint()
         self.model.load_state_dict(state["model"])
         self.ema.load_state_dict(state["ema"])
@@ -123,7 +138,10 @@ class Trainer:
         self.step, self.seconds, self.best_bpd = state["step"], state["seconds"], state["best_bpd"]
 
     def run(self, progress: Progress = Progress(), until: float = 1.0) -> bool:
-        """Train until that part of the budget is spent -> True, or until Ctrl-C -> False; both leave a checkpoint.
+        """Train until the fraction `until` of the budget is spent, or until Ctrl-C. Both end with a checkpoint.
+
+        Returns:
+            True if the fraction is spent, False after Ctrl-C.
 
         Raises:
             DqcodecError: training diverged.
@@ -132,7 +150,7 @@ class Trainer:
         with _interrupts() as interrupted:
             while (fraction := self.fraction()) < until:
                 losses.append(self._train_step(fraction))
-                self.seconds, stopped = self.team.agree((time.monotonic() - started, interrupted.is_set()))
+                self.seconds, stopped = self.processes.broadcast((time.monotonic() - started, interrupted.is_set()))
                 if self.step % _PROGRESS_STEPS == 0:
                     progress.step(fraction, self.step, float(np.mean(losses[-_PROGRESS_STEPS:])))
                 if stopped:
@@ -145,21 +163,21 @@ class Trainer:
         return True
 
     def fraction(self) -> float:
-        """Part of the budget that is spent, 0 to 1."""
+        """The spent part of the budget, 0 to 1."""
         return self.budget.fraction(self.seconds, self.step * self.config.training.batch)
 
     def _train_step(self, fraction: float) -> float:
-        """One step -> the batch's bound, bpd. One whose gradient is not finite is skipped."""
+        """One step -> the batch's bound, bits per dimension. A step whose gradient is not finite changes nothing."""
         settings, objective = self.config.training, self.config.objective
         x, seed = self._draw(settings.batch)
-        torch.manual_seed(seed + self.team.rank)
-        bounds = self.model.bound(self.team.part(x), objective.samples, objective.alpha)
+        torch.manual_seed(seed + self.processes.rank)
+        bounds = self.model.bound(self.processes.shard(x), objective.samples, objective.alpha)
         bpd = bits_per_dim(bounds, x[0].numel()).mean()
         for optimiser in self.optimisers:
             optimiser.zero_grad(set_to_none=True)
         bpd.backward()
         bpd = bpd.detach()
-        self.team.average([bpd, *(p.grad for p in self.model.parameters() if p.grad is not None)])
+        self.processes.average([bpd, *(p.grad for p in self.model.parameters() if p.grad is not None)])
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip_norm)
         if torch.isfinite(norm):
             self._update(self._rate(fraction))
@@ -185,7 +203,7 @@ class Trainer:
         return warmup * max(decay, 0.01)
 
     def _draw(self, size: int) -> tuple[Tensor, int]:
-        """(crops of this step, seed of its noise)."""
+        """(the crops of this step, the seed of its noise)."""
         rng = np.random.default_rng((self.config.training.seed, self.step))
         crops = self.images.train.draw(size, self.config.data.flips, rng)
         return self._to_device(crops), int(rng.integers(1 << 63))
@@ -204,7 +222,7 @@ class Trainer:
 
     @torch.no_grad()
     def validate(self) -> float:
-        """vi bound of the averaged model on the fixed validation crops, bpd."""
+        """The averaged model's vi bound on the fixed validation crops, bits per dimension."""
         torch.manual_seed(self.config.training.seed)
         return float(torch.cat([self._bpd(crops) for crops in self._valid]).mean())
 
@@ -212,8 +230,8 @@ class Trainer:
         return bits_per_dim(self.ema.module.bound(self._to_device(crops)), crops[0].size)
 
     def _milestone(self, fraction: float, losses: list[float], progress: Progress) -> None:
-        """Validate, export the model if it is the best so far, log, save and tell; the leader alone, while others wait."""
-        if not self.team.leads:
+        """Validate, export the best model so far, log, save and report. Only the leader does this; the others wait."""
+        if not self.processes.is_leader:
             return
         valid_bpd = self.validate()
         metrics = {
@@ -229,7 +247,7 @@ class Trainer:
 
     @torch.no_grad()
     def _export(self, valid_bpd: float) -> dict:
-        """Export the averaged model, code a few crops with it, and keep the file if no milestone was better."""
+        """Export the averaged model and code a few crops with it. Keep the file if its bound is the best so far."""
         model = self.ema.module
         facts = card(model, self.config, self.seconds, self.step, valid_bpd)
         calibration = torch.from_numpy(self._calibration()).float()
@@ -238,7 +256,7 @@ class Trainer:
         try:
             coded = {"coded_bpd": round(coded_bpd(load_program(path), crops), 4)}
             coded["same_crops_vi_bpd"] = round(float(self._bpd(crops).mean()), 4)
-        except DqcodecError as error:  # a young model may leave the proven ranges
+        except DqcodecError as error:  # an early model may leave the proven ranges
             coded = {"coding_error": str(error)}
         if valid_bpd <= self.best_bpd:
             self.folder.keep_only(path)
@@ -247,7 +265,7 @@ class Trainer:
         return coded
 
     def _save(self) -> None:
-        if not self.team.leads:
+        if not self.processes.is_leader:
             return
         self.folder.save_checkpoint({
             "model": self.model.state_dict(), "ema": self.ema.state_dict(),
@@ -270,12 +288,12 @@ def load_model(run: Path) -> tuple[DequantizedModel, Config]:
 
 
 def default_tile(config: Config) -> int | None:
-    """Side of the tiles that a flow codes an image in: 64, or 2^levels where that is more; see flows.export."""
+    """Side of a flow's tiles: 64, or 2^levels if that is more. None for autoregressive models, see export.program."""
     return None if config.density.kind == "autoregressive" else max(64, 2 ** len(config.density.levels))
 
 
 def _bfloat16(amp: Switch, device: str) -> bool:
-    """Whether networks train in bfloat16; auto: where the machine has instructions for it, as it is slower elsewhere."""
+    """Whether networks train in bfloat16. auto: if the hardware has instructions for it; elsewhere it is slower."""
     if amp != "auto":
         return amp == "on"
     if device == "cpu":
@@ -286,7 +304,7 @@ def _bfloat16(amp: Switch, device: str) -> bool:
 
 @contextmanager
 def _interrupts() -> Iterator[threading.Event]:
-    """Ctrl-C sets the event, so that no step is cut in half; a second one raises KeyboardInterrupt."""
+    """Ctrl-C sets the event, so that the current step completes. A second Ctrl-C raises KeyboardInterrupt."""
     interrupted = threading.Event()
 
     def interrupt(number, frame):

@@ -164,7 +164,7 @@ class SampledAffine:
 
 
 class SampledCoupling:
-    """One bipartite step, y <- eps, channels reversed after it as in flows.couplings.Reverse."""
+    """One bipartite step, y <- eps, channels reversed after it as in flows.couplings.ReverseChannels."""
 
     def __init__(self, coupling: AffineCoupling):
         self.coupling = coupling

@@ -1,4 +1,4 @@
-"""Several processes that train one model together, as torchrun starts them: each sees its part of every batch."""
+"""Processes that train one model together, started by torchrun. Each of them sees a part of every batch."""
 
 import os
 from collections.abc import Iterable
@@ -13,15 +13,18 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Team:
-    """rank: which of `size` processes this one is; the first leads."""
+class ProcessGroup:
+    """This process's view of all processes.
+
+    rank: the index of this process, 0 for the leader. size: the number of processes.
+    """
 
     rank: int = 0
     size: int = 1
 
     @classmethod
-    def join(cls, device: str) -> "Team":
-        """The processes that torchrun started, or this one alone. device: cpu or cuda."""
+    def join(cls, device: str) -> "ProcessGroup":
+        """The group that torchrun started, or a group of this process only. device: cpu or cuda."""
         if not dist.is_torchelastic_launched():
             return cls()
         dist.init_process_group("nccl" if device == "cuda" else "gloo")
@@ -30,16 +33,16 @@ class Team:
         return cls(dist.get_rank(), dist.get_world_size())
 
     @property
-    def leads(self) -> bool:
-        """Whether this process writes and tells what all of them do."""
+    def is_leader(self) -> bool:
+        """Whether this process writes files and displays progress."""
         return self.rank == 0
 
-    def part(self, batch: Tensor) -> Tensor:
-        """This process's part (B / size, ...) of a batch."""
+    def shard(self, batch: Tensor) -> Tensor:
+        """This process's part of a batch, (B / size, ...)."""
         return batch[self.rank :: self.size]
 
     def average(self, tensors: Iterable[Tensor]) -> None:
-        """Replace tensors by their means over all processes."""
+        """Replace each tensor by its mean over all processes."""
         if self.size == 1:
             return
         tensors = list(tensors)
@@ -48,8 +51,8 @@ class Team:
         for tensor, mean in zip(tensors, flat.split([tensor.numel() for tensor in tensors])):
             tensor.copy_(mean.view_as(tensor) / self.size)
 
-    def agree(self, value: T) -> T:
-        """The leader's value, for all."""
+    def broadcast(self, value: T) -> T:
+        """The leader's value, in all processes."""
         if self.size == 1:
             return value
         values = [value]
