@@ -173,7 +173,7 @@ def test_the_documents_logarithms_are_the_packages(number, logarithm):
 
 
 def test_the_documents_particles_are_the_packages():
-    assert np.array_equal(decoder.particle_offsets(7, 12, 5), coupled_offsets(5, (12,), 7))
+    assert np.array_equal(decoder.particle_offsets(7, 12, 5), coupled_offsets(7, (12,), 5))
 
 
 @settings(max_examples=20, deadline=None)
