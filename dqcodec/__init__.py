@@ -1,4 +1,4 @@
-"""dqcodec: lossless image compression with learned dequantization flows and bits-back ANS coding.
+"""dqcodec: lossless image compression by trained models of dequantized pixels, run on integers and coded with ANS.
 
 The public names are loaded when they are first used:
 
@@ -6,15 +6,42 @@ The public names are loaded when they are first used:
     decompress(path or bytes) -> array                                of one image; animations have no array
     decompress_png(path or bytes) -> PNG bytes                        with all frames of an animation
     open(path) -> PIL.Image, with its frames                          or PIL.Image.open, once dqcodec is imported
-    Archive(path): name -> PNG bytes                                  a mapping, read and decoded when asked for
+    Archive(path): name -> PNG bytes                                  a mapping, read and decoded when asked for;
+                                                                      Archive(path, salvage=True) for a damaged one
     info(bytes) -> Info
     load_model(name_or_path), find_model(model_id), model_names()
     DqcodecError and the errors below it
 """
 
 import importlib
+from typing import IO, TYPE_CHECKING
 
 from PIL import Image as _Image
+
+if TYPE_CHECKING:  # _PUBLIC again, for type checkers
+    from PIL.ImageFile import ImageFile as _ImageFile
+
+    from dqcodec.base.errors import (
+        CorruptError,
+        DqcodecError,
+        FormatError,
+        LatentOverflow,
+        ModelError,
+        ParticlesError,
+        StackUnderflow,
+        SymbolError,
+        UnknownModelError,
+        UnsupportedImageError,
+        VerifyError,
+        WorkerError,
+    )
+    from dqcodec.codec.archive import Archive
+    from dqcodec.codec.codec import Info, info
+    from dqcodec.codec.library import compress, decompress, decompress_png
+    from dqcodec.codec.library import open_image as open  # noqa: F401
+    from dqcodec.codec.zoo import find as find_model
+    from dqcodec.codec.zoo import load as load_model
+    from dqcodec.codec.zoo import names as model_names
 
 __version__ = "0.1.0"
 
@@ -23,7 +50,7 @@ _PUBLIC = {
     "decompress": ("codec.library", "decompress"),
     "decompress_png": ("codec.library", "decompress_png"),
     "open": ("codec.library", "open_image"),
-    "Archive": ("format.archive", "Archive"),
+    "Archive": ("codec.archive", "Archive"),
     "info": ("codec.codec", "info"),
     "Info": ("codec.codec", "Info"),
     "load_model": ("codec.zoo", "load"),
@@ -42,21 +69,46 @@ _PUBLIC = {
     "WorkerError": ("base.errors", "WorkerError"),
     "LatentOverflow": ("base.errors", "LatentOverflow"),
 }
-__all__ = ["__version__", *(name for name in _PUBLIC if name != "open")]  # import * leaves Python's own open alone
+__all__ = [  # without open: import * leaves Python's own alone
+    "Archive",
+    "CorruptError",
+    "DqcodecError",
+    "FormatError",
+    "Info",
+    "LatentOverflow",
+    "ModelError",
+    "ParticlesError",
+    "StackUnderflow",
+    "SymbolError",
+    "UnknownModelError",
+    "UnsupportedImageError",
+    "VerifyError",
+    "WorkerError",
+    "__version__",
+    "compress",
+    "decompress",
+    "decompress_png",
+    "find_model",
+    "info",
+    "load_model",
+    "model_names",
+]
 
 
-def __getattr__(name: str):
-    if name not in _PUBLIC:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, attribute = _PUBLIC[name]
-    return getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
+if not TYPE_CHECKING:  # a type checker that saw this would take any name for public
+
+    def __getattr__(name: str):
+        if name not in _PUBLIC:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module, attribute = _PUBLIC[name]
+        return getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_PUBLIC})
 
 
-def _open_by_pillow(file, name):
+def _open_by_pillow(file: IO[bytes], name: str | bytes) -> "_ImageFile":
     from dqcodec.codec.pillow_plugin import DqcImageFile
 
     return DqcImageFile(file, name)

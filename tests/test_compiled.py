@@ -241,17 +241,15 @@ def test_a_loop_is_compiled_anew_where_a_package_beside_its_own_or_a_constant_ch
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text.replace("package.b", "root.house.two.b"))
 
-    def found() -> list[int]:
-        return result(tmp_path, RESULT.replace("package.a", "root.house.one.a"))
-
+    code = RESULT.replace("package.a", "root.house.one.a")
     write("house/one/a", LOOP)
     write("house/two/b", "from root.frozen.c import C\n" + INNER % "C")
     write("frozen/c", "C = 1\n")
-    assert [found(), found()] == [[8, *COMPILED], [8, *KEPT]]
+    assert [result(tmp_path, code), result(tmp_path, code)] == [[8, *COMPILED], [8, *KEPT]]
     write("house/two/b", "from root.frozen.c import C\n" + INNER % "C + 4")
-    assert found() == [16, *COMPILED]
+    assert result(tmp_path, code) == [16, *COMPILED]
     write("frozen/c", "C = 2\n")
-    assert found() == [18, *COMPILED]
+    assert result(tmp_path, code) == [18, *COMPILED]
 
 
 DAMAGES = {

@@ -17,7 +17,7 @@ from programs import tiled
 
 from dqcodec import png
 from dqcodec.ans import logarithms, uniform
-from dqcodec.ans.bits_back import coupling
+from dqcodec.ans.bits_back import coupled_offsets
 from dqcodec.ans.stack import Stack
 from dqcodec.codec import codec
 from dqcodec.exact.autoregressive.fronts import Fronts
@@ -173,7 +173,7 @@ def test_the_documents_logarithms_are_the_packages(number, logarithm):
 
 
 def test_the_documents_particles_are_the_packages():
-    assert np.array_equal(decoder.particle_offsets(7, 12, 5), coupling(7, (12,), 5))
+    assert np.array_equal(decoder.particle_offsets(7, 12, 5), coupled_offsets(7, (12,), 5))
 
 
 @settings(max_examples=20, deadline=None)

@@ -1,4 +1,4 @@
-"""Coding bits: the stack (an ANS coder) and the codecs on it. This package uses no torch.
+"""Coding bits: the stack (an ANS coder), codecs that push to it and pop from it, and bits-back.
 
-Only `craystack.py` knows models: it makes a craystack codec of one.
+This package uses no torch. It knows models only as codecs (`protocol.py`).
 """

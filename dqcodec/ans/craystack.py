@@ -98,14 +98,13 @@ def model_codec(program: ImageCodec, shape: tuple[int, int, int]) -> Codec:
 
     Its push raises StackUnderflow where the message cannot lend what the program borrows, LatentOverflow where the
     program cannot code the pixels, ValueError where they are none of its own; its pop StackUnderflow, LatentOverflow
-    and CorruptError where the message holds no such pixels. No image helps to code another. A flow's sides are multiples of program.multiple.
+    and CorruptError where the message holds no such pixels. No image
+    helps to code another. A flow's sides are multiples of program.multiple.
     """
 
     def push(message: Message, x: np.ndarray) -> tuple[Message]:
         if np.shape(x) != (*shape, program.channels):
             raise ValueError(f"pixels of the shape {np.shape(x)} for a codec of {(*shape, program.channels)}")
-        if (x >> program.bits).any():
-            raise ValueError(f"pixels that are no {program.bits}-bit ones")
         stack = CraystackStack(message)
         program.push_images(stack, x)
         return (stack.message,)

@@ -38,31 +38,10 @@ class BitStack(Protocol):
         """
 
 
-def check_sizes(sizes: np.ndarray | int) -> None:
-    """Check that 1 <= size <= MAX_SIZE.
-
-    Raises:
-        SymbolError: a size is out of range.
-    """
-    if np.size(sizes) and not (np.min(sizes) >= 1 and np.max(sizes) <= MAX_SIZE):
-        raise SymbolError(f"a stack codes symbols of sizes from 1 to {MAX_SIZE}")
-
-
-def check_symbols(symbols: np.ndarray, sizes: np.ndarray | int) -> None:
-    """Check that 0 <= symbol < size and 1 <= size <= MAX_SIZE, for arrays of one shape, or one size for all.
-
-    Raises:
-        SymbolError: a symbol or a size is out of range.
-    """
-    check_sizes(sizes)
-    if symbols.size and (symbols.min() < 0 or (symbols >= sizes).any()):
-        raise SymbolError("a symbol is negative or not below its size")
-
-
 class ImageCodec(Protocol):
-    """A codec of images with one shape, on any stack. x is (B, H, W, C) with C = `channels`, integers below 2^bits.
+    """A codec of images with one shape, on any stack. x is (B, H, W, C) with C = `channels`, integers.
 
-    The images are coded independently.
+    The images are coded independently. Values from 0 to 2^bits - 1 are pixels; a codec may refuse others (ValueError).
     """
 
     channels: int
@@ -82,3 +61,24 @@ class ImageCodec(Protocol):
         Raises:
             StackUnderflow, LatentOverflow, CorruptError: the stack does not hold such images.
         """
+
+
+def check_sizes(sizes: np.ndarray | int) -> None:
+    """Check that 1 <= size <= MAX_SIZE.
+
+    Raises:
+        SymbolError: a size is out of range.
+    """
+    if np.size(sizes) and not (np.min(sizes) >= 1 and np.max(sizes) <= MAX_SIZE):
+        raise SymbolError(f"a stack codes symbols of sizes from 1 to {MAX_SIZE}")
+
+
+def check_symbols(symbols: np.ndarray, sizes: np.ndarray | int) -> None:
+    """Check that 0 <= symbol < size and 1 <= size <= MAX_SIZE, for arrays of one shape, or one size for all.
+
+    Raises:
+        SymbolError: a symbol or a size is out of range.
+    """
+    check_sizes(sizes)
+    if symbols.size and (symbols.min() < 0 or (symbols >= sizes).any()):
+        raise SymbolError("a symbol is negative or not below its size")

@@ -43,12 +43,13 @@ def _count(name: str, text: str) -> Callable:
 @_count("--threads", "Threads of each codec that can use several (default 1).")
 @_count("--repeat", "Code each image N times and take the best time (default 1).")
 @click.option("-f", "--force", is_flag=True, help="Overwrite existing files.")
-@click.option("--json", "as_json", is_flag=True, help="Print the JSON instead of the table.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout, not the table.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the result only.")
 def bench(paths, output, markdown, figure, names, models, threads, repeat, force, as_json, quiet):
-    """Measure dqcodec and other lossless codecs on PNG files and folders of them.
+    """Measure dqcodec and other lossless codecs.
 
-    Every result is decoded and compared with the image. Each codec runs in its own process.
+    IMAGES are PNG files and folders of them. Every result is decoded and compared with the image. Each codec runs in
+    its own process.
 
     \b
     dqcodec bench photos/ -o bench.json --figure bench.png

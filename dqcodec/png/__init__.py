@@ -1,6 +1,6 @@
 """PNG files of every kind: samples exactly as stored, and everything around them.
 
-    read(data) -> Png        write(Png) -> data, with a new packing
+    read(data) -> Png        write(Png) -> data, with a new packing        read_header(data) -> Header
 
 No decoder that converts samples is used: `chunks.py` and `samples.py` parse a PNG's bytes themselves. Row filters,
 compression, the division of streams into chunks and interlacing are the packing of a file. They do not change the
@@ -19,7 +19,7 @@ from dqcodec.png.chunks import SIGNATURE, Chunk, Header, Skeleton
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["MAX_PIXELS", "SIGNATURE", "Chunk", "Header", "Png", "Skeleton", "plain", "read", "write"]
+__all__ = ["MAX_PIXELS", "SIGNATURE", "Chunk", "Header", "Png", "Skeleton", "plain", "read", "read_header", "write"]
 
 MAX_PIXELS = 1 << 27  # default limit on the sum of width * height over all frames
 
@@ -89,6 +89,11 @@ def read(data: bytes, max_pixels: int = MAX_PIXELS, *, decode: bool = True) -> P
             return Png(header, None, (rasters[0],))
         rasters.append(raster)
     return Png(header, skeleton, tuple(rasters))
+
+
+def read_header(data: bytes, max_pixels: int = MAX_PIXELS) -> Header:
+    """The header of a PNG file. See chunks.parse_header for errors."""
+    return chunks.parse_header(data, max_pixels)
 
 
 def write(image: Png) -> bytes:

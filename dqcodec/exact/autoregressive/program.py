@@ -100,6 +100,8 @@ class AutoregressiveProgram:
             return self.slots(parts).bits
 
     def push_images(self, stack: BitStack, x: np.ndarray) -> None:
+        if (x >> self.bits).any():
+            raise ValueError(f"pixels that are no {self.bits}-bit ones")
         for image in reversed(x.astype(np.uint8)):
             self.push(stack, self.slots([image]))
 
