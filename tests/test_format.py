@@ -69,6 +69,12 @@ def test_the_documents_decoder_reads_flows_of_several_batches(name):
     assert decoded_alike((GOLDEN / f"{name}.dqc").read_bytes(), (GOLDEN / "image.png").read_bytes())
 
 
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("archive*.dqc")), ids=lambda path: path.stem)
+def test_the_documents_decoder_reads_golden_archives(path):
+    """Checksums say that what it reads is right."""
+    assert decoder.decode_archive(path.read_bytes(), models())
+
+
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_the_documents_decoder_reads_what_the_package_chooses_to_write(data):
