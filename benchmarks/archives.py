@@ -23,8 +23,9 @@ from dqcodec.bench import images
 from dqcodec.bench.machine import machine
 from dqcodec.bench.measure import file_bytes
 from dqcodec.bench.peers import JpegXl, PngAsGiven, WebP
+from dqcodec.codec.archive import Archive
 from dqcodec.command.files import Stamp
-from dqcodec.format.archive import Archive, pack_heads
+from dqcodec.format.archive import ArchiveGroup, pack_header
 from dqcodec.format.container import Group
 from dqcodec.png import Skeleton
 
@@ -89,20 +90,29 @@ def parts(packed: Path) -> dict[str, int]:
     with Archive(packed) as archive:
         groups = [archive.group(number) for number in range(len(archive.group_sizes))]
         group_bytes = sum(size for size, _ in archive.group_sizes)
-    heads, bare = (sum(len(pack_heads(group)[1]) for group in each) for each in (groups, map(without_chunks, groups)))
-    code = sum(len(payload) for group in groups for payload in group.payloads)
+    headers, bare, names = (
+        sum(len(pack_header(change(group))) for group in groups) for change in (lambda group: group, without_chunks, without_parts)
+    )
+    code = sum(len(payload) for group in groups for part in group.parts for payload in part.payloads)
     return {
         "code": code,
-        "palettes_and_metadata": heads - bare,
-        "heads": bare,
-        "names_times_permissions": packed.stat().st_size - group_bytes,
-        "checksums_and_lengths": group_bytes - heads - code,
+        "palettes_and_metadata": headers - bare,
+        "heads": bare - names,
+        "names_times_permissions": names,
+        "index": packed.stat().st_size - group_bytes,
+        "checksums_and_lengths": group_bytes - headers - code,
     }
 
 
-def without_chunks(group: Group) -> Group:
-    bare = [replace(each, skeleton=each.skeleton and Skeleton(each.skeleton.header)) for each in group.entries]
-    return replace(group, entries=tuple(bare))
+def without_chunks(group: ArchiveGroup) -> ArchiveGroup:
+    def bare(part: Group) -> Group:
+        return replace(part, entries=tuple(replace(each, skeleton=each.skeleton and Skeleton(each.skeleton.header)) for each in part.entries))
+
+    return replace(group, parts=tuple(map(bare, group.parts)))
+
+
+def without_parts(group: ArchiveGroup) -> ArchiveGroup:
+    return replace(group, parts=())
 
 
 if __name__ == "__main__":

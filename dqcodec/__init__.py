@@ -6,7 +6,8 @@ The public names are loaded when they are first used:
     decompress(path or bytes) -> array                                of one image; animations have no array
     decompress_png(path or bytes) -> PNG bytes                        with all frames of an animation
     open(path) -> PIL.Image, with its frames                          or PIL.Image.open, once dqcodec is imported
-    Archive(path): name -> PNG bytes                                  a mapping, read and decoded when asked for
+    Archive(path): name -> PNG bytes                                  a mapping, read and decoded when asked for;
+                                                                      Archive(path, salvage=True) for a damaged one
     info(bytes) -> Info
     load_model(name_or_path), find_model(model_id), model_names()
     DqcodecError and the errors below it
@@ -23,7 +24,7 @@ _PUBLIC = {
     "decompress": ("codec.library", "decompress"),
     "decompress_png": ("codec.library", "decompress_png"),
     "open": ("codec.library", "open_image"),
-    "Archive": ("format.archive", "Archive"),
+    "Archive": ("codec.archive", "Archive"),
     "info": ("codec.codec", "info"),
     "Info": ("codec.codec", "Info"),
     "load_model": ("codec.zoo", "load"),

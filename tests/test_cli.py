@@ -19,8 +19,9 @@ from PIL import Image, ImageSequence
 import dqcodec
 from dqcodec import png
 from dqcodec.base.errors import UnknownModelError
-from dqcodec.codec import candidates, choose, library, zoo
-from dqcodec.command import archiving, files
+from dqcodec.codec import candidates, choose, codec, library, zoo
+from dqcodec.codec.archive import Archive
+from dqcodec.command import archiving, names
 from dqcodec.command.cli import main
 from dqcodec.format import archive
 
@@ -250,7 +251,9 @@ def test_models_are_listed_with_cards_and_found_by_id_or_path(folder, monkeypatc
     (folder / "models/photo-12345678.safetensors").write_bytes(b"weights")
     listed = json.loads(run("models", "--json").stdout)
     assert listed == {"name": "photo", "id": zoo.file_id(zoo.locate("photo")).hex(), "bytes": 7, **Program.card}
-    assert "photo: id" in run("models").stdout
+    assert [line.split() for line in run("models").stdout.splitlines()] == [
+        ["name", "id", "bytes", "valid_vi_bpd", "description"], ["photo", listed["id"], "7"],
+    ]  # fmt: skip
 
     (folder / "a.png").write_bytes(SOURCE)
     (folder / "other.safetensors").write_bytes(b"other weights")
@@ -307,7 +310,7 @@ def stamps(folder):
 
 def break_group(path, number):
     """Damage one group of an archive."""
-    with archive.Archive(path) as packed:
+    with Archive(path) as packed:
         sizes = [size for size, _ in packed.group_sizes]
     data = bytearray(path.read_bytes())
     data[len(archive.MAGIC) + 1 + sum(sizes[:number]) + sizes[number] // 2] ^= 1
@@ -333,7 +336,9 @@ def test_a_tree_with_broken_files_becomes_an_archive_and_comes_back(folder, quic
     assert again.exit_code == 3 and again.stderr.count("exists") == 3
     assert run("decompress", "set.dqc", "-f", "-o", "other/").exit_code == 0 and stamps(folder / "other") == STAMPS
     assert run("decompress", "set.dqc", "-o", "-").exit_code == 2
-    assert run("decompress", "-", "-o", "x", data=(folder / "set.dqc").read_bytes()).exit_code == 3
+    assert run("decompress", "-", data=(folder / "set.dqc").read_bytes()).exit_code == 3
+    assert run("decompress", "-", "-o", "x", data=(folder / "set.dqc").read_bytes()).exit_code == 0
+    assert stamps(folder / "x") == STAMPS
 
 
 def test_an_archive_is_written_whole_or_not_at_all(folder, quick, monkeypatch):
@@ -363,22 +368,29 @@ def test_one_file_is_no_archive_and_group_is_for_archives(folder, quick):
     assert run("compress", "in", "in/a.png", "-o", "b.dqc").exit_code == 2  # two of one name
 
 
-def test_groups_are_bounded_by_images_and_by_pixels(folder, quick, monkeypatch):
-    grow(folder)
-    side = 64
-    monkeypatch.setattr(archiving, "GROUP_PIXELS", 2 * side**2)
-    for name in ("big1.png", "big2.png", "big3.png"):
-        (folder / "in" / name).write_bytes(pngs.write(np.zeros((side, side, 1), int), 1))
-    assert run("compress", "in", "-o", "set.dqc", "--group", 1).exit_code == 0
-    with archive.Archive("set.dqc") as packed:
-        assert [count for _, count in packed.group_sizes] == [1] * 6
-        assert list(packed) == ["a.png", "big1.png", "big2.png", "big3.png", "deep/b.png", "deep/er/c.png"]
-    assert run("compress", "in", "-o", "set.dqc", "-f").exit_code == 0
-    with archive.Archive("set.dqc") as packed:
-        assert [count for _, count in packed.group_sizes] == [2, 2, 2]
-    assert run("compress", "in", "-o", "set.dqc", "-f", "--max-pixels", side**2).exit_code == 0
-    with archive.Archive("set.dqc", max_pixels=side**2) as packed:
-        assert [count for _, count in packed.group_sizes] == [1, 1, 1, 1, 2]
+def test_groups_are_bounded_by_images_by_pixels_and_by_the_time_to_decode_them(folder, quick, monkeypatch):
+    (folder / "in").mkdir()
+    side, names = 64, [f"{number}.png" for number in range(6)]
+    for number, name in enumerate(names):
+        pixels = np.full((side, side, 1), number)
+        pixels[0, 0] = 9
+        (folder / "in" / name).write_bytes(pngs.write(pixels))
+
+    def sizes(*options) -> list[int]:
+        assert run("compress", "in", "-o", "set.dqc", "-f", *options).exit_code == 0
+        with Archive("set.dqc") as packed:
+            assert list(packed) == names
+            return [count for _, count in packed.group_sizes]
+
+    assert sizes() == [6] and sizes("--group", 4) == [4, 2]
+    assert sizes("--max-pixels", 3 * side**2) == [3, 3]
+    monkeypatch.setattr(archiving, "GROUP_SECONDS", 2.5 * side**2 * archiving._SAMPLE_SECONDS)
+    assert sizes() == [2, 2, 2]
+    monkeypatch.setattr(archiving, "GROUP_SECONDS", 0)
+    assert sizes() == [1] * 6
+    (folder / "in/3.png").write_bytes((folder / "in/0.png").read_bytes())  # shares a group, for nothing
+    names.insert(1, names.pop(3))
+    assert sizes() == [2, 1, 1, 1, 1]
 
 
 def test_several_processes_give_the_same_archive_and_the_same_images(folder):
@@ -413,19 +425,100 @@ def test_damage_stays_in_its_group(folder, quick):
     bad = run("verify", "set.dqc", "--json")
     *images, total = map(json.loads, bad.stdout.splitlines())
     assert bad.exit_code == 1 and total == {"source": "set.dqc", "images": 2, "failed": 1}
-    assert [(each["member"], "error" in each) for each in images] == list(zip(STAMPS, (False, True, False)))
+    assert {each["member"]: "error" in each for each in images} == dict(zip(STAMPS, (False, True, False)))
     listed = run("list", "set.dqc")
     assert listed.exit_code == 1 and listed.stdout.count("RGB 8 bit") == 2 and "deep/b.png: damaged" in listed.stderr
     rest = run("decompress", "set.dqc", "--rm")
     assert rest.exit_code == 1 and tree(folder / "set") == ["a.png", "deep/er/c.png"] and (folder / "set.dqc").exists()
+
+
+def test_damage_to_the_index_costs_nothing_and_is_told(folder, quick):
+    grow(folder)
+    run("compress", "in", "-o", "set.dqc", "--group", 1)
     (folder / "set.dqc").write_bytes((folder / "set.dqc").read_bytes()[:-1] + b"x")
-    for command in ("verify", "list", "info", "decompress"):
-        lost = run(command, "set.dqc")
-        assert lost.exit_code == 3 and lost.stderr.count("\n") == 1 and "damaged" in lost.stderr
+    checked = run("verify", "set.dqc")
+    assert checked.exit_code == 1 and "set.dqc: damaged: its index" in checked.stderr and "3 images ok" in checked.stderr
+    back = run("decompress", "set.dqc")
+    assert back.exit_code == 0 and "index is damaged" in back.stderr and stamps(folder / "set") == STAMPS
+    listed = run("list", "set.dqc")
+    assert listed.exit_code == 1 and listed.stdout.count("RGB 8 bit") == 3 and "index is damaged" in listed.stderr
+    assert "index is damaged" in run("info", "set.dqc").stdout
+
+
+def test_salvage_gets_what_is_whole_and_lists_what_is_lost(folder, quick):
+    grow(folder)
+    run("compress", "in", "-o", "set.dqc", "--group", 1)
+    whole = (folder / "set.dqc").read_bytes()
+    with Archive("set.dqc") as packed:
+        ends = np.cumsum([5, *(size for size, _ in packed.group_sizes)])
+    (folder / "set.dqc").write_bytes(b"junk" + whole[4 : ends[1]] + whole[ends[1] + 9 : ends[3] + 9])  # start, group 1 and end
+    for command in (["decompress", "set.dqc"], ["verify", "set.dqc"]):
+        assert run(*command).exit_code == 3 and tree(folder) == sorted(["set.dqc", *(f"in/{name}" for name in STAMPS)])
+    back = run("decompress", "--salvage", "set.dqc")
+    assert back.exit_code == 1 and tree(folder / "set") == ["a.png", "deep/er/c.png"]
+    assert "group 1 is lost, and what names it had is not known" in back.stderr and "its end is missing" in back.stderr
+    assert "set.dqc -> set: 2 images ok" in back.stderr and (folder / "set.dqc").exists()
+    (folder / "set.dqc").write_bytes(whole[: ends[1] + 20] + b"damage" + whole[ends[1] + 26 :])
+    back = run("decompress", "--salvage", "set.dqc", "-f")
+    assert back.exit_code == 1 and "set.dqc: deep/b.png: lost: group 1 is damaged" in back.stderr
+    assert run("decompress", "--salvage", "--rm", "set.dqc").exit_code == 2
+    (folder / "in/a.png").unlink()
+    run("compress", "in", "-o", "other.dqc")
+    (folder / "set.dqc").write_bytes(whole + (folder / "other.dqc").read_bytes())
+    assert "--salvage gets what is whole" in run("decompress", "set.dqc").stderr
+    assert run("decompress", "--salvage", "set.dqc", "-o", "both").exit_code == 0
+    assert tree(folder / "both") == sorted([*STAMPS, *(f"archive-2/{name}" for name in list(STAMPS)[1:])])
+
+
+def test_groups_that_change_places_are_told_of(folder, quick):
+    (folder / "in").mkdir()
+    for number in range(2):
+        (folder / f"in/{number}.png").write_bytes(pngs.write(np.full((1, 1, 3), number), tail=b"stored"))
+    run("compress", "in", "-o", "set.dqc", "--group", 1)
+    data = (folder / "set.dqc").read_bytes()
+    with Archive("set.dqc") as packed:
+        (one, _), (two, _) = packed.group_sizes
+    assert one == two
+    (folder / "set.dqc").write_bytes(data[:5] + data[5 + one : 5 + 2 * one] + data[5 : 5 + one] + data[5 + 2 * one :])
+    assert run("verify", "set.dqc").exit_code == 1
+    assert run("decompress", "set.dqc").exit_code == 3 and not (folder / "set").exists()
+    assert run("decompress", "--salvage", "set.dqc").exit_code == 0
+    assert all((folder / top / "0.png").read_bytes() == (folder / "in/0.png").read_bytes() for top in ("in", "set"))
+
+
+def test_other_files_and_broken_images_are_kept_verbatim_if_that_is_wanted(folder, quick):
+    grow(folder, 1, stored=True)
+    broken = DEEP[:-5]
+    for name, data in {"notes.txt": b"text" * 99, "photo.jpg": b"\xff\xd8 no image", "deep/empty": b"", "b.png": broken, "c.png": broken}.items():
+        (folder / "in" / name).parent.mkdir(exist_ok=True)
+        (folder / "in" / name).write_bytes(data)
+    names = tree(folder / "in")
+    default = run("compress", "in", "-o", "set.dqc")
+    assert default.exit_code == 1 and default.stderr.count("\n") == 3 and "1 image in" in default.stderr
+    others = run("compress", "in", "-o", "set.dqc", "-f", "--others", "keep")
+    assert others.exit_code == 1 and "4 files" in others.stderr and "3 verbatim" in others.stderr
+    both = run("compress", "in", "-o", "set.dqc", "-f", "--others", "keep", "--broken", "keep", "-v")
+    assert both.exit_code == 0 and "in/b.png" in both.stderr and "(verbatim)" in both.stderr
+    listed = run("list", "set.dqc")
+    assert listed.exit_code == 0 and listed.stdout.count("B verbatim") == 5 and "396 B verbatim" in listed.stdout
+    assert json.loads(run("info", "--json", "set.dqc").stdout)["methods"] == {"verbatim": 4, "stored": 1, "repeated": 1}
+    for options in ([], ["--format", "bmp", "-o", "bmp"]):
+        assert run("decompress", "set.dqc", *options).exit_code == bool(options)  # 16 bits do not go into a BMP
+    assert tree(folder / "set") == names
+    assert all((folder / "in" / name).read_bytes() == (folder / "set" / name).read_bytes() for name in names)
+    assert [name for name in names if name != "a.png"] == tree(folder / "bmp")
+    with Archive("set.dqc") as packed:
+        assert packed["notes.txt"] == b"text" * 99 and packed.kind("notes.txt") == "verbatim" and packed.kind("a.png") == "image"
+    assert run("compress", "in/a.png", "--others", "keep").exit_code == 2
+    assert run("compress", "in", "-o", "in/photo.jpg.dqc", "--others", "keep").exit_code == 1
+    assert run("compress", "in", "-o", "in/photo.jpg.dqc", "--others", "keep", "-f").exit_code == 2  # it would hold itself
 
 
 def test_list_and_info_tell_of_archives_and_files(folder, quick):
     grow(folder)
+    for name in list(STAMPS)[1:]:
+        (folder / "in" / name).chmod(0o644)
+        (folder / "in" / name).write_bytes(pngs.write(PIXELS, **{"before": pngs.chunk(b"tEXt", name.encode() + b"\0")}))
     (folder / "in/gray.png").write_bytes(pngs.random(np.random.default_rng(0), 3, 7, 0, 4, tail=b"stored"))
     run("compress", "in", "-o", "set.dqc")
     run("compress", "in/gray.png", "-o", "gray.dqc")
@@ -439,8 +532,8 @@ def test_list_and_info_tell_of_archives_and_files(folder, quick):
         "method": "classical", "mode": mode, "mtime_ns": mtime_ns,
     }  # fmt: skip
     told = json.loads(run("info", "--json", "set.dqc").stdout)
-    assert (told["images"], told["groups"], told["methods"]) == (4, 1, {"classical": 3, "stored": 1})
-    assert "methods (3 classical, 1 stored)" in run("info", "set.dqc").stdout
+    assert (told["images"], told["groups"], told["methods"]) == (4, 1, {"repeated": 2, "classical": 1, "stored": 1})
+    assert "methods      2 repeated, 1 classical, 1 stored\n" in run("info", "set.dqc").stdout
 
 
 def test_verify_decodes_files_and_writes_nothing(folder, quick):
@@ -512,7 +605,8 @@ def test_links_in_a_tree_are_left_out_and_told_of(folder, quick):
     os.mkfifo(folder / "in/pipe.png")
     told = run("compress", "in", "-o", "set.dqc", "-v").stderr
     assert "in/link.png: left out" in told and "in/pipe.png: left out" in told and "1 image in 1 group" in told
-    assert "left out" not in run("compress", "-r", "in", "-o", "out/").stderr and tree(folder / "out") == ["a.png.dqc"]
+    told = run("compress", "-r", "in", "-o", "out/").stderr
+    assert told.endswith("2 left out (special file: 1, symbolic link: 1)\n") and tree(folder / "out") == ["a.png.dqc"]
 
 
 def test_names_that_are_no_text_or_would_fool_a_terminal_are_escaped(folder, quick):
@@ -550,7 +644,7 @@ def test_other_files_are_taken_as_pixels_and_given_back_in_other_formats(folder,
     assert result.exit_code == 0 and f"a.bmp {(folder / 'a.bmp').stat().st_size} -> " in result.stderr
     assert run("decompress", "a.bmp.dqc").exit_code == 0
     assert np.array_equal(png.read((folder / "a.png").read_bytes()).pixels, PIXELS)
-    for format in files.FORMATS[1:]:
+    for format in names.FORMATS[1:]:
         assert run("decompress", "a.bmp.dqc", "--format", format, "-f").exit_code == 0
         pixels = library.from_png(library.to_png((folder / f"a.{format}").read_bytes()), "npy")
         assert np.array_equal(np.load(io.BytesIO(pixels)), PIXELS)
@@ -581,6 +675,7 @@ def test_a_model_is_sampled(folder, model):
 
 def test_an_archive_by_a_model_comes_back(folder, model, quick, monkeypatch):
     monkeypatch.setattr(choose, "by_webp", lambda pixels, *, quick: None)  # the model is bad
+    monkeypatch.setattr(codec, "encode_sets", lambda sources, *rest, **options: [([0, 1, 2], codec.encode(sources, *rest, **options))])
     rng = np.random.default_rng(0)
     (folder / "in").mkdir()
     for number in range(3):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, DqcodecError, FormatError, UnsupportedImageError
 from dqcodec.base.varint import write_varint
-from dqcodec.codec import codec
+from dqcodec.codec import candidates, codec
 from dqcodec.format import container
 from dqcodec.format.container import (
     LEARNED,
@@ -298,7 +298,7 @@ def packed_by_lzma(monkeypatch):
 
 
 def test_the_chunks_of_an_image_are_packed_once_however_many_ways_to_code_it_are_tried(packed_by_lzma, monkeypatch):
-    monkeypatch.setattr(select, "takes_mixing", lambda *_, **__: False)
+    monkeypatch.setattr(candidates, "takes_mixing", lambda *_, **__: False)
     text = pngs.chunk(b"tEXt", b"Comment\0" + np.random.default_rng(0).bytes(5000))
     for color_type, bit_depth in [(2, 8), (6, 8), (6, 16)]:
         packed_by_lzma.clear()

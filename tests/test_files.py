@@ -1,30 +1,73 @@
+import contextlib
+import errno
 import os
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from dqcodec.command import files
-from dqcodec.command.files import Job
+from dqcodec.command import files, names, walk
+from dqcodec.command import plan as plans
+from dqcodec.command.kinds import PNG
+from dqcodec.command.plan import Job
+
+IMAGE = PNG.starts[0]
 
 
-def plan(sources, output=None, **options):
-    return files.plan([str(source) for source in sources], output and str(output), files.compressed_name, **options)
+def find(sources, recursive=False):
+    return walk.find([str(source) for source in sources], recursive, PNG)
+
+
+def plan(sources, output=None, recursive=False):
+    return plans.plan(find(sources, recursive), output if output is None else str(output), names.compressed_name)
+
+
+def plan_archive(sources, target="x.dqc", **options):
+    return plans.plan_archive(find(sources, recursive=True), Path(target), **options)
+
+
+@pytest.fixture
+def no_root(monkeypatch):
+    """A context in which permissions hold, in a folder that becomes the current one."""
+
+    @contextlib.contextmanager
+    def dropped(folder):
+        monkeypatch.chdir(folder)
+        if os.geteuid() != 0:
+            yield
+            return
+        for path in [folder, *folder.rglob("*")]:
+            os.chown(path, 65534, 65534)
+        os.seteuid(65534)
+        try:
+            yield
+        finally:
+            os.seteuid(0)
+
+    return dropped
+
+
+def grow(folder, *paths, data=IMAGE):
+    for path in paths:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data)
 
 
 @pytest.mark.parametrize(
     "name, restored",
     [("a.png.dqc", "a.png"), ("a.PNG.dqc", "a.PNG"), ("a.dqc", "a.png"), ("a", "a.png"), ("a.png", "a.png.png"),
-     ("a.bmp.dqc", "a.png"), ("a.b.dqc", "a.b.png"), ("a.JPG.dqc", "a.png")],
-)
+     ("a.bmp.dqc", "a.png"), ("a.b.dqc", "a.b.png"), ("a.JPG.dqc", "a.png"), ("a.apng.dqc", "a.apng"),
+     (".png.dqc", ".png"), (".hidden.dqc", ".hidden.png"), (".jpg.dqc", ".jpg.png")],
+)  # fmt: skip
 def test_decompressed_names(name, restored):
-    assert files.decompressed_name(Path(name)) == restored
+    assert names.decompressed_name(Path(name)) == restored
 
 
 @pytest.mark.parametrize("name, restored", [("a.png.dqc", "a.ppm"), ("a.PPM.dqc", "a.PPM"), ("a.dqc", "a.ppm")])
 def test_decompressed_names_of_other_formats(name, restored):
-    assert files.decompressed_name(Path(name), ".ppm") == restored
+    assert names.decompressed_name(Path(name), ".ppm") == restored
 
 
 def test_outputs_stand_beside_inputs_or_where_o_says(tmp_path):
@@ -39,53 +82,104 @@ def test_outputs_stand_beside_inputs_or_where_o_says(tmp_path):
 
 
 def test_recursion_mirrors_trees(tmp_path):
-    for name in ("a.png", "in/b.PNG", "in/c.txt"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).touch()
-    jobs = plan([tmp_path], "out", recursive=True, suffix=".png")
+    grow(tmp_path, "a.png", "in/b.PNG")
+    grow(tmp_path, "in/c.txt", data=b"text")
+    jobs = plan([tmp_path], "out", recursive=True)
     assert [job.target for job in jobs] == [Path("out/a.png.dqc"), Path("out/in/b.PNG.dqc")]
 
 
-def test_what_is_no_regular_file_in_a_tree_is_left_out(tmp_path):
-    for name in ("tree/a.png", "outside/b.png"):
-        (tmp_path / name).parent.mkdir()
-        (tmp_path / name).touch()
+def test_pngs_in_a_tree_are_known_by_their_signature_or_claim_to_be_ones(tmp_path):
+    taken = [".png", "a.apng", "b", "c.jpg", "in/.hidden"]
+    grow(tmp_path, *taken)
+    grow(tmp_path, "broken.png", "broken.APNG", data=b"no PNG")
+    grow(tmp_path, "d.jpg", "e.webp", "in/text", "in/empty", data=b"")
+    found = find([tmp_path], recursive=True)
+    assert [str(relative) for _, relative in found.inputs] == sorted([*taken, "broken.png", "broken.APNG"])
+    assert [str(relative) for _, relative in found.others] == ["d.jpg", "e.webp", "in/empty", "in/text"]
+    assert {reason for _, reason in found.not_taken} == {"not a PNG file"} and len(found.not_taken) == 4
+
+
+def test_what_is_no_regular_file_in_a_tree_is_left_out_with_its_reason(tmp_path):
+    grow(tmp_path, "tree/a.png", "outside/b.png")
     (tmp_path / "tree/folder").symlink_to(tmp_path / "outside")
     (tmp_path / "tree/file.png").symlink_to(tmp_path / "outside/b.png")
-    (tmp_path / "tree/text").symlink_to(tmp_path / "outside/b.png")
+    (tmp_path / "tree/loop").symlink_to("loop")
+    (tmp_path / "tree/none").mkdir()
     os.mkfifo(tmp_path / "tree/pipe.png")
-    skipped = []
-    jobs = plan([tmp_path / "tree"], recursive=True, suffix=".png", skip=lambda path: skipped.append(path.name))
-    assert [job.source.name for job in jobs] == ["a.png"] and skipped == ["file.png", "folder", "pipe.png"]
+    found = find([tmp_path / "tree"], recursive=True)
+    assert [relative.name for _, relative in found.inputs] == ["a.png"] and not found.others
+    assert [(path.name, reason) for path, reason in found.left_out] == [
+        ("file.png", walk.LINK), ("folder", walk.LINK), ("loop", walk.LINK), ("none", walk.EMPTY), ("pipe.png", walk.SPECIAL),
+    ]  # fmt: skip
     assert [job.source.name for job in plan([tmp_path / "tree/file.png"])] == ["file.png"]
 
 
+def test_what_cannot_be_looked_at_is_an_input_so_that_it_fails(tmp_path, no_root):
+    grow(tmp_path, "tree/in/a.png", "tree/in/text", "tree/b.png", "tree/c")
+    (tmp_path / "tree/in").chmod(0o600)
+    (tmp_path / "tree/c").chmod(0)
+    with no_root(tmp_path):
+        found = find(["tree"], recursive=True)
+        assert [str(relative) for _, relative in found.inputs] == ["b.png", "c", "in/a.png", "in/text"]
+        for source, _ in (found.inputs[1], found.inputs[2], found.inputs[3]):
+            with pytest.raises(PermissionError):
+                files.read(source)
+        Path("tree").chmod(0)
+        (job,) = plan(["tree"], "out/", recursive=True)
+        with pytest.raises(PermissionError):
+            files.read(job.source)
+        Path("tree").chmod(0o700)
+
+
+def test_symbolic_links_that_lead_nowhere_fail_when_they_are_read(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    (job,) = plan([tmp_path / "loop"])
+    with pytest.raises(OSError):
+        files.read(job.source)
+
+
 def test_names_in_an_archive_are_relative_sorted_and_all_different(tmp_path):
-    for name in ("one/b.png", "one/a/c.png", "one/a-c.png", "two/b.png", "three/b.png/x.png"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
+    grow(tmp_path, "one/b.png", "one/a/c.png", "one/a-c.png", "two/b.png", "three/b.png/x.png")
     one, two, three = (str(tmp_path / name) for name in ("one", "two", "three"))
-    planned = files.plan_archive([one, "x/d.bmp"], ".png")
-    assert [name for _, name in planned] == ["a-c.png", "a/c.png", "b.png", "d.png"]
-    assert planned[3] == (Path("x/d.bmp"), "d.png")
+    images = plan_archive([one, "x/d.bmp"])
+    assert [name for _, name in images] == ["a-c.png", "a/c.png", "b.png", "d.png"]
+    assert images[3] == (Path("x/d.bmp"), "d.png")
     for sources in ([one, two], ["x/d.bmp", "d.png"], [one, three], ["-", one]):
         with pytest.raises(ValueError):
-            files.plan_archive(sources, ".png")
+            plan_archive(sources)
+
+
+def test_other_files_go_into_an_archive_if_they_are_to_be_kept(tmp_path):
+    grow(tmp_path, "in/a.jpg", "in/b")
+    grow(tmp_path, "in/c.jpg", "in/deep/d.txt", data=b"no PNG")
+    assert [name for _, name in plan_archive([tmp_path / "in"])] == ["a.jpg", "b"]
+    assert [name for _, name in plan_archive([tmp_path / "in"], keep_others=True)] == ["a.jpg", "b", "c.jpg", "deep/d.txt"]
+
+
+def test_nothing_replaces_its_own_input(tmp_path):
+    grow(tmp_path, "in/a.png", "in/set.dqc", "b.dqc", data=IMAGE)
+    (tmp_path / "link.dqc").symlink_to("b.dqc")
+    os.link(tmp_path / "b.dqc", tmp_path / "other.dqc")
+    for sources, target in [(["in"], "in/set.dqc"), (["in/a.png", "b.dqc"], "link.dqc"), (["in/a.png", "b.dqc"], "other.dqc")]:
+        with pytest.raises(ValueError, match="own input"):
+            plan_archive([tmp_path / source for source in sources], tmp_path / target)
+    with pytest.raises(ValueError, match="own input"):
+        plan([tmp_path / "b.dqc"], tmp_path / "link.dqc")
 
 
 def test_what_makes_an_archive(tmp_path):
     folder = str(tmp_path)
-    assert files.is_for_archive([folder], "x.dqc") and files.is_for_archive(["a", "b"], "x.dqc")
+    assert plans.is_for_archive([folder], "x.dqc") and plans.is_for_archive(["a", "b"], "x.dqc")
     for sources, output in [(["a"], "x.dqc"), ([folder], None), ([folder], "x"), ([folder], "-")]:
-        assert not files.is_for_archive(sources, output)
+        assert not plans.is_for_archive(sources, output)
     (tmp_path / "x.dqc").mkdir()
-    assert not files.is_for_archive([folder], str(tmp_path / "x.dqc"))
+    assert not plans.is_for_archive([folder], str(tmp_path / "x.dqc"))
 
 
 @pytest.mark.parametrize("name", ["", "/a", "../a", "a/../b", "a/..", "a//b", "a/./b", ".", "a/"])
 def test_names_that_lead_elsewhere_are_refused(tmp_path, name):
     with pytest.raises(OSError):
-        files.below(tmp_path, name)
+        names.below(tmp_path, name)
 
 
 def test_what_lies_below_a_folder_is_not_reached_through_links(tmp_path):
@@ -93,22 +187,74 @@ def test_what_lies_below_a_folder_is_not_reached_through_links(tmp_path):
     (tmp_path / "out").symlink_to("real")
     (tmp_path / "real/inside").symlink_to("elsewhere")
     (tmp_path / "real/dangling.png").symlink_to("nothing")
-    assert files.below(tmp_path / "out", "a/b.png") == tmp_path / "out/a/b.png"
+    assert names.below(tmp_path / "out", "a/b.png") == tmp_path / "out/a/b.png"
     for name in ("inside/b.png", "dangling.png"):
         with pytest.raises(OSError, match="symbolic link"):
-            files.below(tmp_path / "out", name)
+            names.below(tmp_path / "out", name)
 
 
-def test_a_file_that_changed_after_it_was_read_is_not_removed(tmp_path):
-    path = tmp_path / "a"
-    path.write_bytes(b"x")
-    _, stamp = files.read(path)
-    os.utime(path, ns=(0, stamp.mtime_ns + 1))
-    with pytest.raises(OSError, match="changed"):
+@pytest.fixture
+def read(tmp_path):
+    """A file that was read, and its stamp."""
+    grow(tmp_path, "a", data=b"x")
+    os.utime(tmp_path / "a", (10**9, 10**9))
+    return tmp_path / "a", files.read(tmp_path / "a")[1]
+
+
+def replace(path):
+    path.with_name("b").write_bytes(b"y")
+    os.replace(path.with_name("b"), path)
+
+
+def link(path):
+    os.rename(path, path.with_name("b"))
+    path.symlink_to("b")
+
+
+@pytest.mark.parametrize("change", [replace, link, lambda path: path.write_bytes(b"y"), lambda path: path.write_bytes(b"xy")])
+def test_only_the_file_that_was_read_is_removed(read, change):
+    path, stamp = read
+    mode = path.stat().st_mode
+    change(path)
+    path.chmod(mode)
+    os.utime(path, (10**9, 10**9))  # whoever changes a file may set its times back
+    with pytest.raises(OSError, match="not removed"):
         files.remove(path, stamp)
-    os.utime(path, ns=(0, stamp.mtime_ns))
-    files.remove(path, stamp)
-    assert not path.exists()
+    assert path.exists()
+
+
+def test_an_unchanged_file_is_removed(read):
+    files.remove(*read)
+    assert not read[0].exists()
+
+
+def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path):
+    grow(tmp_path, "a", data=b"x" * 9000)
+
+    def change(start):
+        assert start == b"x" * files.START_BYTES
+        (tmp_path / "a").write_bytes(b"y" * 9000)
+
+    with pytest.raises(OSError, match="changed while"):
+        files.read(tmp_path / "a", check=change)
+
+
+def test_a_file_is_not_read_beyond_what_it_is_or_what_it_may_take(tmp_path, monkeypatch):
+    with open(tmp_path / "a", "wb") as file:
+        file.truncate(1 << 40)  # a hole: reading it would take all memory
+
+    def refuse(start):
+        raise ValueError(len(start))
+
+    with pytest.raises(ValueError, match=str(files.START_BYTES)):
+        files.read(tmp_path / "a", check=refuse)
+    with pytest.raises(OSError, match="more than the limit of 1000 "):
+        files.read(tmp_path / "a", 1000)
+    with open("/dev/zero", "rb") as endless:
+        monkeypatch.setattr(sys, "stdin", endless)
+        endless.buffer = endless
+        with pytest.raises(OSError, match="limit of 1000 "):
+            files.read(None, 1000)
 
 
 def test_impossible_times_do_not_keep_a_file_from_being_written(tmp_path):
@@ -123,8 +269,9 @@ def test_plans_without_one_output_for_each_input_are_refused(tmp_path):
         (["a.png", "b.png"], "-"),
         (["a.png", "b.png"], tmp_path / "file"),
         (["-", "-"], None),
-        (["a.png"], "./a.png"),
+        ([tmp_path / "file"], tmp_path / "../" / tmp_path.name / "file"),
         ([tmp_path], None),
+        (["a.png"], ""),
     ]:
         with pytest.raises(ValueError):
             plan(sources, output)
@@ -150,9 +297,63 @@ def test_write_overwrites_only_with_force_and_only_regular_files(tmp_path):
     assert target.read_bytes() == b"old"
     files.write(target, b"new", force=True)
     assert target.read_bytes() == b"new"
-    for special in (tmp_path, Path(os.devnull)):
-        with pytest.raises(FileExistsError):
-            files.write(special, b"new", force=True)
+    with pytest.raises(FileExistsError):
+        files.write(tmp_path, b"new", force=True)
+
+
+def test_pipes_and_devices_are_written_to_and_stay_what_they_are(tmp_path):
+    files.write(Path(os.devnull), b"new")
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        files.write(pipe, b"new")
+        assert os.read(reader, 9) == b"new" and [*tmp_path.iterdir()] == [pipe]
+    finally:
+        os.close(reader)
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_file_that_appears_while_another_is_written_is_not_overwritten(tmp_path, monkeypatch, links):
+    if not links:
+        monkeypatch.setattr(os, "link", no_links)
+    check = files.check_target
+    monkeypatch.setattr(files, "check_target", lambda target, **options: None if target.exists() else check(target, **options))
+    with pytest.raises(FileExistsError, match="-f overwrites"), files.writing(tmp_path / "a") as file:
+        file.write(b"new")
+        (tmp_path / "a").write_bytes(b"mine")
+    assert (tmp_path / "a").read_bytes() == b"mine" and len([*tmp_path.iterdir()]) == 1
+
+
+def no_links(*_):
+    raise OSError(errno.EPERM, "no hard links here")
+
+
+def test_files_are_written_where_there_are_no_hard_links(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "link", no_links)
+    files.write(tmp_path / "a", b"new")
+    assert (tmp_path / "a").read_bytes() == b"new" and len([*tmp_path.iterdir()]) == 1
+
+
+@pytest.mark.parametrize("name", ["a", "a" * 255, "\u00e9" * 127])
+def test_the_next_write_removes_what_a_killed_process_left(tmp_path, name):
+    code = """
+import os, sys
+from pathlib import Path
+from dqcodec.command import files
+with files.writing(Path(sys.argv[1])) as file:
+    os._exit(1)
+"""
+    environment = os.environ | {"PYTHONPATH": str(Path(files.__file__).parents[2])}
+    process = subprocess.run([sys.executable, "-c", code, tmp_path / name], env=environment, timeout=60)
+    (left,) = tmp_path.iterdir()
+    assert process.returncode == 1 and left.name.startswith(".a." if name == "a" else f".{name[:90]}")
+    alive = tmp_path / f".{name[:60]}.{os.getpid()}-01234567.tmp"
+    for other in (alive, tmp_path / f".{name[:60]}.tmp", tmp_path / ".other.999999999-01234567.tmp"):
+        other.touch()
+    files.write(tmp_path / name, b"new")
+    assert not left.exists() and len([*tmp_path.iterdir()]) == 4 and (tmp_path / name).read_bytes() == b"new"
 
 
 def test_write_follows_links(tmp_path):
@@ -163,8 +364,10 @@ def test_write_follows_links(tmp_path):
 
 
 @pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
-@pytest.mark.parametrize("step", ["fsync", "replace"])
+@pytest.mark.parametrize("step", ["fsync", "link", "replace"])
 def test_a_failed_write_leaves_nothing_behind(tmp_path, monkeypatch, step, error):
+    if step == "replace":
+        monkeypatch.setattr(os, "link", no_links)
     def fail(*_):
         raise error
 

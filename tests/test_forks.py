@@ -20,8 +20,8 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from dqcodec.base import threads
+from dqcodec.codec.archive import Archive
 from dqcodec.exact.autoregressive import program
-from dqcodec.format.archive import Archive
 
 warnings.simplefilter("ignore", DeprecationWarning)  # that it forks though it has threads
 

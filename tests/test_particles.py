@@ -347,7 +347,7 @@ def test_the_command_takes_particles_and_tells_of_them(by_models_alone, tmp_path
     run = CliRunner().invoke(cli.main, ["compress", str(tmp_path / "a.png"), "-m", model, "--particles", "4", "--json"])
     assert run.exit_code == 0 and json.loads(run.stdout)["learned"]["particles"] == 4
     told = CliRunner().invoke(cli.main, ["info", str(tmp_path / "a.png.dqc")])
-    assert "particles 4" in told.stdout
+    assert "particles      4\n" in told.stdout
 
 
 @pytest.mark.parametrize("number", [0, MAX_PARTICLES + 1])

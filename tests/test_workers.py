@@ -16,9 +16,10 @@ from click.testing import CliRunner
 pytest.importorskip("distributed")
 
 from dqcodec.base.errors import WorkerError
-from dqcodec.command import cli, workers
+from dqcodec.codec.archive import Archive
+from dqcodec.command import workers
 from dqcodec.command.cli import main
-from dqcodec.format.archive import Archive
+from dqcodec.command.progress import Teller
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # distributed's own
 
@@ -159,7 +160,7 @@ def pictures(tmp_path):
 
 def kill_at(monkeypatch, machines: Cluster, count: int) -> None:
     """Kill a worker when so many results are told."""
-    tell, told = cli._Teller.tell, []
+    tell, told = Teller.tell, []
 
     def counted(teller, result):
         tell(teller, result)
@@ -168,7 +169,7 @@ def kill_at(monkeypatch, machines: Cluster, count: int) -> None:
             machines.processes[-1].kill()
             machines.processes[-1].wait()
 
-    monkeypatch.setattr(cli._Teller, "tell", counted)
+    monkeypatch.setattr(Teller, "tell", counted)
 
 
 def test_an_archive_is_the_same_bytes_as_made_here_though_a_worker_is_killed(two, pictures, tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ from dqcodec.bench.measure import file_bytes
 from dqcodec.codec import codec, zoo
 from dqcodec.exact.program import Program
 from dqcodec.format import archive
-from dqcodec.format.archive import Member
+from dqcodec.format.archive import ArchiveGroup, Member
 
 CODECS = ("png", "webp", "jxl-e9")
 
@@ -53,10 +53,11 @@ def packed(paths: Sequence[Path], programs: Sequence[Program]) -> tuple[int, str
     """(bytes of an archive of one group, its methods); verified."""
     sources = [codec.read(path.read_bytes()) for path in paths]
     coded, out = codec.encode(sources, programs), io.BytesIO()
-    group = archive.pack_group(coded.group)
-    codec.check(lambda: archive.parse_group(group), sources, coded.programs, 1 << 27)
+    members = tuple(Member(path.name, path.stat().st_mtime_ns, path.stat().st_mode & 0o777) for path in paths)
+    group = archive.pack_group(ArchiveGroup(members, tuple(range(len(paths))), (coded.group,)))
+    codec.check(lambda: archive.read_group(group.header, group.body).parts[0], sources, coded.programs, 1 << 27)
     writer = archive.Writer(out)
-    writer.add([Member(path.name, path.stat().st_mtime_ns, path.stat().st_mode) for path in paths], group)
+    writer.add(group)
     writer.finish()
     methods = "+".join(sorted({entry.method for entry in coded.group.entries}))
     return len(out.getvalue()), ", ".join([methods, *(program.name for program in coded.programs)])

@@ -52,6 +52,10 @@ class WorkerError(DqcodecError):
     """The processes or the cluster to work on are not there, are of another version, or were lost."""
 
 
+# what may go wrong with one file while the others go well
+FAILURES = (DqcodecError, OSError, MemoryError)
+
+
 def one_line(error: BaseException) -> str:
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return " ".join((text or type(error).__name__).split())

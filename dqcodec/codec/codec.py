@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import hashlib
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow, VerifyError
@@ -18,15 +22,15 @@ from dqcodec.codec.source import Source, read
 from dqcodec.format.container import Entry, Group, Method, owners, sample_checksum
 from dqcodec.methods import table
 from dqcodec.methods.payload import Effort, Payload
-from dqcodec.png import MAX_PIXELS, Png, Skeleton
+from dqcodec.png import MAX_PIXELS, Header, Png, Skeleton
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dqcodec.exact.program import FindProgram, Program
     from dqcodec.methods.payload import ModelReport
 
     Decoded = Png | bytes  # bytes: the PNG file of a stored image
+
+_SET_BYTES = 4  # of counts and lengths
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ def compress(
     *,
     strip: bool = False,
     exact: bool = False,
+    keep_broken: bool = False,
     best: bool = False,
     particles: int = 1,
     verify: bool = True,
@@ -69,12 +74,12 @@ def compress(
 ) -> tuple[bytes, CompressReport]:
     """The smallest .dqc file for the PNG file `data`, by any method and the best-suited of `programs`.
 
-    strip, exact: see `read`. With `best`, methods that are slow both ways are tried on large images too. particles: of a flow with
+    strip, exact, keep_broken: see `read`. With `best`, methods that are slow both ways are tried on large images too. particles: of a flow with
     a uniform dequantizer, more take less and longer, both ways. With `verify` the result is decoded again and compared. Raises
     UnsupportedImageError, CorruptError (a damaged PNG), ParticlesError and VerifyError.
     """
     start = time.perf_counter()
-    source = read(data, strip=strip, exact=exact, max_pixels=max_pixels)
+    source = read(data, strip=strip, exact=exact, keep_broken=keep_broken, max_pixels=max_pixels)
     coded = encode([source], programs, best=best, particles=particles)
     dqc, programs = coded.group.pack(), coded.programs
     report = _report(source, coded, len(data), len(dqc))
@@ -106,7 +111,7 @@ def info(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Info:
     group = Group.parse(data, max_pixels)
     (entry,) = group.entries
     skeleton = entry.skeleton
-    header = skeleton.header if skeleton else _stored_image(group.payloads[0], max_pixels).header
+    header = skeleton.header if skeleton else _stored_header(group.payloads[0], max_pixels)
     return Info(
         method=entry.method,
         width=header.width,
@@ -141,16 +146,84 @@ class CodedGroup:
 def encode(
     sources: Sequence[Source], programs: Sequence[Program], *, best: bool = False, particles: int = 1
 ) -> CodedGroup:
-    """The smallest group of the images, by any method and the best-suited of `programs`; best, particles: see `compress`."""
+    """The smallest group of the images, by any method and the best-suited of `programs`; best, particles: see `compress`.
+
+    An image whose samples are those of an earlier one repeats it.
+    """
     effort = Effort(best, particles)
     try:
-        choices = choose(sources, programs, effort)
-        coded = [_payload(owned, sources, choices, effort) for owned in owners([each.entry for each in choices])]
+        return _code(sources, _choose(sources, programs, effort), effort)
     except (LatentOverflow, StackUnderflow):  # the layers that stayed with a flow cannot pay without the layers that left it
         return encode(sources, [program for program in programs if program.codes_all], best=best)
-    rasters = [raster for source, each in zip(sources, choices) if each.entry.skeleton for raster in source.image.rasters]
+
+
+def encode_sets(
+    sources: Sequence[Source], programs: Sequence[Program], *, best: bool = False, particles: int = 1
+) -> list[tuple[list[int], CodedGroup]]:
+    """The smallest sets that the images can be coded in, each with its images' numbers: all together, each alone, or those alone
+    that gain nothing by company.
+
+    All ways are coded in full, so that no image takes more than alone.
+    """
+    options = {"best": best, "particles": particles}
+    units = _alike(sources)
+    together = encode(sources, programs, **options)
+    if len(units) == 1:
+        return [([*range(len(sources))], together)]
+    alone = [(unit, encode([sources[number] for number in unit], programs, **options)) for unit in units]
+    ways = [[([*range(len(sources))], together)], alone]
+    is_loner = [_set_bytes(coded) < sum(together.choices[number].size for number in unit) for unit, coded in alone]
+    if any(is_loner) and not all(is_loner):
+        stay = sorted(itertools.chain.from_iterable(itertools.compress(units, (not each for each in is_loner))))
+        with contextlib.suppress(LatentOverflow, StackUnderflow):  # they cannot pay without the others
+            rest = _code([sources[number] for number in stay], [together.choices[number] for number in stay], Effort(best, particles))
+            ways.append([(stay, rest), *itertools.compress(alone, is_loner)])
+    return min(ways, key=lambda sets: sum(_set_bytes(coded) for _, coded in sets))
+
+
+def _set_bytes(coded: CodedGroup) -> int:
+    """About what a set takes in an archive."""
+    return len(coded.group.heads()) + len(coded.group.tail()) + _SET_BYTES
+
+
+def _alike(sources: Sequence[Source]) -> list[list[int]]:
+    """The images' numbers, those that have the same samples in one list, in the order of the first of each."""
+    found: dict[object, list[int]] = {}
+    for number, source in enumerate(sources):
+        key: object = number
+        if source.is_expressible:
+            rasters = [hashlib.sha256(np.ascontiguousarray(raster)).digest() for raster in source.image.rasters]
+            key = source.image.header, tuple(source.sizes), tuple(rasters)
+        found.setdefault(key, []).append(number)
+    return list(found.values())
+
+
+def _choose(sources: Sequence[Source], programs: Sequence[Program], effort: Effort) -> list[Choice]:
+    """How each image is coded smallest; one that has an earlier one's samples repeats it, unless that is stored."""
+    units, choices = _alike(sources), {}
+    firsts = choose([sources[unit[0]] for unit in units], programs, effort)
+    for (first, *others), chosen in zip(units, firsts):
+        choices[first] = chosen
+        for number in others:
+            if chosen.entry.skeleton is None:
+                (choices[number],) = choose([sources[number]], programs, effort)
+            else:
+                skeleton, recipe = sources[number].image.skeleton, sources[number].recipe
+                choices[number] = Choice(Entry(skeleton, recipe=recipe, repeats=number - first))
+    return [choices[number] for number in range(len(sources))]
+
+
+def _code(sources: Sequence[Source], choices: Sequence[Choice], effort: Effort) -> CodedGroup:
+    """A group of images as they are chosen to be coded, with the images that they repeat; raises LatentOverflow, StackUnderflow."""
+    first = {number: unit[0] for unit in _alike(sources) for number in unit}
+    entries = [
+        dataclasses.replace(each.entry, repeats=number - first[number]) if each.entry.repeats else each.entry
+        for number, each in enumerate(choices)
+    ]
+    coded = [_payload(owned, sources, choices, effort) for owned in owners(entries)]
+    rasters = [raster for source, each in zip(sources, entries) if each.skeleton for raster in source.image.rasters]
     checksum = sample_checksum(rasters) if rasters else b""
-    group = Group(tuple(each.entry for each in choices), tuple(each.data for each in coded), checksum)
+    group = Group(tuple(entries), tuple(each.data for each in coded), checksum)
     return CodedGroup(group, tuple(choices), tuple(each.report for each in coded))
 
 
@@ -163,7 +236,7 @@ def decode(group: Group, find_program: FindProgram, max_pixels: int = MAX_PIXELS
     for payload, owned in zip(group.payloads, owners(group.entries)):
         image, layer = owned[0]
         if group.entries[image].skeleton is None:
-            _stored_image(payload, max_pixels)
+            _stored_header(payload, max_pixels)
             images[image] = payload
             continue
         shapes = [shapes_of[image][layer] for image, layer in owned]
@@ -171,7 +244,9 @@ def decode(group: Group, find_program: FindProgram, max_pixels: int = MAX_PIXELS
         for (image, layer), pixels in zip(owned, arrays):
             decoded[image][layer] = pixels
     for number, entry in enumerate(group.entries):
-        if entry.skeleton is not None:
+        if entry.repeats:
+            images[number] = Png(entry.skeleton.header, entry.skeleton, images[number - entry.repeats].rasters)
+        elif entry.skeleton is not None:
             ordered = iter([decoded[number][layer] for layer in range(len(decoded[number]))])
             images[number] = entry.split.undo(
                 [list(itertools.islice(ordered, len(raster))) for raster in entry.rasters], entry.skeleton
@@ -237,6 +312,7 @@ def _report(source: Source, coded: CodedGroup, png_bytes: int, dqc_bytes: int) -
         model="+".join(dict.fromkeys(program.name for program in coded.programs)) or None,
         learned=_learned(coded, dims),
         dropped=source.lost(is_stored=entry.skeleton is None),
+        broken=source.damage,
         verified=False,
         seconds=0.0,
     )
@@ -260,11 +336,11 @@ def _payload(
     return table.encode(chosen.layer.method, layers, chosen.program, effort)
 
 
-def _stored_image(data: bytes, max_pixels: int) -> Png:
-    """The structure of a stored PNG; raises CorruptError if it is none."""
+def _stored_header(data: bytes, max_pixels: int) -> Header:
+    """The header of a stored PNG, which may be broken; raises CorruptError if it has none, and UnsupportedImageError."""
     if not data.startswith(png.SIGNATURE):
         raise CorruptError("the stored file is not a PNG")
-    return png.read(data, max_pixels, decode=False)
+    return png.read_header(data, max_pixels)
 
 
 def _flow_payloads(group: Group) -> Iterator[bytes]:

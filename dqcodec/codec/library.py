@@ -123,7 +123,7 @@ def to_png(data: bytes, max_pixels: int = MAX_PIXELS, *, is_kept: bool = True) -
 
 
 def from_png(data: bytes, format: str, max_pixels: int = MAX_PIXELS) -> bytes:
-    """The file in one of files.FORMATS with the pixels of a PNG; UnsupportedImageError where it cannot hold them."""
+    """The file in one of the formats of command/names.py with the pixels of a PNG; UnsupportedImageError where it cannot hold them."""
     if format == "png":
         return data
     if _is_animation(data):

@@ -36,7 +36,7 @@ class CompressReport:
     sum of payloads, chunks and recipe (as packed) and container; bpd is its bits per sample. `candidates` are the whole
     file's bytes by each method tried; `png_bytes` are the source's, be it a PNG or not. `learned` holds the fields of
     methods.payload.ModelReport, for the whole image, or is None where no model was chosen. `dropped`: the types of the PNG's
-    chunks that are not kept.
+    chunks that are not kept. `broken` says what is wrong with a broken PNG that is kept as it is.
     """
 
     method: str
@@ -57,6 +57,7 @@ class CompressReport:
     dropped: tuple[str, ...]
     verified: bool
     seconds: float
+    broken: str | None = None
 
     @property
     def bpd(self) -> float:
@@ -67,7 +68,7 @@ class CompressReport:
 
     def line(self) -> str:
         """`736501 -> 512003 B 69.5% 3.47 bpd (limit 3.46) verified`"""
-        note = f"(limit {self.learned['vi_bpd']:.2f})" if self.learned else f"({self.method})"
+        note = f"(limit {self.learned['vi_bpd']:.2f})" if self.learned else _way(self.method, self.broken)
         tail = " verified" if self.verified else ""
         return f"{rate(self.png_bytes, self.dqc_bytes, self.dims)} {note}{tail}"
 
@@ -116,13 +117,14 @@ class PackedReport:
     png_bytes: int
     dqc_bytes: int
     dropped: tuple[str, ...]
+    broken: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
     def line(self) -> str:
         """`736501 -> 512003 B 69.5% 3.47 bpd (mixing)`"""
-        return f"{rate(self.png_bytes, self.dqc_bytes, self.dims)} ({self.method})"
+        return f"{rate(self.png_bytes, self.dqc_bytes, self.dims)} {_way(self.method, self.broken)}"
 
     def details(self) -> str:
         return ", ".join(_left_out(self.dropped))
@@ -144,7 +146,15 @@ class DecodedReport:
 
 
 def rate(png_bytes: int, dqc_bytes: int, dims: int) -> str:
-    return f"{png_bytes} -> {dqc_bytes} B {100 * dqc_bytes / png_bytes:.1f}% {8 * dqc_bytes / dims:.2f} bpd"
+    """Files may be empty, and may have no samples."""
+    share = f" {100 * dqc_bytes / png_bytes:.1f}%" if png_bytes else ""
+    bpd = f" {8 * dqc_bytes / dims:.2f} bpd" if dims else ""
+    return f"{png_bytes} -> {dqc_bytes} B{share}{bpd}"
+
+
+def _way(method: str, broken: str | None) -> str:
+    """`(mixing)`, `(stored, a broken PNG: truncated PNG: no IEND chunk)`"""
+    return f"({method}, a broken PNG: {broken})" if broken else f"({method})"
 
 
 def _left_out(kinds: tuple[str, ...]) -> list[str]:

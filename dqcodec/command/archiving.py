@@ -8,32 +8,44 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
+import functools
+import hashlib
+import io
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
 from functools import partial
-from pathlib import Path
-from typing import Any, BinaryIO
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dqcodec import png
-from dqcodec.base.errors import DqcodecError, UnsupportedImageError, VerifyError, one_line
+from dqcodec.base.errors import FAILURES, CorruptError, DqcodecError, UnsupportedImageError, VerifyError, one_line
 from dqcodec.codec import codec, library, zoo
+from dqcodec.codec.archive import Archive
 from dqcodec.codec.report import DecodedReport, PackedReport
 from dqcodec.codec.source import Source, read
 from dqcodec.command import files
 from dqcodec.command.files import Stamp
+from dqcodec.command.kinds import ARCHIVE, check_dqc, check_image
+from dqcodec.command.names import below, image_name
 from dqcodec.command.results import ArchiveReport, FileResult, RunReport, UnpackReport
 from dqcodec.format import archive
-from dqcodec.format.archive import MAX_GROUP_IMAGES, Archive, Member
+from dqcodec.format.archive import MAX_MEMBERS, ArchiveGroup, Member, PackedGroup, Verbatim
 from dqcodec.format.container import Group, owners
+from dqcodec.format.directory import Damage
 from dqcodec.png import MAX_PIXELS, Header
 
-GROUP_PIXELS = 1 << 21  # a group has no more, or one image: more gain little, and lose more by damage
-FAILURES = (DqcodecError, OSError, MemoryError)
+if TYPE_CHECKING:
+    from dqcodec.codec.choose import Choice
+    from dqcodec.codec.codec import Decoded
+
+GROUP_SECONDS = 1.0  # that a group, or its one image, takes to decode on one core, about
+_PIXEL_SECONDS = 2e-6  # by a model, which codes all samples of a pixel together
+_SAMPLE_SECONDS = 5.5e-6  # by mixing, which codes the bits of a sample one by one; of 8 bits
+_BYTE_SECONDS = 2e-8  # of a file that is kept verbatim
 _SECOND = 10**9
 _TIMES = (-(1 << 32) * _SECOND, (1 << 33) * _SECOND)  # which an archive can hold next to each other: 1833 to 2242
 _COLORS = {0: "gray", 2: "RGB", 3: "palette", 4: "gray with alpha", 6: "RGBA"}
@@ -44,7 +56,8 @@ Task = Callable[[], list[FileResult]]
 
 @dataclass(frozen=True)
 class Item:
-    """A source that is read: its name in the archive, its PNG file, its own size and stamp; or why it is not packed."""
+    """A source that is read: its name in the archive, its PNG file, its own size and stamp; or why it is not packed. is_verbatim:
+    data is the file itself, which need not be a PNG; damage: of a broken PNG that is kept so, what is wrong with it."""
 
     path: Path
     name: str
@@ -52,6 +65,25 @@ class Item:
     source_bytes: int = 0
     stamp: Stamp | None = None
     error: str | None = None
+    is_verbatim: bool = False
+    damage: str | None = None
+
+    @property
+    def member(self) -> Member:
+        low, high = _TIMES
+        return Member(self.name, max(low, min(self.stamp.mtime_ns, high)), self.stamp.mode)
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """What is kept verbatim. others: files that are no PNGs; broken: PNGs that are damaged."""
+
+    others: bool = False
+    broken: bool = False
+
+    def takes(self, data: bytes) -> bool:
+        """Whether a file that cannot be packed as an image is kept."""
+        return self.broken if data.startswith(png.SIGNATURE) else self.others
 
 
 @dataclass(frozen=True)
@@ -60,13 +92,7 @@ class Packed:
 
     results: list[FileResult]
     items: list[Item]
-    group: bytes = b""
-
-    @property
-    def members(self) -> list[Member]:
-        low, high = _TIMES
-        stamps = [(item.name, item.stamp) for item in self.items]
-        return [Member(name, max(low, min(stamp.mtime_ns, high)), stamp.mode) for name, stamp in stamps]
+    group: PackedGroup | None = None
 
 
 def pack(
@@ -80,9 +106,11 @@ def pack(
     force: bool,
     rm: bool,
     verify: bool,
+    keeping: Keeping = Keeping(),
     max_pixels: int = MAX_PIXELS,
 ) -> ArchiveReport | None:
-    """Pack sources, each with its name, into the archive `target`; None, and no archive, where none can be packed.
+    """Pack sources, each with its name, into the archive `target`; None, and no archive, where none can be packed. Files that are
+    equal follow each other, so that they share a group and are coded once.
 
     work: pack_batch with its options. `tell` is told what becomes of each source. With `rm`, those that are packed are
     removed when the archive is in place. Raises OSError and VerifyError, and then there is no archive.
@@ -90,18 +118,18 @@ def pack(
     start = time.perf_counter()
     files.check_target(target, force=force)
     items: list[Item] = []
-    members: list[Member] = []
-    failed, groups, dims = 0, 0, 0
+    failed, groups, dims, verbatim = 0, 0, 0, 0
     with contextlib.ExitStack() as stack:
         file = writer = None
-        for packed in mapped(work, _batches(inputs, group_images, rm, max_pixels)):
-            if packed.items:
+        ordered = _equal_together(inputs)
+        for packed in mapped(work, _batches(ordered, group_images, keeping, rm, max_pixels)):
+            if packed.group:
                 if writer is None:
                     file = stack.enter_context(files.writing(target, force=force))
                     writer = archive.Writer(file)
-                writer.add(packed.members, packed.group)
+                writer.add(packed.group)
                 items += packed.items
-                members += packed.members
+                verbatim += sum(item.is_verbatim for item in packed.items)
                 groups += 1
             for result in packed.results:
                 failed += bool(result.error)
@@ -111,7 +139,7 @@ def pack(
             return None
         writer.finish()
         if verify:
-            _check(file, members, max_pixels)
+            _check(file, [item.name for item in items], max_pixels)
         size = file.seek(0, os.SEEK_END)
     for item in items if rm else ():
         try:
@@ -121,7 +149,7 @@ def pack(
             tell(FileResult(str(item.path), str(target), error=f"packed, but {one_line(error)}"))
     source_bytes = sum(item.source_bytes for item in items)
     return ArchiveReport(
-        str(target), len(items), groups, failed, source_bytes, size, dims, verify, time.perf_counter() - start
+        str(target), len(items), verbatim, groups, failed, source_bytes, size, dims, verify, time.perf_counter() - start
     )
 
 
@@ -133,144 +161,269 @@ def pack_batch(
     best: bool,
     particles: int = 1,
     verify: bool,
+    keeping: Keeping = Keeping(),
     max_pixels: int = MAX_PIXELS,
     **options: Any,
 ) -> Packed:
     """A group of those of the items that can be packed. best, particles: see codec.compress; options: those of source.read."""
     fates: dict[str, FileResult] = {}
-    kept: list[tuple[Item, Source]] = []
+    contents: dict[tuple[bytes, bool], Source | Verbatim] = {}  # by data and whether it is verbatim
+    kept: list[tuple[Item, tuple[bytes, bool]]] = []
     for item in batch:
         try:
-            if item.error is None:
-                kept.append((item, read(item.data, max_pixels=max_pixels, **options)))
-                continue
-            error = item.error
-        except FAILURES as reason:
-            error = one_line(reason)
-        fates[item.name] = FileResult(str(item.path), str(target), error=error)
-    items, group = [dataclasses.replace(item, data=b"") for item, _ in kept], b""
+            item, content = _content(item, contents, keeping, max_pixels, options)
+        except FAILURES as error:
+            fates[item.name] = FileResult(str(item.path), str(target), error=one_line(error))
+        else:
+            contents.setdefault((item.data, item.is_verbatim), content)
+            kept.append((item, (item.data, item.is_verbatim)))
+    items, packed = [dataclasses.replace(item, data=b"") for item, _ in kept], None
     if kept:
-        sources = [source for _, source in kept]
         try:
-            coded = codec.encode(sources, [zoo.load(name) for name in models], best=best, particles=particles)
-            group = archive.pack_group(coded.group)
-            if verify:
-                codec.check(lambda: archive.parse_group(group, max_pixels), sources, coded.programs, max_pixels)
+            group, told = _encode(kept, contents, models, verify, max_pixels, best=best, particles=particles)
         except FAILURES as error:
             fates |= {item.name: FileResult(str(item.path), str(target), error=one_line(error)) for item in items}
             items = []
         else:
-            for (item, source), choice in zip(kept, coded.choices):
-                header, entry = source.image.header, choice.entry
-                sizes = source.sizes
-                report = PackedReport(
-                    name=item.name,
-                    method=entry.method,
-                    width=header.width,
-                    height=header.height,
-                    dims=header.samples * sum(height * width for height, width in sizes),
-                    png_bytes=item.source_bytes,
-                    dqc_bytes=round(choice.size),
-                    dropped=source.lost(is_stored=entry.skeleton is None),
-                )
-                fates[item.name] = FileResult(str(item.path), str(target), report)
-    return Packed([fates[item.name] for item in batch], items, group)
+            packed = group
+            fates |= {item.name: FileResult(str(item.path), str(target), report) for item, report in zip(items, told)}
+    return Packed([fates[item.name] for item in batch], items, packed)
+
+
+def _content(
+    item: Item, known: Mapping, keeping: Keeping, max_pixels: int, options: Mapping[str, Any]
+) -> tuple[Item, Source | Verbatim]:
+    """What an item holds, and the item, which turns verbatim if it is damaged and to be kept; raises what source.read raises, and
+    ValueError."""
+    if item.error is not None:
+        raise UnsupportedImageError(item.error)
+    content = known.get((item.data, item.is_verbatim))
+    if content is None and not item.is_verbatim:
+        try:
+            content = read(item.data, max_pixels=max_pixels, **options)
+        except CorruptError as error:
+            if not keeping.broken:
+                raise
+            item = dataclasses.replace(item, is_verbatim=True, damage=one_line(error))
+    return item, content or Verbatim(item.data)
+
+
+def _encode(
+    kept: Sequence[tuple[Item, tuple]], contents: Mapping[tuple, Source | Verbatim], models: Sequence[str], verify: bool,
+    max_pixels: int, **options: Any,
+) -> tuple[PackedGroup, list[PackedReport]]:
+    """A group of items, each with its content's key, and what is told of each; raises VerifyError."""
+    keys = [key for key, content in contents.items() if isinstance(content, Source)]
+    sources = [contents[key] for key in keys]
+    programs = [zoo.load(name) for name in models]
+    sets = codec.encode_sets(sources, programs, **options) if sources else []
+    order = [keys[number] for numbers, _ in sets for number in numbers]
+    order += [key for key, content in contents.items() if isinstance(content, Verbatim)]
+    parts = [coded.group for _, coded in sets] + [contents[key] for key in order[len(keys) :]]
+    number_of = {key: number for number, key in enumerate(order)}
+    group = ArchiveGroup(
+        tuple(item.member for item, _ in kept), tuple(number_of[key] for _, key in kept), tuple(parts)
+    )
+    packed = archive.pack_group(group)
+    if verify:
+        parsed = functools.cache(lambda: archive.read_group(packed.header, packed.body, max_pixels))
+        for number, (numbers, coded) in enumerate(sets):
+            codec.check(lambda: parsed().parts[number], [sources[each] for each in numbers], coded.programs, max_pixels)
+        read_back = parsed()
+        if (read_back.members, read_back.contents, read_back.parts[len(sets) :]) != (group.members, group.contents, group.parts[len(sets) :]):
+            raise VerifyError("the group reads back as another; nothing is written")
+    choices = {keys[number]: choice for numbers, coded in sets for number, choice in zip(numbers, coded.choices)}
+    told, seen = [], set()
+    for item, key in kept:
+        told.append(_report(item, contents[key], choices.get(key), is_again=key in seen))
+        seen.add(key)
+    return packed, told
+
+
+def _report(item: Item, content: Source | Verbatim, choice: Choice | None, *, is_again: bool) -> PackedReport:
+    """is_again: an equal file comes before it."""
+    if isinstance(content, Verbatim):
+        size = 0 if is_again else len(content.data)
+        method = "repeated" if is_again else "verbatim"
+        return PackedReport(item.name, method, 0, 0, 0, item.source_bytes, size, dropped=(), broken=item.damage)
+    header, entry = content.image.header, choice.entry
+    return PackedReport(
+        name=item.name,
+        method="repeated" if is_again else entry.method,
+        width=header.width,
+        height=header.height,
+        dims=header.samples * sum(height * width for height, width in content.sizes),
+        png_bytes=item.source_bytes,
+        dqc_bytes=0 if is_again else round(choice.size),
+        dropped=content.lost(is_stored=entry.skeleton is None),
+    )
+
+
+def _equal_together(inputs: Sequence[tuple[Path, str]]) -> list[tuple[Path, str]]:
+    """The inputs; those that equal an earlier one come right after it. Only files of a size are read for that."""
+    sizes: dict[int, list[int]] = {}
+    for number, (path, _) in enumerate(inputs):
+        with contextlib.suppress(OSError):
+            sizes.setdefault(path.stat().st_size, []).append(number)
+    first = [*range(len(inputs))]
+    for numbers in sizes.values():
+        digests: dict[bytes, int] = {}
+        for number in numbers if len(numbers) > 1 else ():
+            with contextlib.suppress(OSError), open(inputs[number][0], "rb") as file:
+                first[number] = digests.setdefault(hashlib.file_digest(file, "sha256").digest(), number)
+    return [inputs[number] for number in sorted(range(len(inputs)), key=lambda number: (first[number], number))]
 
 
 def _batches(
-    inputs: Sequence[tuple[Path, str]], group_images: int | None, rm: bool, max_pixels: int
+    inputs: Sequence[tuple[Path, str]], group_images: int | None, keeping: Keeping, rm: bool, max_pixels: int
 ) -> Iterator[list[Item]]:
-    """The sources, read, as many as make a group."""
-    batch, images, pixels = [], 0, 0
-    limit, most = min(GROUP_PIXELS, max_pixels), min(group_images or MAX_GROUP_IMAGES, MAX_GROUP_IMAGES)
+    """The sources, read, as many as make a group: no more than it may hold, and than decode in GROUP_SECONDS."""
+    batch, seen, images, pixels, seconds = [], set(), 0, 0, 0.0
+    most = min(group_images or MAX_MEMBERS, MAX_MEMBERS)
     for path, name in inputs:
-        item, size = _read(path, name, rm, max_pixels)
-        if images and size and (pixels + size > limit or images == most):
+        item, size, cost = _read(path, name, keeping, rm, max_pixels)
+        is_full = pixels + size > max_pixels or seconds + cost > GROUP_SECONDS
+        if item.error is None and images and (images == most or is_full and item.data not in seen):
             yield batch
-            batch, images, pixels = [], 0, 0
+            batch, seen, images, pixels, seconds = [], set(), 0, 0, 0.0
         batch.append(item)
-        images, pixels = images + (size > 0), pixels + size
+        if item.error is None:
+            images += 1
+            if item.data not in seen:
+                pixels, seconds = pixels + size, seconds + cost
+            seen.add(item.data)
     if batch:
         yield batch
 
 
-def _read(path: Path, name: str, rm: bool, max_pixels: int) -> tuple[Item, int]:
-    """A source, and how many pixels it has; 0 of one that cannot be packed."""
+def _read(path: Path, name: str, keeping: Keeping, rm: bool, max_pixels: int) -> tuple[Item, int, float]:
+    """A source, how many pixels it has, and about how many seconds they take to decode."""
     try:
-        data, stamp = files.read(path)
-        png_data = library.to_png(data, max_pixels, is_kept=not rm)
+        check = {} if keeping.others else {"check": check_image}
+        data, stamp = files.read(path, files.max_bytes(max_pixels), **check)
+    except FAILURES as error:
+        return Item(path, name, error=one_line(error)), 0, 0.0
+    is_image = data.startswith(png.SIGNATURE) or path.suffix.lower() != PurePath(name).suffix.lower()  # or made one
+    try:
+        png_data = library.to_png(data, max_pixels, is_kept=not rm) if is_image or not keeping.others else b""
         image = png.read(png_data, max_pixels, decode=False)
     except FAILURES as error:
-        return Item(path, name, error=one_line(error)), 0
+        is_refused = isinstance(error, UnsupportedImageError) and is_image  # too large, say
+        if is_refused or not keeping.takes(data):
+            return Item(path, name, error=one_line(error)), 0, 0.0
+        damage = one_line(error) if data.startswith(png.SIGNATURE) else None
+        return Item(path, name, data, len(data), stamp, is_verbatim=True, damage=damage), 0, _BYTE_SECONDS * len(data)
     sizes = image.skeleton.sizes if image.skeleton else [(image.header.height, image.header.width)]
-    return Item(path, name, png_data, len(data), stamp), sum(height * width for height, width in sizes)
+    pixels = sum(height * width for height, width in sizes)
+    bits = image.header.samples * image.header.bit_depth
+    return Item(path, name, png_data, len(data), stamp), pixels, pixels * max(_PIXEL_SECONDS, _SAMPLE_SECONDS * bits / 8)
 
 
-def _check(file: BinaryIO, members: list[Member], max_pixels: int) -> None:
-    """Raise VerifyError unless an archive, as it is on disk, has these images, in groups that are whole."""
-    file.seek(0)
+def _check(file: BinaryIO, names: list[str], max_pixels: int) -> None:
+    """Raise VerifyError unless an archive, as it is on disk, has these files, in groups that are whole."""
+    file.flush()
     try:
         packed = Archive(file, max_pixels=max_pixels)
+        if packed.damage:
+            raise CorruptError(packed.damage[0].what)
         for number in range(len(packed.group_sizes)):
             packed.group(number)
     except DqcodecError as error:
         raise VerifyError(f"the archive cannot be read back ({error}); nothing is written") from error
-    if list(packed.members.values()) != members:
-        raise VerifyError("the archive has other images than were packed; nothing is written")
+    if list(packed) != names:
+        raise VerifyError("the archive has other files than were packed; nothing is written")
 
 
 @dataclass(frozen=True)
 class Unpacking:
-    """The images of an archive that are to be decoded. folder: where to; None if only to check them. unmatched:
-    patterns that match no name. options: those of decode_group."""
+    """The files of an archive that are to be decoded. source: None is standard input. folder: where to; None if only to check
+    them. unmatched: patterns that match no name. data: the archive, if it came from a stream. damage: what is wrong with the
+    archive as a whole. options: those of decode_group."""
 
-    source: Path
+    source: Path | None
     folder: Path | None
     names: set[str]
     unmatched: list[str]
-    stamp: Stamp
+    stamp: Stamp | None
+    data: bytes | None
+    damage: tuple[Damage, ...]
+    salvage: bool
     options: dict[str, Any]
 
+    @property
+    def source_name(self) -> str:
+        return str(self.source or "<stdin>")
+
     @classmethod
-    def plan(cls, source: Path, folder: Path | None, only: Sequence[str], **options: Any) -> Unpacking:
-        """only: patterns of names; none for all. Raises OSError, FormatError, CorruptError, and UnsupportedImageError
-        where two images would go to one file."""
-        with open(source, "rb") as file:
-            stamp, names = Stamp.of(os.fstat(file.fileno())), {*Archive(file)}
-        found = {pattern: {name for name in names if fnmatchcase(name, pattern)} for pattern in only}
-        chosen = set().union(*found.values()) if only else names
-        if len({_renamed(name, options.get("format", "png")) for name in chosen}) < len(chosen):
-            raise UnsupportedImageError("two of its images would go to the same file")
+    def plan(
+        cls,
+        source: Path | None,
+        folder: Path | None,
+        only: Sequence[str],
+        data: bytes | None = None,
+        *,
+        salvage: bool,
+        is_checked: bool,
+        **options: Any,
+    ) -> Unpacking:
+        """only: patterns of names; none for all. is_checked: whatever is wrong with the archive counts, harmless or not.
+        Raises OSError, FormatError, CorruptError, and UnsupportedImageError where two images would go to one file."""
+        max_pixels = options.get("max_pixels", MAX_PIXELS)
+        with open(source, "rb") if data is None else io.BytesIO(data) as file:
+            try:
+                packed = Archive(file, salvage=salvage or is_checked, max_pixels=max_pixels)
+            except CorruptError as error:
+                raise CorruptError(f"{error} (--salvage gets what is whole)") from error
+            stamp = Stamp.of(os.fstat(file.fileno())) if data is None else None
+            names = {*packed}
+            found = {pattern: {name for name in names if fnmatchcase(name, pattern)} for pattern in only}
+            chosen = set().union(*found.values()) if only else names
+            format = options.get("format", "png")
+            if format != "png" and len({_renamed(name, format, _kind(packed, name)) for name in chosen}) < len(chosen):
+                raise UnsupportedImageError("two of its images would go to the same file")
+        damage = tuple(dataclasses.replace(each, is_loss=each.is_loss or is_checked) for each in packed.damage)
         unmatched = [pattern for pattern, matching in found.items() if not matching]
-        return cls(source, folder, chosen, unmatched, stamp, options)
+        return cls(source, folder, chosen, unmatched, stamp, data, damage, salvage or is_checked, options)
+
+    def lost(self) -> Iterator[FileResult]:
+        """What opening the archive told to be lost; of names that are known, one for each."""
+        for damage in self.damage:
+            for name in damage.names:
+                yield FileResult(self.source_name, error=f"lost: {damage.what}", member=name)
+            if damage.is_loss and not damage.names:
+                yield FileResult(self.source_name, error=f"damaged: {damage.what}")
+
+    def oddities(self) -> list[str]:
+        """What is wrong with the archive, but costs nothing."""
+        return [damage.what for damage in self.damage if not damage.is_loss]
 
     def tasks(self, *, force: bool) -> Iterator[Task]:
-        """One for each group that has images to be decoded."""
-        work = partial(decode_group, source=self.source, folder=self.folder, force=force, **self.options)
-        with Archive(self.source, max_pixels=self.options.get("max_pixels", MAX_PIXELS)) as packed:
-            members = iter(packed.members.values())
-            for number, (_, count) in enumerate(packed.group_sizes):
-                wanted = [each for each in enumerate(itertools.islice(members, count)) if each[1].name in self.names]
+        """One for each group that has files to be decoded."""
+        file = self.source if self.data is None else io.BytesIO(self.data)
+        work = partial(decode_group, source=self.source_name, folder=self.folder, force=force, **self.options)
+        with Archive(file, max_pixels=self.options.get("max_pixels", MAX_PIXELS), salvage=self.salvage) as packed:
+            for number in range(len(packed.group_sizes)):
+                wanted = [each for each in enumerate(packed.names(number)) if each[1] in self.names]
                 if not wanted:
                     continue
                 try:
                     task = partial(work, packed.group(number), wanted)
                 except FAILURES as error:
-                    failure = FileResult(str(self.source), error=one_line(error))
-                    task = partial(list, [dataclasses.replace(failure, member=member.name) for _, member in wanted])
+                    failure = FileResult(self.source_name, error=one_line(error))
+                    task = partial(list, [dataclasses.replace(failure, member=name) for _, name in wanted])
                 yield task
 
     def report(self, run: RunReport) -> UnpackReport:
         """Of the results of this archive."""
         failed = sum(result.member is not None for result in run.failed)
-        return UnpackReport(str(self.source), self.folder and str(self.folder), len(run.done), failed)
+        return UnpackReport(self.source_name, self.folder and str(self.folder), len(run.done), failed)
 
 
 def decode_group(
-    group: Group,
-    wanted: list[tuple[int, Member]],
+    group: ArchiveGroup,
+    wanted: list[tuple[int, str]],
     *,
-    source: Path,
+    source: str,
     models: Sequence[str],
     folder: Path | None = None,
     format: str = "png",
@@ -278,110 +431,163 @@ def decode_group(
     repack: bool = False,
     max_pixels: int = MAX_PIXELS,
 ) -> list[FileResult]:
-    """Decode a group, and write the images that are wanted, by their numbers, below `folder`, if there is one."""
+    """Decode a group, and write the files that are wanted, by their members' numbers, below `folder`, if there is one, by
+    their names."""
     fates: dict[int, FileResult] = {}
-    targets: dict[int, Path | None] = {}
+    targets: dict[int, Path] = {}
+    decoded: dict[int, list[Decoded] | BaseException] = {}
 
-    def fail(number: int, member: Member, error: BaseException) -> None:
-        target = targets.get(number)
-        fates[number] = FileResult(str(source), target and str(target), error=one_line(error), member=member.name)
+    def decode(number: int) -> list[Decoded]:
+        """The images of a part; what is damaged is not tried again."""
+        if number not in decoded:
+            try:
+                decoded[number] = codec.decode(group.parts[number], partial(zoo.find, named=models), max_pixels)
+            except FAILURES as error:
+                decoded[number] = error
+        if isinstance(decoded[number], BaseException):
+            raise decoded[number]
+        return decoded[number]
 
-    for number, member in wanted:
+    for number, name in wanted:
+        part_number, image = group.place(number)
+        part = group.parts[part_number]
+        kind = "verbatim" if isinstance(part, Verbatim) else "image"
         try:
-            targets[number] = folder and _target(folder, member, format)
             if folder:
+                targets[number] = below(folder, _renamed(name, format, kind))
                 files.check_target(targets[number], force=force)
-        except FAILURES as error:
-            fail(number, member, error)
-    ready = [(number, member) for number, member in wanted if number not in fates]
-    try:
-        images = codec.decode(group, partial(zoo.find, named=models), max_pixels) if ready else []
-    except FAILURES as error:
-        for number, member in ready:
-            fail(number, member, error)
-        ready = []
-    for number, member in ready:
-        try:
-            data = codec.restore(group.entries[number], images[number], repack=repack)
+                if files.is_same(targets[number], Path(source)):
+                    raise OSError("it would replace its own archive")
+            if kind == "verbatim":
+                data, method = part.data, kind
+            else:
+                data = codec.restore(part.entries[image], decode(part_number)[image], repack=repack)
+                method = part.entries[image].method
+                data = library.from_png(data, format, max_pixels) if folder else data
             if folder:
-                data = library.from_png(data, format, max_pixels)
-                target = _target(folder, member, format)  # again: another image may have changed what lies there
-                files.write(target, data, force=force, stamp=Stamp(member.mode, member.mtime_ns))
+                member = group.members[number]
+                files.write(targets[number], data, force=force, stamp=Stamp(member.mode, member.mtime_ns))
         except FAILURES as error:
-            fail(number, member, error)
+            outcome = {"error": one_line(error)}
         else:
-            target = targets[number]
-            report = DecodedReport(group.entries[number].method, len(data))
-            fates[number] = FileResult(str(source), target and str(target), report, member=member.name)
+            outcome = {"report": DecodedReport(method, len(data))}
+        target = targets.get(number)
+        fates[number] = FileResult(source, target and str(target), member=name, **outcome)
     return [fates[number] for number, _ in wanted]
 
 
-def _target(folder: Path, member: Member, format: str) -> Path:
-    return files.below(folder, _renamed(member.name, format))
+def _kind(packed: Archive, name: str) -> str:
+    """That of an archive's file; of one that is damaged, an image's."""
+    try:
+        return packed.kind(name)
+    except FAILURES:
+        return "image"
 
 
-def _renamed(name: str, format: str) -> str:
-    """The path of an image that is written in a format; PNGs are called as they were."""
-    return name if format == "png" else files.image_name(name, f".{format}")
+def _renamed(name: str, format: str, kind: str) -> str:
+    """The path of a file that is written in a format; PNGs, and what is kept verbatim, are called as they were."""
+    return name if format == "png" or kind == "verbatim" else image_name(name, f".{format}")
 
 
 @dataclass(frozen=True)
 class Listed:
-    """What an image's head tells of it, or why that cannot be read. member: its name, if it is one of an archive."""
+    """What the head of an image tells of it, or that a file is kept verbatim, or why that cannot be read. member: its name, if
+    it is one of an archive; bytes: of a file kept verbatim."""
 
     name: str
     member: str | None
-    stamp: Stamp
+    stamp: Stamp | None
     header: Header | None = None
     method: str | None = None
+    bytes: int | None = None
     error: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        width, height, color_type, bit_depth = self.header
-        image = {"width": width, "height": height, "color": _COLORS[color_type], "bit_depth": bit_depth}
-        return {"name": self.name} | image | {"method": self.method} | dataclasses.asdict(self.stamp)
+        if self.header:
+            width, height, color_type, bit_depth = self.header
+            what = {"width": width, "height": height, "color": _COLORS[color_type], "bit_depth": bit_depth}
+        else:
+            what = {"bytes": self.bytes}
+        stamp = {"mode": self.stamp.mode, "mtime_ns": self.stamp.mtime_ns} if self.stamp else {}
+        return {"name": self.name} | what | {"method": self.method} | stamp
 
     def line(self) -> str:
         """`  768 x 512    RGB 8 bit               2026-11-28 08:15:00  a/b.png`"""
-        width, height, color_type, bit_depth = self.header
         try:
             when = f"{datetime.fromtimestamp(self.stamp.mtime_ns // _SECOND):%Y-%m-%d %H:%M:%S}"
-        except (ValueError, OverflowError, OSError):  # a damaged archive may have any
+        except (AttributeError, ValueError, OverflowError, OSError):  # a stream has none, a damaged archive may have any
             when = "?"
-        return f"{width:>6} x {height:<6} {f'{_COLORS[color_type]} {bit_depth} bit':<23} {when:<19}  {self.name}"
+        if self.header:
+            width, height, color_type, bit_depth = self.header
+            what = f"{width:>6} x {height:<6} {f'{_COLORS[color_type]} {bit_depth} bit':<23}"
+        else:
+            what = f"{self.bytes:>15} B verbatim".ljust(39)
+        return f"{what} {when:<19}  {self.name}"
 
 
-def listed(source: Path, max_pixels: int = MAX_PIXELS) -> Iterator[Listed]:
-    """The images of an archive, or the one of a .dqc file, in their order."""
+def opened(source: Path | None, max_pixels: int = MAX_PIXELS) -> tuple[Archive | None, bytes, Stamp | None]:
+    """(archive, nothing, None), or (None, the bytes of a .dqc file of one image, its stamp). source: None is standard input.
+
+    An archive opens even if some of its names are lost. Raises OSError, FormatError, CorruptError.
+    """
+    if files.starts_as(source, ARCHIVE):
+        return _open_damaged(source, max_pixels), b"", None
+    data, stamp = files.read(source, files.max_bytes(max_pixels), check_dqc)
+    if ARCHIVE.has(data):
+        return _open_damaged(io.BytesIO(data), max_pixels), b"", None
+    return None, data, stamp
+
+
+def _open_damaged(file: Path | BinaryIO, max_pixels: int) -> Archive:
     try:
-        if not archive.is_archive(files.start(source)):
-            data, stamp = files.read(source)
+        return Archive(file, max_pixels=max_pixels)
+    except CorruptError:
+        if isinstance(file, io.BytesIO):
+            file = io.BytesIO(file.getvalue())  # the archive that failed has closed it
+        return Archive(file, max_pixels=max_pixels, salvage=True)
+
+
+def listed(source: Path | None, max_pixels: int = MAX_PIXELS) -> Iterator[Listed]:
+    """The files of an archive, or the image of a .dqc file, in their order; then what is wrong with the archive.
+
+    source: see `opened`.
+    """
+    source_name = str(source or "<stdin>")
+    try:
+        packed, data, stamp = opened(source, max_pixels)
+        if packed is None:
             (told,) = _heads(Group.parse(data, max_pixels), max_pixels)
-            yield Listed(str(source), None, stamp, *told)
+            yield Listed(source_name, None, stamp, *told)
             return
-        packed = Archive(source, max_pixels=max_pixels)
     except FAILURES as error:
-        yield Listed(str(source), None, Stamp(0, 0), error=one_line(error))
+        yield Listed(source_name, None, None, error=one_line(error))
         return
     with packed:
-        members = iter(packed.members.values())
-        for number, (_, count) in enumerate(packed.group_sizes):
-            told: Iterable[tuple] = itertools.repeat((None, None))
-            error = None
+        for number in range(len(packed.group_sizes)):
+            names = packed.names(number)
             try:
-                told = _heads(packed.group(number), max_pixels)
-            except FAILURES as reason:
-                error = one_line(reason)
-            for member, each in zip(itertools.islice(members, count), told):
-                yield Listed(member.name, member.name, Stamp(member.mode, member.mtime_ns), *each, error)
+                group = packed.group(number)
+                told = [_heads(part, max_pixels) for part in group.parts]
+            except FAILURES as error:
+                yield from (Listed(name, name, None, error=one_line(error)) for name in names if name is not None)
+                continue
+            for each, (name, member) in enumerate(zip(names, group.members)):
+                part, image = group.place(each)
+                if name is not None:
+                    yield Listed(name, name, Stamp(member.mode, member.mtime_ns), *told[part][image])
+        for damage in packed.damage:
+            for name in damage.names or (None,):
+                yield Listed(name or source_name, name, None, error=damage.what)
 
 
-def _heads(group: Group, max_pixels: int) -> list[tuple[Header, str]]:
-    """(header, method) of each image of a group; raises CorruptError, UnsupportedImageError."""
-    first = {owned[0][0]: payload for payload, owned in zip(group.payloads, owners(group.entries))}
+def _heads(part: Group | Verbatim, max_pixels: int) -> list[tuple[Header | None, str, int | None]]:
+    """(header, method, bytes if it is kept verbatim) of each content; raises CorruptError, UnsupportedImageError."""
+    if isinstance(part, Verbatim):
+        return [(None, "verbatim", len(part.data))]
+    first = {owned[0][0]: payload for payload, owned in zip(part.payloads, owners(part.entries))}
     return [
-        ((entry.skeleton or png.read(first[number], max_pixels, decode=False)).header, entry.method)
-        for number, entry in enumerate(group.entries)
+        (entry.skeleton.header if entry.skeleton else png.read_header(first[number], max_pixels), entry.method, None)
+        for number, entry in enumerate(part.entries)
     ]
 
 
@@ -390,9 +596,15 @@ def info(packed: Archive) -> dict[str, Any]:
     methods: dict[str, int] = {}
     models: dict[str, int] = {}
     for number in range(len(packed.group_sizes)):
-        for entry in packed.group(number).entries:
-            methods[entry.method] = methods.get(entry.method, 0) + 1
-            for model in {layer.model_id.hex() for layer in entry.layers if layer.model_id}:
+        group, seen = packed.group(number), set()
+        for each, content in enumerate(group.contents):
+            number_of_part, image = group.place(each)
+            part = group.parts[number_of_part]
+            is_file = isinstance(part, Verbatim)
+            method = "repeated" if content in seen else "verbatim" if is_file else part.entries[image].method
+            methods[method] = methods.get(method, 0) + 1
+            seen.add(content)
+            for model in set() if is_file else {layer.model_id.hex() for layer in part.entries[image].layers if layer.model_id}:
                 models[model] = models.get(model, 0) + 1
     return {
         "images": len(packed),
@@ -400,4 +612,4 @@ def info(packed: Archive) -> dict[str, Any]:
         "group_bytes": sum(size for size, _ in packed.group_sizes),
         "methods": dict(sorted(methods.items(), key=lambda each: -each[1])),
         "models": dict(sorted(models.items(), key=lambda each: -each[1])),
-    }
+    } | ({"damage": [each.what for each in packed.damage]} if packed.damage else {})

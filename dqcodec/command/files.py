@@ -1,215 +1,144 @@
-"""Inputs -> jobs, names of outputs, and writing a file whole or not at all.
+"""Reading a file once, writing it whole or not at all, and removing what was read and nothing else.
 
-Files that are named are taken for what they are; what is found in a named directory is taken only if it is a regular
-file: links and special files are left out.
+A file is written under a temporary name beside its target, `.NAME.PID-RANDOM.tmp`, and takes its place when it is
+whole. The next process that writes NAME in that folder removes what a killed one left.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import functools
 import os
+import re
+import secrets
+import shutil
+import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path, PurePath
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import BinaryIO
 
 from dqcodec.base import ending
+from dqcodec.command import streams
+from dqcodec.command.kinds import START_BYTES, Kind
+from dqcodec.png import MAX_PIXELS
 
-STDIO = "-"
-DQC_SUFFIX, PNG_SUFFIX = ".dqc", ".png"
-FORMATS = ("png", "ppm", "bmp", "tiff", "webp", "npy")  # that images may be decompressed to
-# of files that are taken as images besides PNGs
-IMAGE_SUFFIXES = {".bmp", ".pbm", ".pgm", ".ppm", ".pnm", ".tif", ".tiff", ".webp", ".jpg", ".jpeg", ".gif", ".npy"}
 _MAX_TIME = (1 << 63) - 1
-
-
-@dataclass(frozen=True)
-class Job:
-    """One input and its output; None stands for standard input and standard output."""
-
-    source: Path | None
-    target: Path | None
-
-    @property
-    def names(self) -> tuple[str, str]:
-        """Source and target as shown to people."""
-        return str(self.source or "<stdin>"), str(self.target or "<stdout>")
+_PIXEL_BYTES, _MORE_BYTES = 8, 1 << 28
+_BLOCK_BYTES = 1 << 20
+_NAME_BYTES = 200  # of a target's name in its temporary name, which has 255 at most
+_LEFT = re.compile(r"\.(?P<name>.+)\.(?P<process>\d+)-[0-9a-f]{8}\.tmp", re.DOTALL)
+# what a file system without hard links says to one
+_NO_LINKS = {errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.EXDEV}
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """What is kept of a file besides its content: its permissions, and when it was modified, nanoseconds since 1970."""
+    """What is kept of a file besides its content: its permissions, and when it was modified, nanoseconds since 1970.
+
+    identity: device, inode, size and times of a file that was opened: another file has others, and so has this one
+    after a change. It does not count when stamps are compared.
+    """
 
     mode: int
     mtime_ns: int
+    identity: tuple[int, ...] | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, status: os.stat_result) -> Stamp:
-        return cls(status.st_mode & 0o777, status.st_mtime_ns)
+        identity = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        return cls(status.st_mode & 0o777, status.st_mtime_ns, identity)
 
 
-def compressed_name(source: Path) -> str:
-    """a.png -> a.png.dqc"""
-    return source.name + DQC_SUFFIX
+def max_bytes(max_pixels: int) -> int:
+    """The largest file that is read: 8 bytes for each pixel of the limit, as 16-bit RGBA takes, and 256 MiB."""
+    return _PIXEL_BYTES * max_pixels + _MORE_BYTES
 
 
-def decompressed_name(source: Path, suffix: str = PNG_SUFFIX) -> str:
-    """a.png.dqc -> a.png; a.bmp.dqc -> a.png; where no image's suffix is in it: a.dqc, a -> a.png"""
-    stem = source.name.removesuffix(DQC_SUFFIX)
-    return stem + suffix if stem == source.name else image_name(stem, suffix)
+def read(
+    source: Path | None, limit: int = max_bytes(MAX_PIXELS), check: Callable[[bytes], None] = lambda start: None
+) -> tuple[bytes, Stamp | None]:
+    """All bytes of a file and its stamp, or those of standard input, which has none.
 
-
-def image_name(name: str, suffix: str) -> str:
-    """a.png, a.bmp, a -> a.png, for .png; a suffix that is right is kept as it is written."""
-    stem, old = os.path.splitext(name)
-    if old.lower() == suffix:
-        return name
-    return (stem if old.lower() in {PNG_SUFFIX, *IMAGE_SUFFIXES} else name) + suffix
-
-
-def is_for_archive(sources: Sequence[str], output: str | None) -> bool:
-    """Whether inputs are to be packed into one archive: many, or a directory, into a .dqc file."""
-    if output is None or not output.endswith(DQC_SUFFIX) or Path(output).is_dir():
-        return False
-    return len(sources) > 1 or Path(sources[0]).is_dir()
-
-
-def plan(
-    sources: Sequence[str],
-    output: str | None,
-    rename: Callable[[Path], str],
-    *,
-    recursive: bool = False,
-    suffix: str = "",
-    skip: Callable[[Path], None] = lambda path: None,
-) -> list[Job]:
-    """The jobs for the command's paths and its -o FILE|DIR|-.
-
-    A directory in `sources` stands, with `recursive`, for the `suffix` files below it, and under -o DIR its tree is
-    mirrored. `skip` is told of what is left out. Raises ValueError where the outputs would not be one for each input.
+    limit: bytes. check: raises for a first few kilobytes of which no more is to be read. Raises OSError, also where the
+    file is larger than the limit or changes meanwhile.
     """
-    inputs = find(sources, recursive, suffix, skip)
-    to_directory = output not in (None, STDIO) and (output.endswith(os.sep) or Path(output).is_dir())
-    if output is not None and not to_directory and len(inputs) > 1:
-        if output == STDIO or Path(output).exists():
-            raise ValueError(f"{len(inputs)} inputs, but {output} is not a directory")
-        to_directory = True
-    if output == STDIO:
-        targets = [None] * len(inputs)
-    elif to_directory:
-        targets = [Path(output) / relative.with_name(rename(source or relative)) for source, relative in inputs]
-    elif output is not None:
-        targets = [Path(output)] * len(inputs)
-    else:
-        targets = [source.with_name(rename(source)) if source else None for source, _ in inputs]
-    named = [target for target in targets if target]
-    if len(set(named)) < len(named) or targets.count(None) > 1:
-        raise ValueError("several inputs would go to the same output")
-    if any(source and target and source.resolve() == target.resolve() for (source, _), target in zip(inputs, targets)):
-        raise ValueError("an output would replace its own input")
-    return [Job(source, target) for (source, _), target in zip(inputs, targets)]
-
-
-def plan_archive(
-    sources: Sequence[str], suffix: str, skip: Callable[[Path], None] = lambda path: None
-) -> list[tuple[Path, str]]:
-    """Each input and its name in an archive, sorted by name; a directory stands for the `suffix` files below it.
-
-    Raises ValueError where two names would be the same, or one a folder of another.
-    """
-    if STDIO in sources:
-        raise ValueError("standard input does not go into an archive")
-    named = {}
-    for source, relative in find(sources, True, suffix, skip):
-        is_converted = relative.suffix.lower() in IMAGE_SUFFIXES
-        name = (relative.with_suffix(PNG_SUFFIX) if is_converted else relative).as_posix()
-        if name in named:
-            raise ValueError(f"{named[name]} and {source} would both be {name} in the archive")
-        named[name] = source
-    for name in named:
-        if folder := next((str(each) for each in PurePath(name).parents if str(each) in named), None):
-            raise ValueError(f"{folder} would be a file and a folder in the archive")
-    return [(named[name], name) for name in sorted(named)]
-
-
-def find(
-    sources: Sequence[str], recursive: bool, suffix: str, skip: Callable[[Path], None]
-) -> list[tuple[Path | None, Path]]:
-    """Each source, and its path relative to an output directory; see `plan`."""
-    inputs: list[tuple[Path | None, Path]] = []
-    for source in sources:
-        path = Path(source)
-        if source == STDIO:
-            inputs.append((None, Path("stdin")))
-        elif path.is_dir():
-            if not recursive:
-                raise ValueError(f"{source} is a directory (-r takes the files below it)")
-            inputs += [(each, each.relative_to(path)) for each in sorted(_walk(path, suffix, skip))]
-        else:
-            inputs.append((path, Path(path.name)))
-    return inputs
-
-
-def _walk(folder: Path, suffix: str, skip: Callable[[Path], None]) -> Iterator[Path]:
-    """The regular files below a directory that end so, and directories that cannot be listed: reading one fails too."""
-    try:
-        with os.scandir(folder) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
-    except OSError:
-        yield folder
-        return
-    for entry in found:
-        path = Path(entry.path)
-        if entry.is_dir(follow_symlinks=False):
-            yield from _walk(path, suffix, skip)
-        elif path.suffix.lower() == suffix and entry.is_file(follow_symlinks=False):
-            yield path
-        elif path.suffix.lower() == suffix or path.is_dir():
-            skip(path)
-
-
-def read(source: Path | None) -> tuple[bytes, Stamp | None]:
-    """All bytes of a file, or of standard input, and the file's stamp."""
     if source is None:
         if sys.stdin.isatty():
             raise OSError("standard input is a terminal")
-        return sys.stdin.buffer.read(), None
+        return _read_stream(sys.stdin.buffer, limit, check), None
     with open(source, "rb") as file:
-        return file.read(), Stamp.of(os.fstat(file.fileno()))
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            return _read_stream(file, limit, check), Stamp.of(status)
+        check(file.read(START_BYTES))
+        if status.st_size > limit:
+            raise OSError(f"it has {status.st_size} bytes, more than the limit of {limit} (see --max-pixels)")
+        file.seek(0)
+        data = file.read(status.st_size + 1)
+        stamp = Stamp.of(status)
+        if len(data) != status.st_size or Stamp.of(os.fstat(file.fileno())).identity != stamp.identity:
+            raise OSError("it changed while it was read")
+        return data, stamp
+
+
+def _read_stream(file: BinaryIO, limit: int, check: Callable[[bytes], None]) -> bytes:
+    data = bytearray(file.read(START_BYTES))
+    check(bytes(data))
+    while block := file.read(_BLOCK_BYTES):
+        data += block
+        if len(data) > limit:
+            raise OSError(f"it has more bytes than the limit of {limit} (see --max-pixels)")
+    return bytes(data)
 
 
 def start(source: Path) -> bytes:
-    """The first bytes of a file, enough to tell what it is; none where it cannot be read."""
-    try:
-        with open(source, "rb") as file:
-            return file.read(16)
-    except OSError:
+    """The first bytes of a file, enough to tell what it is; none of a stream, which gives them once. Raises OSError."""
+    if is_stream(source):
         return b""
+    with open(source, "rb") as file:
+        return file.read(START_BYTES)
+
+
+def starts_as(source: Path | None, kind: Kind) -> bool:
+    """Whether a file that can be read is of a kind by its first bytes."""
+    try:
+        return source is not None and kind.has(start(source))
+    except OSError:
+        return False
+
+
+def is_stream(path: Path | None) -> bool:
+    """Whether a path stands for a standard stream (None), a pipe or a device: read or written once, never replaced."""
+    try:
+        return path is None or _is_stream(os.stat(path).st_mode)
+    except OSError:  # nothing there, or nothing that can be looked at
+        return False
+
+
+def _is_stream(mode: int) -> bool:
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode)
+
+
+def is_same(path: Path, other: Path) -> bool:
+    """Whether two paths lead to one file that is there."""
+    try:
+        return os.path.samefile(path, other)
+    except OSError:
+        return False
 
 
 def remove(source: Path, stamp: Stamp) -> None:
-    """Remove a file that was read; raises OSError if it has changed since."""
-    if Stamp.of(source.stat()) != stamp:
+    """Remove a file that was read; raises OSError if it has changed since, or if another file is there now."""
+    status = os.lstat(source)
+    if stat.S_ISLNK(status.st_mode):
+        raise OSError("it is a symbolic link and is not removed")
+    if Stamp.of(status).identity != stamp.identity:
         raise OSError("it has changed meanwhile and is not removed")
-    source.unlink()
-
-
-def below(folder: Path, name: str) -> Path:
-    """Where in a folder an archive's image goes; raises OSError if that lies outside of it, or behind a link.
-
-    Not even a link to a place within is followed: it may be changed.
-    """
-    parts = name.split("/")
-    if PurePath(name).parts != tuple(parts) or {"", ".", ".."} & {*parts}:
-        raise OSError("its name cannot be a file's here")
-    path = folder
-    for part in parts:
-        path = path / part
-        if path.is_symlink():
-            raise OSError(f"{path} is a symbolic link")
-    return path
+    os.unlink(source)
 
 
 def check_target(target: Path | None, *, force: bool) -> None:
@@ -217,19 +146,27 @@ def check_target(target: Path | None, *, force: bool) -> None:
     if target is None:
         if sys.stdout.isatty():
             raise OSError("standard output is a terminal")
-    elif target.exists():
-        if not target.is_file():
-            raise FileExistsError(f"{target} exists and is not a regular file")
-        if not force:
-            raise FileExistsError(f"{target} exists (-f overwrites it)")
+        return
+    try:
+        mode = os.stat(target).st_mode
+    except FileNotFoundError:
+        return
+    if not (stat.S_ISREG(mode) or _is_stream(mode)):
+        raise FileExistsError(f"{target} exists and is not a regular file")
+    if stat.S_ISREG(mode) and not force:
+        raise _exists(target)
 
 
 def write(target: Path | None, data: bytes, *, force: bool = False, stamp: Stamp | None = None) -> None:
-    """Write a file atomically; None is standard output. See `writing`."""
-    check_target(target, force=force)
+    """Write a file; None is standard output. See `writing`."""
     if target is None:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+        check_target(target, force=force)
+        try:
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+        except OSError:
+            streams.drop_output()
+            raise
         return
     with writing(target, force=force, stamp=stamp) as file:
         file.write(data)
@@ -239,9 +176,18 @@ def write(target: Path | None, data: bytes, *, force: bool = False, stamp: Stamp
 def writing(target: Path, *, force: bool = False, stamp: Stamp | None = None) -> Iterator[BinaryIO]:
     """A file to write and read back, that takes its place when it is written whole, or (on any failure) never.
 
-    Missing directories are made. It gets the stamp's mode and time. Raises OSError; FileExistsError unless `force`.
+    Missing directories are made. It gets the stamp's mode and time. What is written to a pipe or device goes there at
+    the end. Raises OSError; FileExistsError unless `force`, even if the other file appears just before this one takes
+    its place.
     """
     check_target(target, force=force)
+    if is_stream(target):
+        with tempfile.TemporaryFile() as file:
+            yield file
+            file.seek(0)
+            with open(target, "wb") as stream:
+                shutil.copyfileobj(file, stream)
+        return
     target = Path(os.path.realpath(target))  # a link stays a link
     target.parent.mkdir(parents=True, exist_ok=True)
     with _temporary(target) as (descriptor, temporary):
@@ -254,28 +200,92 @@ def writing(target: Path, *, force: bool = False, stamp: Stamp | None = None) ->
             time = max(-_MAX_TIME, min(stamp.mtime_ns, _MAX_TIME))
             os.utime(temporary, ns=(time, time))
         check_target(target, force=force)
-        os.replace(temporary, target)
+        (os.replace if force else _move)(temporary, target)
     _sync(target.parent)
 
 
+def _move(temporary: Path, target: Path) -> None:
+    """Give a file its name, unless that is taken; it may keep the old one."""
+    try:
+        os.link(temporary, target)
+    except FileExistsError as error:
+        raise _exists(target) from error
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        _move_without_links(temporary, target)
+
+
+def _move_without_links(temporary: Path, target: Path) -> None:
+    with ending.not_ending():  # an empty file has the name for a moment
+        try:
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        except FileExistsError as error:
+            raise _exists(target) from error
+        try:
+            os.replace(temporary, target)
+        except BaseException:
+            os.unlink(target)
+            raise
+
+
+def _exists(target: Path) -> FileExistsError:
+    return FileExistsError(f"{target} exists (-f overwrites it)")
+
+
 @contextlib.contextmanager
-def _temporary(target: Path) -> Iterator[tuple[int, str]]:
-    """(descriptor, path) of a new file beside the target; removed, unless it was given another name, even by a signal."""
+def _temporary(target: Path) -> Iterator[tuple[int, Path]]:
+    """(descriptor, path) of a new file beside a target; at the end, even by a signal, this name is gone.
+
+    What processes that are gone left of this target is removed.
+    """
+    name = target.name
+    while len(os.fsencode(name)) > _NAME_BYTES:
+        name = name[:-1]
+    for left in _leftovers(target.parent).pop(name, []):
+        with contextlib.suppress(OSError):
+            os.unlink(left)
+    temporary = target.with_name(f".{name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
 
     def remove() -> None:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
+            os.unlink(temporary)
 
     with contextlib.ExitStack() as stack:
         with ending.not_ending():
-            descriptor, path = tempfile.mkstemp(prefix=f".{target.name[:60]}.", suffix=".tmp", dir=target.parent)
+            descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0), 0o600)
             stack.enter_context(ending.at_end(remove))
             stack.callback(remove)
-        yield descriptor, path
+        yield descriptor, temporary
+
+
+@functools.lru_cache(1 << 10)  # a folder of many files is listed once, not for each file
+def _leftovers(folder: Path) -> dict[str, list[Path]]:
+    """The temporary files in a folder whose processes are gone, by their targets' names as they have them."""
+    found: dict[str, list[Path]] = {}
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            match = _LEFT.fullmatch(entry.name)
+            if match and not _is_alive(int(match["process"])):
+                found.setdefault(match["name"], []).append(folder / entry.name)
+    return found
+
+
+def _is_alive(process: int) -> bool:
+    """Whether a process of this machine runs; one that cannot be asked does."""
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _sync(folder: Path) -> None:
-    """See to it that a file's new name outlives a loss of power; not all systems can."""
+    """Make a file's new name outlive a loss of power; not all systems can."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -1,5 +1,5 @@
-"""What happened, as data: per file (FileResult), per archive that is made (ArchiveReport) or decoded (UnpackReport), per run
-(RunReport).
+"""What happened, as data: per file (FileResult), per archive that is made (ArchiveReport) or decoded (UnpackReport),
+per run (RunReport).
 
 Each renders itself as one line for people and as a flat dict for --json.
 """
@@ -7,6 +7,7 @@ Each renders itself as one line for people and as a flat dict for --json.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,9 +46,11 @@ class FileResult:
 
 @dataclass
 class RunReport:
-    """A command's results so far, and the exit code that they amount to."""
+    """A command's results so far, the exit code that they amount to, and how many files are left out for each
+    reason."""
 
     results: list[FileResult] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
 
     @property
     def done(self) -> list[FileResult]:
@@ -67,7 +70,7 @@ class RunReport:
         return RunReport([result for result in self.results if result.source == source])
 
     def totals(self) -> str:
-        """`3 files, png 900 B, dqc 600 B 66.7%, 1 failed`"""
+        """`3 files, png 900 B, dqc 600 B 66.7%, 1 failed, 2 left out (empty folder: 1, not a PNG file: 1)`"""
         reports = [result.report for result in self.done]
         parts = [_count(len(reports), "file")]
         if reports:
@@ -77,15 +80,22 @@ class RunReport:
                 parts.append(f"dqc {sum(sizes)} B {100 * sum(sizes) / png_bytes:.1f}%")
         if self.failed:
             parts.append(f"{len(self.failed)} failed")
-        return ", ".join(parts)
+        return ", ".join([*parts, *self.left_out_parts()])
+
+    def left_out_parts(self) -> list[str]:
+        """What the totals say of left-out files; nothing where there are none."""
+        reasons = ", ".join(f"{reason}: {count}" for reason, count in sorted(self.left_out.items()))
+        return [f"{self.left_out.total()} left out ({reasons})"] if reasons else []
 
 
 @dataclass(frozen=True)
 class ArchiveReport:
-    """An archive that is made, and how many inputs are not in it. png_bytes: of the sources; dims: all samples."""
+    """An archive that is made, and how many inputs are not in it. images: all its members; verbatim: how many of them
+    are files that are kept as they are. png_bytes: of the sources; dims: all samples."""
 
     archive: str
     images: int
+    verbatim: int
     groups: int
     failed: int
     png_bytes: int
@@ -95,15 +105,16 @@ class ArchiveReport:
     seconds: float
 
     def as_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self) | {"bpd": 8 * self.dqc_bytes / self.dims}
+        return dataclasses.asdict(self) | ({} if self.verbatim else {"bpd": 8 * self.dqc_bytes / self.dims})
 
     def line(self) -> str:
         """`set.dqc: 2000 images in 12 groups, 736501 -> 512003 B 69.5% 3.47 bpd verified, 3 failed`"""
-        size = rate(self.png_bytes, self.dqc_bytes, self.dims)
+        size = rate(self.png_bytes, self.dqc_bytes, 0 if self.verbatim else self.dims)
         tail = " verified" if self.verified else ""
         failed = f", {self.failed} failed" if self.failed else ""
-        images, groups = _count(self.images, "image"), _count(self.groups, "group")
-        return f"{shown(self.archive)}: {images} in {groups}, {size}{tail}{failed}"
+        members = _count(self.images, "file" if self.verbatim else "image")
+        kept = f", {self.verbatim} verbatim" if self.verbatim else ""
+        return f"{shown(self.archive)}: {members} in {_count(self.groups, 'group')}{kept}, {size}{tail}{failed}"
 
 
 @dataclass(frozen=True)

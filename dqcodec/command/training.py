@@ -43,7 +43,9 @@ def _one_line_errors() -> Iterator[None]:
 @click.option("--amp", type=click.Choice(["auto", "on", "off"]), default="auto", show_default=True, help="Train in bfloat16.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 def train(data, output, config_file, overrides, minutes, images, resume, init, seed, device, amp, quiet):
-    """Train a model on DATA: a folder of images, a .npy or a .npz file.
+    """Train a model on DATA.
+
+    DATA is a folder of images, a .npy or a .npz file.
 
     \b
     dqcodec train photos -o run --minutes 60 --config models/photo/config.toml
@@ -80,12 +82,15 @@ def train(data, output, config_file, overrides, minutes, images, resume, init, s
 @click.command()
 @click.argument("run", type=_folder)
 @click.argument("data", type=_data)
-@click.option("--samples", type=click.IntRange(min=1), default=16, show_default=True, help="Of the iw bound.")
-@click.option("--split", type=click.Choice(["valid", "train", "all"]), default="valid", show_default=True, help="Of DATA.")
-@click.option("--limit", type=click.IntRange(min=1), help="At most so many crops, spread evenly.")
-@click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
+@click.option("--samples", type=click.IntRange(min=1), default=16, show_default=True, help="Take this number of samples for the iw bound.")
+@click.option("--split", type=click.Choice(["valid", "train", "all"]), default="valid", show_default=True, help="Use this part of DATA.")
+@click.option("--limit", type=click.IntRange(min=1), help="Use at most this number of crops, spread evenly.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 def evaluate(run, data, samples, split, limit, as_json):
-    """Print the bounds of RUN's averaged model on DATA: vi, iw, and KL(q|p) as their difference."""
+    """Print the bounds of a model on DATA.
+
+    The model is RUN's average. The bounds are vi and iw; KL(q|p) is their difference.
+    """
     with _one_line_errors():
         from dqcodec.training.data import load
         from dqcodec.training.evaluate import evaluate as bounds
@@ -101,12 +106,14 @@ def evaluate(run, data, samples, split, limit, as_json):
 @click.command()
 @click.argument("run", type=_folder)
 @click.argument("data", type=_data, required=False)
-@click.option("-o", "--output", metavar="DIR", required=True, type=click.Path(path_type=Path), help="Where to write.")
-@click.option("--name", help="The model's name (default: the configuration's).")
-@click.option("--tile", type=click.IntRange(min=1), help="Side of the tiles, for a flow a multiple of 2^levels; default 64, or 128 rows of 1024.")
+@click.option("-o", "--output", metavar="DIR", required=True, type=click.Path(path_type=Path), help="Write here.")
+@click.option("--name", help="Give the model this name (default: the configuration's).")
+@click.option("--tile", type=click.IntRange(min=1), help="Set the side of the tiles, for a flow a multiple of 2^levels; default 64, or 128 rows of 1024.")
 @click.option("--set-card", "facts", metavar="KEY=VALUE", multiple=True, help="Add to the card: data, licence, ...")
 def export(run, data, output, name, tile, facts):
-    """Export RUN's averaged model as DIR/<name>-<sha8>.safetensors, and print that path.
+    """Export a model as integers.
+
+    RUN's averaged model becomes DIR/<name>-<sha8>.safetensors; that path is printed.
 
     With DATA the networks' ranges and the card's rate come from its validation crops, else from the run's own.
     """

@@ -1,51 +1,84 @@
-"""Archives: many images in one .dqc file, each of which can be read without most of the others.
+"""Archives: many files in one .dqc file, each of which can be read without most of the others. This docstring is the format's
+specification, version 2; varint, section, head, checksum and payloads are those of container.py.
 
-Images are coded in groups; those of a group share what methods learn, and damage does not leave its group. The format, version
-1; varint, section, heads, checksum and payloads are those of container.py:
+    4      magic       89 44 51 41 ("\\x89DQA")
+    1      version     2
+    *      groups      numbered from 0 on, one after the other
+    *      index       blocks, one after the other; none if there are no groups
+    4      mark        89 44 51 45 ("\\x89DQE"), the end
+    4      archive id
+    4      groups      how many, little-endian
+    4      index       its bytes, little-endian
+    4      CRC-32      from the mark on, little-endian
 
-    4      magic       89 44 51 41 ("\x89DQA")
-    1      version     1
-    *      groups      one after the other
-    *      index       see below
-    4      length      of the index, bytes, little-endian
-    4      CRC-32      of magic, version, index and length, little-endian
+**Damage.** A group says where it belongs and which names it has, and a checksum binds these to its images. So a reader finds
+groups without an index: it looks for marks and trusts what a CRC confirms. One damaged place costs at most one group, and a name never leads to
+another's image. The index only saves time. Where a group is damaged, the index still gives its names. Behind a group that is whole, a reader looks for the
+next mark after its last byte, since files kept verbatim may be archives.
 
-A group:
+**Frame**, the form of groups and index blocks:
 
-    1-5    images      varint, 1 to 4096
-    1      packing     of the section that follows: 1 raw, 2 deflate, 3 LZMA
-    *      heads       section: the heads of all images; the pixels of all of them together are limited
-    8      checksum    of the samples of all images that are not stored; absent if all are
-    *      payloads
-    4      CRC-32      of the group before it, little-endian
+    4      mark        89 44 51 47 ("\\x89DQG") a group, 89 44 51 49 ("\\x89DQI") an index block
+    4      archive id  the first 4 bytes of SHA-256(header ‖ body) of group 0; zeros if there is none
+    1-5    number      varint: of the group, or of the block's first group
+    1-5    header      varint, its bytes
+    1-5    body        varint, its bytes; 0 for an index block, more for a group
+    *      header      1 byte, the packing (1 raw, 2 deflate, 3 LZMA), and a section
+    4      CRC-32      from the mark on, little-endian
+    *      body
+    4      CRC-32      from the mark on, the first CRC-32 left out; absent if the body has no bytes
 
-The index: 1 byte, the packing, and a section:
+The **header of a group**, unpacked:
 
-    1-5    groups      varint; then for each its bytes and its images, varints
-    *      names       for each image, a relative path in UTF-8 (other bytes as Python's surrogateescape has them), parts set
-                       apart by /, none of them empty, . or .., 4096 bytes at most; and a byte 0. No name twice, none a folder of another
-    *      times       for each image: the seconds of its modification since 1970 less those of the image before it, a varint,
-                       the sign moved to the lowest bit; nanoseconds beyond, a varint
-    *      modes       for each image: its permissions, a varint below 512
+    1-5    members     varint, 1 to 4096
+    *      contents    for each member a varint: the number of its content less 1 less that of the member before it (-1 before the
+                       first), signed. Members of one number are equal files. Every content belongs to a member
+    *      names       for each member, a relative path in UTF-8 (other bytes as Python's surrogateescape has them), parts set
+                       apart by /, none of them empty, . or .., 4096 bytes at most; and a byte 0. In an archive, no name
+                       occurs twice, and none is a folder of another
+    *      times       for each member: the seconds of its modification since 1970 less those of the member before it, a signed
+                       varint; nanoseconds beyond, a varint
+    *      modes       for each member: its permissions, a varint below 512
+    1-5    parts       varint. Contents are numbered through all parts
+                       for each part:
+    1-5    images      varint: 0 for a file that is kept verbatim, else the images of a set, which are coded together
+    *      heads       of the images of a set; the pixels of all sets together are limited
+
+A signed varint is a varint, the sign moved to the lowest bit: 0, -1, 1, -2, ... The **body of a group**: for each part, before
+all but the last a varint, its bytes; and
+
+    of a set   8      checksum    of the samples of all images that are not stored; absent if all are
+               *      payloads
+    of a file  8      checksum    the first 8 bytes of its SHA-256
+               1      packing     of the section that follows
+               *      file        a section
+
+The **header of an index block**, unpacked. Blocks cover all groups in order; of the groups of one, no more start than in its
+first 2^15 bytes behind these numbers:
+
+    1-5    groups      varint, of the archive
+    8      offset      of the block's first group from the archive's first byte, little-endian
+    1-5    groups      varint, of the block; for each:
+    1-5    bytes       varint, of the whole frame
+    *      names       as in its header; and a byte 0
 """
 
 from __future__ import annotations
 
-import os
+import hashlib
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
-from dqcodec.base.errors import CorruptError, FormatError
+from dqcodec.base.errors import CorruptError
 from dqcodec.base.varint import write_varint
-from dqcodec.codec import codec
 from dqcodec.format.container import (
+    CHECKSUM_BYTES,
     CRC_BYTES,
     Group,
     Reader,
-    checked_reader,
+    count_pixels,
     pack_section,
     read_heads,
     read_section,
@@ -53,25 +86,61 @@ from dqcodec.format.container import (
 )
 from dqcodec.png import MAX_PIXELS
 
-if TYPE_CHECKING:
-    from dqcodec.exact.program import FindProgram
-
 MAGIC = b"\x89DQA"
-VERSION = 1
-_START = MAGIC + bytes([VERSION])
-_END_BYTES = 4 + CRC_BYTES
+VERSION = 2
+START = MAGIC + bytes([VERSION])
+MARK = b"\x89DQ"  # that all marks begin with
+GROUP_MARK, INDEX_MARK, END_MARK = MARK + b"G", MARK + b"I", MARK + b"E"
+ID_BYTES = 4
+END_BYTES = len(END_MARK) + ID_BYTES + 4 + 4 + CRC_BYTES
+MAX_MEMBERS = 1 << 12
 _SECOND = 10**9
-MAX_GROUP_IMAGES = 1 << 12
 _MAX_NAME_BYTES = 1 << 12
+_BLOCK_BYTES = 1 << 15  # an index block ends when it has more
 
 
 @dataclass(frozen=True)
 class Member:
-    """An image's name, a relative path; when it was modified, nanoseconds since 1970; and its permissions."""
+    """A file's name, a relative path; when it was modified, nanoseconds since 1970; and its permissions."""
 
     name: str
     mtime_ns: int = 0
     mode: int = 0o644
+
+
+@dataclass(frozen=True)
+class Verbatim:
+    """A file that is kept as it is."""
+
+    data: bytes
+
+
+@dataclass(frozen=True)
+class ArchiveGroup:
+    """Members, and the parts that hold their contents. contents: for each member the number of its content, through all parts."""
+
+    members: tuple[Member, ...]
+    contents: tuple[int, ...]
+    parts: tuple[Group | Verbatim, ...]
+
+    def place(self, member: int) -> tuple[int, int]:
+        """(part, number of the image in it) of a member, by its number."""
+        content = self.contents[member]
+        for number, part in enumerate(self.parts):
+            count = _count(part)
+            if content < count:
+                return number, content
+            content -= count
+        raise IndexError(member)
+
+
+@dataclass(frozen=True)
+class PackedGroup:
+    """A group as bytes, without what the archive knows of it."""
+
+    members: tuple[Member, ...]
+    header: bytes
+    body: bytes
 
 
 def is_archive(start: bytes) -> bool:
@@ -79,181 +148,223 @@ def is_archive(start: bytes) -> bool:
     return start.startswith(MAGIC)
 
 
-def pack_group(group: Group) -> bytes:
-    """The bytes of a group in an archive."""
-    packing, heads = pack_heads(group)
-    body = b"".join((write_varint(len(group.entries)), bytes([packing]), heads, group.tail()))
-    return body + zlib.crc32(body).to_bytes(CRC_BYTES, "little")
+def pack_group(group: ArchiveGroup) -> PackedGroup:
+    """The header and the body of a group."""
+    parts = [_pack_part(part) for part in group.parts]
+    sizes = [*(write_varint(len(part)) for part in parts[:-1]), b""]
+    return PackedGroup(group.members, pack_header(group), b"".join(each for pair in zip(sizes, parts) for each in pair))
 
 
-def pack_heads(group: Group) -> tuple[int, bytes]:
-    """(packing, section) of a group's heads. Palettes and texts that are alike are often smaller when packed together."""
-    sections = [pack_section(group.heads(are_lone=are_lone)) for are_lone in (True, False)]
-    return min(sections, key=lambda each: len(each[1]))
+def pack_header(group: ArchiveGroup) -> bytes:
+    """The header of a group. Palettes and texts that are alike are often smaller when packed together."""
+    start = [write_varint(len(group.members)), *_differences(group.contents, step=1), _pack_names(group.members)]
+    start += [_pack_stamps(group.members), write_varint(len(group.parts))]
+
+    def packed(are_lone: bool) -> bytes:
+        heads = [
+            write_varint(0) if isinstance(part, Verbatim) else write_varint(len(part.entries)) + part.heads(are_lone=are_lone)
+            for part in group.parts
+        ]
+        return _pack(b"".join(start + heads))
+
+    return min(packed(True), packed(False), key=len)
 
 
-def parse_group(data: bytes, max_pixels: int = MAX_PIXELS) -> Group:
+def read_group(header: bytes, body: bytes, max_pixels: int = MAX_PIXELS) -> ArchiveGroup:
     """Undo pack_group; raises CorruptError, and UnsupportedImageError for more than `max_pixels` in all images together."""
-    reader = checked_reader(data, b"", None, "group of images")
-    count = reader.varint()
-    if not 0 < count <= MAX_GROUP_IMAGES:
-        raise CorruptError("malformed group of images")
-    heads = read_section(reader, *reader.take(1))
-    inner = Reader(heads, 0, len(heads))
-    entries = read_heads(inner, count, max_pixels)
-    if inner.rest():
-        raise CorruptError("malformed group of images")
-    return read_tail(entries, reader)
+    reader, members, contents = _read_members(header)
+    sets, count, left = [], 0, reader.varint()
+    while left and count < len(members):
+        images = reader.varint()
+        if images > len(members):
+            break
+        sets.append(read_heads(reader, images, max_pixels))
+        max_pixels -= count_pixels(sets[-1])
+        count, left = count + (images or 1), left - 1
+    if left or reader.rest() or {*contents} != {*range(count)}:
+        raise CorruptError("malformed header of a group")
+    reader, parts = Reader(body, 0, len(body)), []
+    for number, entries in enumerate(sets):
+        part = reader.rest() if number == len(sets) - 1 else reader.take(reader.varint())
+        inner = Reader(part, 0, len(part))
+        parts.append(read_tail(entries, inner) if entries else _read_file(inner))
+    return ArchiveGroup(members, contents, tuple(parts))
+
+
+def read_members(header: bytes) -> tuple[Member, ...]:
+    """Those of a group; raises CorruptError."""
+    return _read_members(header)[1]
+
+
+@dataclass(frozen=True)
+class Block:
+    """An index block. groups: those of the archive; places: (bytes, names) of each of its own, from offset on."""
+
+    groups: int
+    offset: int
+    places: tuple[tuple[int, tuple[str, ...]], ...]
+
+
+def read_block(header: bytes) -> Block:
+    """The header of an index block; raises CorruptError."""
+    reader = _unpack(header)
+    groups, offset, places = reader.varint(), int.from_bytes(reader.take(8), "little"), []
+    left, start = reader.varint(), reader.position
+    while left and reader.position - start <= _BLOCK_BYTES:
+        size, names = reader.varint(), []
+        while len(names) < MAX_MEMBERS and reader.data[reader.position : reader.position + 1] != b"\0":
+            names.append(_read_name(reader))
+        if reader.take(1) != b"\0" or not names:
+            raise CorruptError("malformed index of the archive")
+        places.append((size, tuple(names)))
+        left -= 1
+    if left or reader.rest() or not places:
+        raise CorruptError("malformed index of the archive")
+    return Block(groups, offset, tuple(places))
+
+
+def pack_frame(mark: bytes, archive_id: bytes, number: int, header: bytes, body: bytes = b"") -> bytes:
+    sizes = write_varint(number) + write_varint(len(header)) + write_varint(len(body))
+    start = b"".join((mark, archive_id, sizes, header))
+    crc = zlib.crc32(start)
+    end = body + _crc(zlib.crc32(body, crc)) if body else b""
+    return start + _crc(crc) + end
 
 
 class Writer:
     """Writes an archive, group by group, to a stream; `finish` writes its index."""
 
     def __init__(self, stream: BinaryIO):
-        self._stream, self._members, self._groups = stream, [], []
-        stream.write(_START)
+        self._stream, self._id = stream, bytes(ID_BYTES)
+        self._places: list[tuple[int, bytes]] = []  # (bytes of the frame, packed names)
+        stream.write(START)
 
-    def add(self, members: Sequence[Member], group: bytes) -> None:
-        """A group, as pack_group makes it, of so many images."""
-        self._stream.write(group)
-        self._groups.append((len(group), len(members)))
-        self._members += members
+    def add(self, group: PackedGroup) -> None:
+        if not self._places:
+            self._id = hashlib.sha256(group.header + group.body).digest()[:ID_BYTES]
+        frame = pack_frame(GROUP_MARK, self._id, len(self._places), group.header, group.body)
+        self._stream.write(frame)
+        self._places.append((len(frame), _pack_names(group.members)))
 
     def finish(self) -> None:
-        packing, section = pack_section(_pack_index(self._members, self._groups))
-        index = bytes([packing]) + section
-        end = index + len(index).to_bytes(4, "little")
-        self._stream.write(end + zlib.crc32(_START + end).to_bytes(CRC_BYTES, "little"))
+        index = b"".join(self._blocks())
+        end = END_MARK + self._id + len(self._places).to_bytes(4, "little") + len(index).to_bytes(4, "little")
+        self._stream.write(index + end + _crc(zlib.crc32(end)))
+
+    def _blocks(self) -> Iterator[bytes]:
+        first, offset, size, parts = 0, len(START), 0, []
+        next_offset = offset
+        for number, (length, names) in enumerate(self._places, 1):
+            parts.append(write_varint(length) + names + b"\0")
+            size, next_offset = size + len(parts[-1]), next_offset + length
+            if size > _BLOCK_BYTES or number == len(self._places):
+                start = write_varint(len(self._places)) + offset.to_bytes(8, "little") + write_varint(len(parts))
+                yield pack_frame(INDEX_MARK, self._id, first, _pack(start + b"".join(parts)))
+                first, offset, size, parts = number, next_offset, 0, []
 
 
-class Archive(Mapping[str, bytes]):
-    """The images of an archive, name -> PNG file, in the order of the archive; read and decoded when asked for.
-
-    The group decoded last is kept, so that going through the images in order decodes each group once. members: name ->
-    Member. Lookup raises KeyError, and what codec.decompress raises.
-    """
-
-    def __init__(self, file: str | os.PathLike | BinaryIO, find_program: FindProgram | None = None, max_pixels: int = MAX_PIXELS):
-        """find_program: by a model's id; None finds the models at hand. Raises OSError, FormatError, CorruptError."""
-        self._file = open(file, "rb") if isinstance(file, (str, os.PathLike)) else file
-        try:
-            members, self._groups = _read_index(self._file)
-        except BaseException:
-            self.close()
-            raise
-        self._find_program, self._max_pixels = find_program, max_pixels
-        self.members = {member.name: member for member in members}
-        counts = [count for *_, count in self._groups]
-        places = [(group, number) for group, count in enumerate(counts) for number in range(count)]
-        self._places = dict(zip(self.members, places))
-        self._last: tuple[int, Group, list] | None = None
-
-    def __getitem__(self, name: str) -> bytes:
-        group, number = self._places[name]
-        if self._last is None or self._last[0] != group:
-            parsed = self.group(group)
-            self._last = group, parsed, codec.decode(parsed, self._find_program or _find_at_hand(), self._max_pixels)
-        _, parsed, images = self._last
-        return codec.restore(parsed.entries[number], images[number])
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.members
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.members)
-
-    def __len__(self) -> int:
-        return len(self.members)
-
-    def __enter__(self) -> Archive:
-        return self
-
-    def __exit__(self, *error) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._file.close()
-
-    @property
-    def group_sizes(self) -> list[tuple[int, int]]:
-        """(bytes, images) of each group."""
-        return [(length, count) for _, length, count in self._groups]
-
-    def group(self, number: int) -> Group:
-        """A group, parsed; raises OSError, CorruptError, UnsupportedImageError."""
-        offset, length, count = self._groups[number]
-        self._file.seek(offset)
-        group = parse_group(self._file.read(length), self._max_pixels)
-        if len(group.entries) != count:
-            raise CorruptError("a group does not hold the images that the index names")
-        return group
+def clashes(names: Sequence[str]) -> set[int]:
+    """Which names, by their numbers, are those of an earlier one, or lie below another as if that were a folder."""
+    found, last = set(), None
+    for key, number in sorted((name.replace("/", "\0"), number) for number, name in enumerate(names)):
+        if last is not None and (key == last or key.startswith(last + "\0")):
+            found.add(number)
+        else:
+            last = key
+    return found
 
 
-def _find_at_hand() -> Callable:
-    from dqcodec.codec import zoo
-
-    return zoo.find
+def _count(part: Group | Verbatim) -> int:
+    return 1 if isinstance(part, Verbatim) else len(part.entries)
 
 
-def _pack_index(members: Sequence[Member], groups: Sequence[tuple[int, int]]) -> bytes:
-    out = [write_varint(len(groups))] + [write_varint(number) for sizes in groups for number in sizes]
-    out += [member.name.encode("utf-8", "surrogateescape") + b"\0" for member in members]
-    last = 0
-    for member in members:
-        second, rest = divmod(member.mtime_ns, _SECOND)
-        difference = second - last
-        out += [write_varint(2 * difference if difference >= 0 else -2 * difference - 1), write_varint(rest)]
-        last = second
-    return b"".join(out + [write_varint(member.mode) for member in members])
+def _crc(value: int) -> bytes:
+    return value.to_bytes(CRC_BYTES, "little")
 
 
-def _read_index(file: BinaryIO) -> tuple[list[Member], list[tuple[int, int, int]]]:
-    """(members, (offset, bytes, images) of each group); raises FormatError, CorruptError."""
-    start = file.read(len(_START))
-    size = file.seek(0, os.SEEK_END)
-    if start[: len(MAGIC)] != MAGIC:
-        raise FormatError("not an archive")
-    file.seek(max(0, size - _END_BYTES))
-    length = int.from_bytes(file.read(4), "little")
-    offset = size - _END_BYTES - length
-    if offset < len(_START):
-        raise CorruptError("truncated archive")
-    file.seek(offset)
-    reader = checked_reader(start + file.read(), MAGIC, VERSION, "archive")
-    index = read_section(reader, *reader.take(1))
-    inner = Reader(index, 0, len(index))
-    groups, position = [], len(_START)
-    for _ in range(inner.varint()):
-        bytes_, images = inner.varint(), inner.varint()
-        if not (bytes_ and 0 < images <= MAX_GROUP_IMAGES) or position + bytes_ > offset:
-            raise CorruptError("malformed index of the archive")
-        groups.append((position, bytes_, images))
-        position += bytes_
-    count = sum(images for *_, images in groups)
-    if position != offset or len(reader.rest()) != 4 or count > len(index):
-        raise CorruptError("malformed index of the archive")
-    names = [_read_name(inner) for _ in range(count)]
-    known = {*names}
-    if len(known) < count or any(str(folder) in known for name in names for folder in PurePosixPath(name).parents):
-        raise CorruptError("the archive has two images of one name")
-    times, second = [], 0
+def _pack(raw: bytes) -> bytes:
+    packing, section = pack_section(raw)
+    return bytes([packing]) + section
+
+
+def _unpack(header: bytes) -> Reader:
+    """Of a header's content; raises CorruptError."""
+    reader = Reader(header, 0, len(header))
+    raw = read_section(reader, *reader.take(1))
+    if reader.rest():
+        raise CorruptError("malformed header in an archive")
+    return Reader(raw, 0, len(raw))
+
+
+def _pack_part(part: Group | Verbatim) -> bytes:
+    return _checksum(part.data) + _pack(part.data) if isinstance(part, Verbatim) else part.tail()
+
+
+def _read_file(reader: Reader) -> Verbatim:
+    checksum = reader.take(CHECKSUM_BYTES)
+    data = read_section(reader, *reader.take(1))
+    if reader.rest() or _checksum(data) != checksum:
+        raise CorruptError("a file in the archive does not match its checksum")
+    return Verbatim(data)
+
+
+def _checksum(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()[:CHECKSUM_BYTES]
+
+
+def _read_members(header: bytes) -> tuple[Reader, tuple[Member, ...], tuple[int, ...]]:
+    """(of what follows them, members, contents); raises CorruptError."""
+    reader = _unpack(header)
+    count = reader.varint()
+    if not 0 < count <= MAX_MEMBERS:
+        raise CorruptError("malformed header of a group")
+    contents = _sums([_signed(reader.varint()) for _ in range(count)], step=1)
+    names = [_read_name(reader) for _ in range(count)]
+    seconds, nanoseconds = [], []
     for _ in range(count):
-        code = inner.varint()
-        second += -(code + 1 >> 1) if code & 1 else code >> 1
-        nanoseconds = inner.varint()
-        if nanoseconds >= _SECOND:
-            raise CorruptError("malformed index of the archive")
-        times.append(second * _SECOND + nanoseconds)
-    modes = [inner.varint() for _ in range(count)]
-    if inner.rest() or any(mode > 0o777 for mode in modes):
-        raise CorruptError("malformed index of the archive")
-    return list(map(Member, names, times, modes)), groups
+        seconds.append(_signed(reader.varint()))
+        nanoseconds.append(reader.varint())
+    modes = [reader.varint() for _ in range(count)]
+    if any(each >= _SECOND for each in nanoseconds) or any(mode > 0o777 for mode in modes) or clashes(names):
+        raise CorruptError("malformed header of a group")
+    times = [second * _SECOND + rest for second, rest in zip(_sums(seconds), nanoseconds)]
+    return reader, tuple(map(Member, names, times, modes)), tuple(contents)
+
+
+def _pack_names(members: Sequence[Member]) -> bytes:
+    return b"".join(member.name.encode("utf-8", "surrogateescape") + b"\0" for member in members)
+
+
+def _pack_stamps(members: Sequence[Member]) -> bytes:
+    """Times and modes."""
+    seconds, nanoseconds = zip(*(divmod(member.mtime_ns, _SECOND) for member in members))
+    times = [part for second, rest in zip(_differences(seconds), nanoseconds) for part in (second, write_varint(rest))]
+    return b"".join([*times, *(write_varint(member.mode) for member in members)])
+
+
+def _differences(values: Sequence[int], step: int = 0) -> list[bytes]:
+    """Each value less the one before it less a step, as a signed varint; before the first comes -step."""
+    steps = [value - last - step for value, last in zip(values, [-step, *values])]
+    return [write_varint(2 * each if each >= 0 else -2 * each - 1) for each in steps]
+
+
+def _sums(steps: Sequence[int], step: int = 0) -> list[int]:
+    """Undo _differences, once they are signed."""
+    values, last = [], -step
+    for each in steps:
+        last += each + step
+        values.append(last)
+    return values
+
+
+def _signed(code: int) -> int:
+    return -(code + 1 >> 1) if code & 1 else code >> 1
 
 
 def _read_name(reader: Reader) -> str:
-    end = reader.data.find(b"\0", reader.position)
+    end = reader.data.find(b"\0", reader.position, reader.position + _MAX_NAME_BYTES + 1)
     name = reader.take(max(end, reader.position) - reader.position).decode("utf-8", "surrogateescape")
     reader.take(1)
-    if len(name) > _MAX_NAME_BYTES or any(part in ("", ".", "..") for part in name.split("/")):
-        raise CorruptError("the archive has an image of an impossible name")
+    if any(part in ("", ".", "..") for part in name.split("/")):
+        raise CorruptError("the archive has a file of an impossible name")
     return name

@@ -24,7 +24,9 @@ but the last, in the fewest bytes, at most 5. A section is a varint n, and n byt
     *      chunks      section, see below                       only if present
     *      recipe      section, see `png/exact.py`              only if present
     1      split       bits 0-2 step, bit 3 alpha set apart: see `split.py`
-                       bits 4-7 method of the first layer
+                       bits 4-7 method of the first layer.
+                       Or 96, in a set of an archive alone: the samples are those of an earlier image of the set that has layers
+                       of its own, and as many as this one's; a varint follows, how many images before it, and nothing else
     8      model id    of the first layer, as below
                        for each other layer:
     1      method      bits 0-2: 1 classical, 2 flow, 3 autoregressive, 4 mixing, 5 model mixing;
@@ -79,6 +81,7 @@ _RAW, _DEFLATE, _LZMA = 1, 2, 3
 _MAX_NOISE_BYTES = 1 << 20  # LZMA takes a second for them; it is not tried on more where it has no hope
 _ODD = 0x9E3779B97F4A7C15  # 2^64 less the golden part of it: its multiples are spread evenly
 _PACKED_CHUNKS: weakref.WeakKeyDictionary[Skeleton, tuple[int, bytes]] = weakref.WeakKeyDictionary()
+_REPEAT = 6 << 4
 _LZMA_FILTERS = [{"id": lzma.FILTER_LZMA1, "preset": 9, "lc": 3, "lp": 0, "pb": 0, "dict_size": 1 << 20}]
 
 
@@ -114,13 +117,15 @@ class Layer:
 class Entry:
     """An image as its head tells of it: of one that is stored nothing, of any other all.
 
-    skeleton: its palette is coded where the split says so. rasters: the layers of each.
+    skeleton: its palette is coded where the split says so. rasters: the layers of each. repeats: where this is not 0, the image
+    has no layers, and its samples are those of the image so many before it.
     """
 
     skeleton: Skeleton | None = None
     split: Split = Split(Step.PLAIN)
     rasters: tuple[tuple[Layer, ...], ...] = ()
     recipe: bytes = b""
+    repeats: int = 0
 
     @property
     def layers(self) -> list[Layer]:
@@ -130,11 +135,16 @@ class Entry:
     @property
     def shapes(self) -> list[tuple[int, int, int]]:
         """Of all layers, (H, W, C)."""
+        if self.repeats:
+            return []
         return [shape for size in self.skeleton.sizes for shape in self.split.shapes(size, self.skeleton)]
 
     @property
     def method(self) -> str:
-        """Each method that a layer has, once, in the order of layers: `classical`, `autoregressive+classical`, `stored`."""
+        """Each method that a layer has, once, in the order of layers: `classical`, `autoregressive+classical`, `stored`,
+        `repeated`."""
+        if self.repeats:
+            return "repeated"
         methods = [layer.method for layer in self.layers] or [Method.STORED]
         return "+".join(method.label for method in dict.fromkeys(methods))
 
@@ -148,6 +158,8 @@ class Entry:
         kind = 1 + KINDS.index((header.color_type, header.bit_depth)) | coding << 4 | bool(self.recipe) << 6
         out = [bytes([kind]), write_varint(header.width), write_varint(header.height), section]
         out += [write_varint(len(self.recipe)), self.recipe] if self.recipe else []
+        if self.repeats:
+            out += [bytes([_REPEAT]), write_varint(self.repeats)]
         for number, layer in enumerate(self.layers):
             is_last = bool(layer.model_id) and layer.model_id == last_id
             code = layer.method | is_last << 3
@@ -197,12 +209,21 @@ class Group:
 
 def read_heads(reader: Reader, count: int, max_pixels: int) -> tuple[Entry, ...]:
     """Undo Group.heads; raises CorruptError, and UnsupportedImageError for more than `max_pixels` in all images together."""
-    entries, last_id = [], b""
-    for _ in range(count):
+    entries, last_id, left = [], b"", max_pixels
+    for number in range(count):
         entry, last_id = _read_head(reader, last_id, max_pixels)
-        max_pixels -= _pixels(entry.skeleton.sizes) if entry.skeleton else 0
+        if entry.repeats and not (entry.repeats <= number and _can_repeat(entry, entries[number - entry.repeats])):
+            raise CorruptError("malformed .dqc header")
+        left -= count_pixels([entry])
+        if left < 0:
+            raise UnsupportedImageError(f"the images have more than the limit of {max_pixels} pixels")
         entries.append(entry)
     return tuple(entries)
+
+
+def count_pixels(entries: Sequence[Entry]) -> int:
+    """Those of images that have layers, all frames together."""
+    return sum(_pixels(entry.skeleton.sizes) for entry in entries if entry.skeleton and not entry.repeats)
 
 
 def read_tail(entries: tuple[Entry, ...], reader: Reader) -> Group:
@@ -219,7 +240,7 @@ def owners(entries: Sequence[Entry]) -> list[list[tuple[int, int]]]:
         if entry.skeleton is None:
             alone.append([(image, 0)])
             continue
-        for number, (layer, shape) in enumerate(zip(entry.layers, entry.shapes)):
+        for number, (layer, shape) in enumerate(zip(entry.layers, entry.shapes)):  # none where it repeats another
             if layer.method in TOGETHER:
                 together.setdefault((layer.method, layer.model_id or shape[2]), []).append((image, number))
             else:
@@ -349,6 +370,11 @@ def _read_head(reader: Reader, last_id: bytes, max_pixels: int) -> tuple[Entry, 
     _check_pixels(header, skeleton.sizes, max_pixels)
     recipe = reader.take(reader.varint()) if kind >> 6 else b""
     (code,) = reader.take(1)
+    if code == _REPEAT:
+        entry = Entry(skeleton, recipe=recipe, repeats=reader.varint())
+        if not entry.repeats:
+            raise CorruptError("malformed .dqc header")
+        return entry, last_id
     if code & 7 > max(Step):
         raise CorruptError("malformed .dqc header")
     split, code = Split(Step(code & 7), bool(code >> 3 & 1)), code >> 4
@@ -366,6 +392,13 @@ def _read_head(reader: Reader, last_id: bytes, max_pixels: int) -> tuple[Entry, 
     ordered = iter(layers)
     rasters = tuple(tuple(next(ordered) for _ in range(count)) for count in counts)
     return Entry(skeleton, split, rasters, recipe), last_id
+
+
+def _can_repeat(entry: Entry, other: Entry) -> bool:
+    """Whether the samples of one image can be those of another."""
+    if other.skeleton is None or other.repeats:
+        return False
+    return entry.skeleton.sizes == other.skeleton.sizes and entry.skeleton.header == other.skeleton.header
 
 
 def _check_pixels(header: Header, sizes: Sequence[tuple[int, int]], max_pixels: int) -> None:

@@ -1,6 +1,6 @@
 """PNG files, of every kind: samples exactly as stored, and all that is around them.
 
-    read(data) -> Png        write(Png) -> data, packed anew
+    read(data) -> Png        write(Png) -> data, packed anew        read_header(data) -> Header
 
 Nothing here trusts a decoder that converts: a PNG's bytes are taken apart by `chunks.py` and `samples.py`. Filters,
 compression, the cutting of streams into chunks and interlacing are a file's packing, not its image: they are not kept,
@@ -19,7 +19,7 @@ from dqcodec.png.chunks import SIGNATURE, Chunk, Header, Skeleton
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["MAX_PIXELS", "SIGNATURE", "Chunk", "Header", "Png", "Skeleton", "plain", "read", "write"]
+__all__ = ["MAX_PIXELS", "SIGNATURE", "Chunk", "Header", "Png", "Skeleton", "plain", "read", "read_header", "write"]
 
 MAX_PIXELS = 1 << 27  # default limit on width * height, summed over frames
 
@@ -84,6 +84,14 @@ def read(data: bytes, max_pixels: int = MAX_PIXELS, *, decode: bool = True) -> P
             return Png(header, None, (rasters[0],))
         rasters.append(raster)
     return Png(header, skeleton, tuple(rasters))
+
+
+def read_header(data: bytes, max_pixels: int = MAX_PIXELS) -> Header:
+    """The header of a PNG file, whatever comes after it.
+
+    Raises UnsupportedImageError (no PNG, or a canvas of more than `max_pixels`) and CorruptError (no valid header).
+    """
+    return chunks.parse_header(data, max_pixels)
 
 
 def write(image: Png) -> bytes:

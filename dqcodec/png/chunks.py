@@ -197,9 +197,19 @@ def parse(data: bytes, max_pixels: int) -> Structure:
     if not is_tidy:
         skeleton, streams = None, [default]
     sizes = skeleton.sizes if skeleton else ((header.height, header.width),)
-    if sum(height * width for height, width in sizes) > max_pixels:
-        raise UnsupportedImageError(f"{header.width} x {header.height} is more than the limit of {max_pixels} pixels")
+    _check_size(header, sizes, max_pixels)
     return Structure(header, interlace, skeleton, tuple(map(tuple, streams)))
+
+
+def parse_header(data: bytes, max_pixels: int) -> Header:
+    """The header of a PNG file, its first chunk; raises as `parse` does, but for nothing that comes later."""
+    if not data.startswith(SIGNATURE):
+        raise UnsupportedImageError("not a PNG file")
+    for kind, start, end in walk(data):
+        header, _ = _parse_header(kind, memoryview(data)[start + 8 : end - 4])
+        _check_size(header, [(header.height, header.width)], max_pixels)
+        return header
+    raise CorruptError("PNG without a valid header")
 
 
 def assemble(skeleton: Skeleton, streams: Sequence[Sequence[bytes | memoryview]], interlace: int = 0) -> bytes:
@@ -261,6 +271,11 @@ def _parse_header(kind: bytes, body: memoryview) -> tuple[Header, int]:
     if (color_type, bit_depth) not in KINDS or compression or filtering or interlace > 1:
         raise CorruptError("PNG header with invalid values")
     return Header(width, height, color_type, bit_depth), interlace
+
+
+def _check_size(header: Header, sizes: Sequence[tuple[int, int]], max_pixels: int) -> None:
+    if sum(height * width for height, width in sizes) > max_pixels:
+        raise UnsupportedImageError(f"{header.width} x {header.height} is more than the limit of {max_pixels} pixels")
 
 
 def check_palette(header: Header, chunks: Sequence[Chunk]) -> None:

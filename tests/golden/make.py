@@ -6,11 +6,14 @@ new version of the format, and models never.
 A model that is shipped has a tiny golden file of its name, tiny/photo-dd6ebe0b for instance, which comes and goes with it.
 """
 
+import io
 import sys
+import zlib
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import pngs
 import programs
 from dqc import group, stored
 from golden import cases
@@ -18,7 +21,8 @@ from test_flow_method import image
 
 from dqcodec import png
 from dqcodec.exact.program import load_program
-from dqcodec.format.container import Method
+from dqcodec.format.archive import ArchiveGroup, Member, Verbatim, Writer, pack_group
+from dqcodec.format.container import Entry, Group, Layer, Method, sample_checksum
 from dqcodec.methods import classical, mixing, model_mixing, table
 from dqcodec.methods.payload import Effort
 
@@ -28,7 +32,7 @@ MODELS = {kind: lambda kind=kind: programs.data(kind) for kind in programs.KINDS
 }
 GRAY = HERE / "gray.safetensors"  # of tiny files
 TINY = {f"tiny/{name}": case for name, case in cases.cases().items()}
-NAMES = ("image", "stored", "classical", "mixing", "model-mixing", "particles", *MODELS, *TINY)
+NAMES = ("image", "archive", "stored", "classical", "mixing", "model-mixing", "particles", *MODELS, *TINY)
 
 
 def main(names: list[str]) -> None:
@@ -55,6 +59,9 @@ def make(name: str) -> None:
         case "image":
             (HERE / "image.png").write_bytes(png.write(png.plain(pixels, text)))
             return
+        case "archive":
+            (HERE / "archive.dqc").write_bytes(archived())
+            return
         case "stored":
             made = stored(png.write(png.plain(pixels, text)))
         case "classical":
@@ -76,6 +83,40 @@ def make(name: str) -> None:
             method = table.own(program)
             made = group(pixels, method.number, method.encode([pixels], program).data, program.id, before=text)
     (HERE / f"{name}.dqc").write_bytes(made.pack())
+
+
+def members() -> dict[str, bytes]:
+    """The files of the archive, by name, in its order."""
+    photo, drawing = (HERE / "image.png").read_bytes(), png.write(png.plain(image(9, 8)))
+    told = png.write(png.plain(image(9, 8), (png.Chunk(b"tEXt", b"Comment\0again"),)))
+    unpacked = pngs.chunk(b"IDAT", zlib.compress(bytes(5), 0))
+    odd = pngs.SIGNATURE + pngs.header(4, 1, color_type=0) + unpacked + pngs.chunk(b"IEND") + b"more"
+    return {"a/photo.png": photo, "b.png": drawing, "b again.png": drawing, "b told.png": told, "notes.txt": b"text", "odd.png": odd}
+
+
+def archived() -> bytes:
+    """An archive of three groups: a set by a model, and one by mixing with an image that repeats another; members that are equal; a
+    file kept verbatim; a stored image."""
+    photo, drawing, _, told, notes, odd = members().values()
+    program = load_program(HERE / "autoregressive.safetensors")
+    layer, pixels = Layer(Method.AUTOREGRESSIVE, program.id), png.read(photo).pixels
+    by_model = Group((entry_of(photo, layer),), (table.own(program).encode([pixels], program).data,), sample_checksum([pixels]))
+    pixels = png.read(drawing).pixels
+    again = Entry(png.read(told).skeleton, repeats=1)
+    mixed = Group((entry_of(drawing, Layer(Method.MIXING)), again), (mixing.encode([pixels]).data,), sample_checksum([pixels] * 2))
+    stamps = {name: (1_000_000_000 * number - 5 * 10**9, 0o600 + number) for number, name in enumerate(members())}
+    made = [Member(name, *stamp) for name, stamp in stamps.items()]
+    stream = io.BytesIO()
+    writer = Writer(stream)
+    writer.add(pack_group(ArchiveGroup(tuple(made[:1]), (0,), (by_model,))))
+    writer.add(pack_group(ArchiveGroup(tuple(made[1:5]), (0, 0, 1, 2), (mixed, Verbatim(notes)))))
+    writer.add(pack_group(ArchiveGroup(tuple(made[5:]), (0,), (stored(odd),))))
+    writer.finish()
+    return stream.getvalue()
+
+
+def entry_of(data: bytes, layer: Layer) -> Entry:
+    return Entry(png.read(data).skeleton, rasters=((layer,),))
 
 
 if __name__ == "__main__":

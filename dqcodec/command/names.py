@@ -1,0 +1,55 @@
+"""Names of files: of outputs, and of an archive's members."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path, PurePath
+
+from dqcodec.command.kinds import PNG
+
+STDIO = "-"
+DQC_SUFFIX = ".dqc"
+FORMATS = ("png", "ppm", "bmp", "tiff", "webp", "npy")  # that images may be decompressed to
+# of files that are taken as images besides PNGs
+IMAGE_SUFFIXES = {".bmp", ".pbm", ".pgm", ".ppm", ".pnm", ".tif", ".tiff", ".webp", ".jpg", ".jpeg", ".gif", ".npy"}
+
+
+def compressed_name(source: Path) -> str:
+    """a.png -> a.png.dqc"""
+    return source.name + DQC_SUFFIX
+
+
+def decompressed_name(source: Path, suffix: str = ".png") -> str:
+    """a.png.dqc -> a.png; a.bmp.dqc -> a.png; where no image's suffix is in it: a.dqc, a -> a.png"""
+    stem = source.name.removesuffix(DQC_SUFFIX)
+    return stem + suffix if stem == source.name else image_name(stem, suffix)
+
+
+def image_name(name: str, suffix: str) -> str:
+    """a.png, a.bmp, a -> a.png, for .png; a suffix that is right, .apng too, is kept as it is written."""
+    stem, old = ("", name) if name.rfind(".") == 0 else os.path.splitext(name)  # .png has a suffix only
+    alike = PNG.suffixes if suffix in PNG.suffixes else (suffix,)
+    if old.lower() in alike:
+        return name
+    return (stem if stem and old.lower() in {*PNG.suffixes, *IMAGE_SUFFIXES} else name) + suffix
+
+
+def member_name(relative: Path) -> str:
+    """The name in an archive, in UTF-8 whatever the locale is; bytes that are no UTF-8 stay as they are."""
+    return os.fsencode(relative.as_posix()).decode("utf-8", "surrogateescape")
+
+
+def below(folder: Path, name: str) -> Path:
+    """Where in a folder an archive's member goes; raises OSError if that lies outside of it, or behind a link.
+
+    Not even a link to a place within is followed: it may be changed.
+    """
+    parts = name.split("/")
+    if PurePath(name).parts != tuple(parts) or {"", ".", ".."} & {*parts}:
+        raise OSError("its name cannot be a file's here")
+    path = folder
+    for part in parts:
+        path = path / os.fsdecode(part.encode("utf-8", "surrogateescape"))
+        if path.is_symlink():
+            raise OSError(f"{path} is a symbolic link")
+    return path

@@ -1,0 +1,146 @@
+"""The options of the commands, one dataclass for each command that has many.
+
+A field is an option: `option` says how it is written and what it does, `takes` gives a command an object of the
+dataclass.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from dqcodec.command.names import FORMATS
+from dqcodec.png import MAX_PIXELS
+
+paths = click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+files = click.argument("paths", metavar="FILE...", nargs=-1, required=True)
+_COUNT = click.IntRange(min=1)
+
+
+def option(*names: str, **attributes: Any) -> Any:
+    """A field for a click option."""
+    return dataclasses.field(metadata={"names": names, "attributes": attributes})
+
+
+def takes(kind: type) -> Callable:
+    """A decorator: the command has the options of a dataclass, its own first, and gets them as `options`."""
+    fields = {each.name: each for each in dataclasses.fields(kind)}
+    own_first = dict.fromkeys(name for each in kind.__mro__ for name in each.__dict__.get("__annotations__", ()))
+    ordered = [fields[name] for name in own_first]
+
+    def decorate(command: Callable) -> Callable:
+        @functools.wraps(command)
+        def wrapped(*arguments: Any, **values: Any) -> Any:
+            options = kind(**{name: values.pop(name) for name in fields})
+            return command(*arguments, options=options, **values)
+
+        for each in reversed(ordered):
+            names, attributes = each.metadata["names"], each.metadata["attributes"]
+            wrapped = click.option(*names, each.name, **attributes)(wrapped)
+        return wrapped
+
+    return decorate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Showing:
+    as_json: bool = option("--json", is_flag=True, help="Print one JSON object a line on stdout.")
+    max_pixels: int = option(
+        "--max-pixels", type=_COUNT, default=MAX_PIXELS, metavar="N",
+        help=f"Refuse images of more pixels, and files of more than 8 N bytes + 256 MiB (default {MAX_PIXELS}).",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running(Showing):
+    recursive: bool = option("-r", "--recursive", is_flag=True, help="Take the files below folders.")
+    processes: int = option(
+        "-j", "--jobs", type=_COUNT, default=1, metavar="N", help="Work on N files or groups at a time."
+    )
+    cluster: str | None = option("--cluster", metavar="ADDRESS", help="Work on the Dask cluster of this scheduler.")
+    quiet: bool = option("-q", "--quiet", is_flag=True, help="Print errors only.")
+    verbose: bool = option("-v", "--verbose", is_flag=True, help="Print where the bytes go and what is left out.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Converting(Running):
+    output: str | None = option("-o", "--output", metavar="FILE|DIR|-", help="Write here; - is stdout.")
+    force: bool = option("-f", "--force", is_flag=True, help="Overwrite existing files.")
+    rm: bool = option("--rm", is_flag=True, help="Remove each source when its output is checked and written.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compressing(Converting):
+    models: tuple[str, ...] = option(
+        "-m", "--model", metavar="NAME|FILE", multiple=True, help="Use this model only (repeatable; default: the best)."
+    )
+    strip: bool = option("--strip", is_flag=True, help="Leave out texts, times, Exif: the picture does not need them.")
+    exact: bool = option(
+        "--exact", is_flag=True, help="Keep the PNG file itself, byte for byte; this needs zlib's own deflate."
+    )
+    broken: str = option(
+        "--broken", type=click.Choice(["refuse", "keep"]), default="refuse",
+        help="Refuse damaged PNGs, or keep their bytes.",
+    )  # fmt: skip
+    best: bool = option(
+        "--best", is_flag=True, help="Try slow methods on large images too; decoding gets slow as well."
+    )
+    particles: int = option(
+        "--particles", type=click.IntRange(1, 64), default=1, metavar="K",
+        help="Draw K samples of a flow's uniform q: files get smaller, coding slower.",
+    )  # fmt: skip
+    no_verify: bool = option("--no-verify", is_flag=True, help="Do not decode the result to check it.")
+    others: str = option(
+        "--others", type=click.Choice(["leave", "keep"]), default="leave",
+        help="Leave a folder's other files out of an archive, or keep them.",
+    )  # fmt: skip
+    group: int | None = option(
+        "--group", type=_COUNT, metavar="N", help="Code at most N images of an archive together."
+    )
+
+    @property
+    def coding(self) -> dict[str, Any]:
+        """How an image is coded; see codec.compress."""
+        return {"strip": self.strip, "exact": self.exact, "best": self.best, "particles": self.particles}
+
+    @property
+    def checks(self) -> dict[str, Any]:
+        """What is verified and what is too large; see codec.compress."""
+        return {"verify": not self.no_verify, "max_pixels": self.max_pixels}
+
+    @property
+    def keep_broken(self) -> bool:
+        return self.broken == "keep"
+
+    @property
+    def keep_others(self) -> bool:
+        return self.others == "keep"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decompressing(Converting):
+    models: tuple[str, ...] = option(
+        "-m", "--model", metavar="NAME|FILE", multiple=True, help="Look here too for the file's model (repeatable)."
+    )
+    repack: bool = option("--repack", is_flag=True, help="Pack PNGs anew that --exact kept byte for byte.")
+    only: tuple[str, ...] = option(
+        "--only", metavar="GLOB", multiple=True, help="Take only these images of archives (repeatable)."
+    )
+    salvage: bool = option(
+        "--salvage", is_flag=True, help="Get what is whole out of damaged archives; list what is lost."
+    )
+    format: str = option(
+        "--format", type=click.Choice(FORMATS), default="png", help="Write this format, where it holds the same pixels."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verifying(Running):
+    models: tuple[str, ...] = option(
+        "-m", "--model", metavar="NAME|FILE", multiple=True, help="Look here too for the file's model (repeatable)."
+    )

@@ -1,0 +1,87 @@
+"""What a command tells while it works: a line for each result, a progress bar on a terminal, totals."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from dqcodec.base import ending
+from dqcodec.command.options import Running
+from dqcodec.command.results import ArchiveReport, FileResult, RunReport, UnpackReport, shown
+from dqcodec.command.streams import tell
+from dqcodec.command.walk import LeftOut
+
+
+@dataclass
+class Teller:
+    """Tells results as they come, and keeps them."""
+
+    options: Running
+    run: RunReport = field(default_factory=RunReport)
+    advance: Callable[[], Any] = lambda: None  # a progress bar
+
+    def tell(self, result: FileResult) -> None:
+        self.run.results.append(result)
+        self.advance()
+        if result.error:
+            tell_failure(result, self.options.as_json)
+        elif self.options.as_json:
+            click.echo(json.dumps(result.as_dict()))
+        elif self.options.verbose or not (self.options.quiet or result.is_of_archive):
+            tell(result.line())
+            if self.options.verbose and (details := result.details()):
+                tell(f"  {details}")
+
+    def leave_out(self, left_out: Sequence[LeftOut]) -> None:
+        """What lies in folders and is not taken."""
+        for path, reason in left_out:
+            self.run.left_out[reason] += 1
+            if self.options.as_json:
+                click.echo(json.dumps({"source": str(path), "left_out": reason}))
+            elif self.options.verbose:
+                tell(f"{shown(str(path))}: left out ({reason})")
+
+    def sum_up(self, report: ArchiveReport | UnpackReport, is_last: bool = True) -> None:
+        """An archive's line; the last one says what is left out."""
+        if self.options.as_json:
+            click.echo(json.dumps(report.as_dict()))
+        elif not self.options.quiet:
+            tell(", ".join([report.line(), *(self.run.left_out_parts() if is_last else ())]))
+
+    def total(self) -> None:
+        if not (self.options.quiet or self.options.as_json):
+            tell(self.run.totals())
+
+    def announce_compiling(self) -> None:
+        """On a terminal, say when loops are compiled for the first time."""
+        if not self.options.quiet and sys.stderr.isatty():
+            from dqcodec.base.compiled import when_compiling
+
+            when_compiling(lambda: tell("compiling loops, once on this machine ..."))
+
+    @contextlib.contextmanager
+    def progress(self, total: int) -> Iterator[None]:
+        """On a terminal, show a progress bar on stderr if there are many results to come."""
+        if self.options.quiet or self.options.as_json or total < 2 or not sys.stderr.isatty():
+            yield
+            return
+        from rich.console import Console
+        from rich.progress import Progress
+
+        with Progress(console=Console(stderr=True), transient=True) as progress:
+            self.advance = functools.partial(progress.advance, progress.add_task("", total=total))
+            with ending.at_end(progress.stop):  # it hides the cursor
+                yield
+
+
+def tell_failure(result: FileResult, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(result.as_dict()))
+    tell(f"dqcodec: {result.line()}")

@@ -1,0 +1,48 @@
+"""`dqcodec sample`: images drawn from a model."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from dqcodec.base.errors import FAILURES, one_line
+from dqcodec.command import files
+from dqcodec.command.names import STDIO
+from dqcodec.command.progress import tell_failure
+from dqcodec.command.results import FileResult
+from dqcodec.command.run import usage
+
+_COUNT = click.IntRange(min=1)
+
+
+@click.command()
+@click.argument("model", metavar="NAME|FILE")
+@click.option("-o", "--output", metavar="FILE|-", required=True, help="Write this PNG file; - is stdout.")
+@click.option("--count", type=_COUNT, default=16, show_default=True, help="Draw this number of samples.")
+@click.option("--side", type=_COUNT, default=64, show_default=True, help="Make them this high and wide, in pixels.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed the random bits.")
+@click.option("-f", "--force", is_flag=True, help="Overwrite an existing file.")
+def sample(model: str, output: str, count: int, side: int, seed: int, force: bool) -> None:
+    """Draw images from a model into one PNG.
+
+    Random bits are decoded.
+
+    \b
+    dqcodec sample photo -o samples.png
+    """
+    from dqcodec import png
+    from dqcodec.codec import sampling, zoo
+
+    if not output:
+        raise click.UsageError("the output has no name.")
+    target = None if output == STDIO else Path(output)
+    program = usage(lambda: zoo.load(model))
+    try:
+        files.check_target(target, force=force)
+        sheet = sampling.grid(sampling.sample(program, count, side, seed), program.bits)
+        files.write(target, png.write(png.plain(sheet)), force=force)
+    except FAILURES as error:
+        tell_failure(FileResult(output, error=one_line(error)), as_json=False)
+        sys.exit(3)

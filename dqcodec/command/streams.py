@@ -1,0 +1,65 @@
+"""Standard streams that are closed, full or cannot encode a name: no reason to stop, or an error of one line."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+from collections.abc import Iterator
+
+import click
+
+
+def prepare() -> None:
+    """Make the standard streams such that using them is safe.
+
+    A closed one fails when it is read or written, standard error takes all in silence: else the next file that is
+    opened would get its descriptor, and the messages. Characters that the locale cannot encode are escaped.
+    """
+    _open_closed(0, os.O_WRONLY)
+    _open_closed(1, os.O_RDONLY)
+    _open_closed(2, os.O_WRONLY)
+    sys.stdin = sys.stdin or open(0, closefd=False)
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)
+    sys.stdout.reconfigure(errors="backslashreplace")
+    sys.stderr.reconfigure(errors="backslashreplace")
+
+
+def tell(text: str) -> None:
+    """Print a line on standard error, if it can be printed."""
+    with contextlib.suppress(OSError):
+        click.echo(text, err=True)
+
+
+@contextlib.contextmanager
+def one_line_errors() -> Iterator[None]:
+    """An error of standard output ends the command in one line; click ends it in silence where no one reads any
+    more."""
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise
+        drop_output()
+        raise click.ClickException(f"{error.filename or 'standard output'}: {error.strerror or error}") from error
+
+
+def drop_output() -> None:
+    """Lose what standard output could not write: its buffer would fail again, and once more at exit."""
+    sys.stdout = open(os.devnull, "w")
+
+
+def _open_closed(descriptor: int, flags: int) -> None:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        opened = os.open(os.devnull, flags)
+        if opened != descriptor:
+            os.dup2(opened, descriptor)
+            os.close(opened)
+        os.set_inheritable(descriptor, True)

@@ -1,0 +1,101 @@
+"""Folders -> the files in them that a command takes, the other files, and what is left out, each with its reason."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from dqcodec.command import files
+from dqcodec.command.kinds import Kind
+from dqcodec.command.names import STDIO
+
+_STDIN = {STDIO, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}
+LINK, SPECIAL, EMPTY = "symbolic link", "special file", "empty folder"
+
+
+class LeftOut(NamedTuple):
+    """What a folder holds and a command does not take."""
+
+    path: Path
+    reason: str
+
+
+@dataclass
+class Found:
+    """What stands for a command's paths. inputs: files to work on, None for standard input, each with its path below an
+    output folder. others: regular files of another kind, with theirs."""
+
+    kind: Kind
+    inputs: list[tuple[Path | None, Path]] = field(default_factory=list)
+    others: list[tuple[Path, Path]] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+
+    @property
+    def not_taken(self) -> list[LeftOut]:
+        """What is left out where other files are not kept either."""
+        return [*self.left_out, *(LeftOut(path, f"not a {self.kind.name} file") for path, _ in self.others)]
+
+
+def find(sources: Sequence[str], recursive: bool, kind: Kind) -> Found:
+    """The command's paths: a file is taken for what it is, a folder stands for the files below it that are of a kind.
+
+    Raises ValueError for a folder, unless `recursive`.
+    """
+    found = Found(kind)
+    for source in sources:
+        path = source_path(source)
+        if path is None:
+            found.inputs.append((None, Path("stdin")))
+        elif os.path.isdir(path):
+            if not recursive:
+                raise ValueError(f"{source} is a directory (-r takes the files below it)")
+            _walk(path, kind, found)
+        else:
+            found.inputs.append((path, Path(path.name)))
+    return found
+
+
+def source_path(name: str) -> Path | None:
+    """The file that a command's argument names; None for standard input."""
+    return None if name in _STDIN else Path(name)
+
+
+def _walk(top: Path, kind: Kind, found: Found) -> None:
+    """Sort what lies below a folder. What cannot be looked at is an input: to read it fails, with the reason."""
+    inputs, others, left_out, folders = [], [], [], [top]
+    while folders:
+        folder = folders.pop()
+        try:
+            with os.scandir(folder) as entries:
+                listed = list(entries)
+        except OSError:
+            inputs.append(folder)
+            continue
+        if not listed:
+            left_out.append(LeftOut(folder, EMPTY))
+        for entry in listed:
+            path = Path(entry.path)
+            if entry.is_symlink():
+                left_out.append(LeftOut(path, LINK))
+            elif entry.is_dir(follow_symlinks=False):
+                folders.append(path)
+            elif not entry.is_file(follow_symlinks=False):
+                left_out.append(LeftOut(path, SPECIAL))
+            else:
+                (inputs if _is_of(path, kind) else others).append(path)
+    found.inputs += [(path, path.relative_to(top) if path != top else Path(top.name)) for path in sorted(inputs)]
+    found.others += [(path, path.relative_to(top)) for path in sorted(others)]
+    found.left_out += sorted(left_out, key=lambda each: each.path)
+
+
+def _is_of(path: Path, kind: Kind) -> bool:
+    # a name that is a suffix and no more, as .png, counts
+    if path.name.lower().endswith(kind.suffixes):
+        return True
+    try:
+        return kind.has(files.start(path))
+    except OSError:
+        return True

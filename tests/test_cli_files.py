@@ -1,0 +1,274 @@
+"""What the command takes, leaves out, refuses and removes; its standard streams, pipes and devices."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pngs
+import pytest
+from click.testing import CliRunner
+from test_broken import BROKEN
+
+import dqcodec
+from dqcodec.codec import candidates, codec, zoo
+from dqcodec.command import kinds
+from dqcodec.command.cli import main
+from dqcodec.format import archive, container
+
+SOURCE = pngs.random(np.random.default_rng(0), 4, 5, 2, 16, tail=b"tail")  # comes back byte for byte
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(dqcodec.__file__).parents[1])}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """An empty working folder, no models, and no mixing, whose loops would be compiled first."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(zoo, "directory", lambda: tmp_path / "models")
+    monkeypatch.setattr(candidates, "takes_mixing", lambda *_, **__: False)
+    return tmp_path
+
+
+def run(*arguments, data=None):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=data)
+
+
+def shell(command, **variables):
+    """A command line in which $dqcodec is the command."""
+    variables = ENVIRONMENT | {"dqcodec": f"{sys.executable} -m dqcodec"} | variables
+    return subprocess.run(["bash", "-c", command], env=variables, capture_output=True, timeout=120)
+
+
+def grow(folder, names, data=SOURCE):
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+
+
+def tree(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_starts_of_files_are_those_of_the_formats():
+    assert kinds.DQC.starts == (container.MAGIC, archive.MAGIC) and kinds.ARCHIVE.starts == (archive.MAGIC,)
+
+
+IMAGES = [".png", "a.apng", "b", "c.jpg", "in/d.png"]
+OTHERS = ["e.jpg", "f.webp", "in/g"]
+
+
+@pytest.fixture
+def mixed(folder):
+    """A folder `in` of PNGs with and without their suffix, other files, a link, a pipe and an empty folder."""
+    grow(folder / "in", IMAGES)
+    grow(folder / "in", OTHERS, b"other")
+    (folder / "in/h.png").symlink_to("b")
+    (folder / "in/empty").mkdir()
+    os.mkfifo(folder / "in/pipe")
+    return folder
+
+
+@pytest.mark.parametrize("arguments", [["in", "-o", "set.dqc"], ["-r", "in", "-o", "out/"]])
+def test_what_a_folder_loses_is_told(mixed, arguments):
+    told = run("compress", *arguments, "-v")
+    total = "6 left out (empty folder: 1, not a PNG file: 3, special file: 1, symbolic link: 1)\n"
+    assert told.exit_code == 0 and told.stderr.endswith(total)
+    for name in [*OTHERS, "h.png", "empty", "pipe"]:
+        assert told.stderr.count(f"in/{name}: left out (") == 1
+    brief = run("compress", *arguments, "-f").stderr
+    assert brief.endswith(total) and brief.count("left out") == 1
+    lines = [json.loads(line) for line in run("compress", *arguments, "-f", "--json").stdout.splitlines()]
+    left_out = {line["source"]: line["left_out"] for line in lines if "left_out" in line}
+    assert left_out == {f"in/{name}": "not a PNG file" for name in OTHERS} | {
+        "in/h.png": "symbolic link", "in/empty": "empty folder", "in/pipe": "special file",
+    }  # fmt: skip
+
+
+def test_pngs_of_any_name_come_back_under_their_names_from_an_archive(mixed):
+    assert run("compress", "in", "-o", "set.dqc").exit_code == 0 and run("decompress", "set.dqc").exit_code == 0
+    assert tree(mixed / "set") == IMAGES
+    assert all((mixed / "set" / name).read_bytes() == SOURCE for name in IMAGES)
+
+
+def test_an_archive_of_all_files_replaces_the_folder_and_says_what_it_cannot_hold(mixed):
+    told = run("compress", "in", "-o", "set.dqc", "--others", "keep", "--rm")
+    assert told.exit_code == 0
+    assert told.stderr.endswith("3 left out (empty folder: 1, special file: 1, symbolic link: 1)\n")
+    assert tree(mixed / "in") == [] and run("decompress", "set.dqc").exit_code == 0
+    assert {name: (mixed / "set" / name).read_bytes() for name in tree(mixed / "set")} == (
+        dict.fromkeys(IMAGES, SOURCE) | dict.fromkeys(OTHERS, b"other")
+    )
+
+
+def test_verification_of_a_folder_tries_what_claims_to_be_a_dqc_file(folder):
+    grow(folder / "in", ["a.png"])
+    run("compress", "in/a.png", "-o", "in/a")
+    grow(folder / "in", ["b.dqc"], b"no .dqc")
+    checked = run("verify", "-r", "in")
+    assert checked.exit_code == 1 and "in/a ok" in checked.stderr and "in/b.dqc: not a .dqc file" in checked.stderr
+    assert checked.stderr.endswith("1 failed, 1 left out (not a .dqc file: 1)\n")
+
+
+def test_broken_pngs_are_kept_and_named_if_asked(folder):
+    for number, data in enumerate(BROKEN.values()):
+        grow(folder, [f"in/{number}.png"], data)
+    for arguments in (["in", "-o", "set.dqc"], ["-r", "in", "-o", "out/"]):
+        refused = run("compress", *arguments)
+        assert refused.exit_code == 3 and refused.stderr.count("in/") == 4
+        kept = run("compress", *arguments, "--broken", "keep", "-v")
+        assert kept.exit_code == 0 and kept.stderr.count(", a broken PNG: ") == 4
+    assert run("verify", "set.dqc").exit_code == run("list", "set.dqc").exit_code == run("info", "set.dqc").exit_code == 0
+    assert run("decompress", "set.dqc").exit_code == run("decompress", "-r", "out").exit_code == 0
+    for number, data in enumerate(BROKEN.values()):
+        assert (folder / f"set/{number}.png").read_bytes() == (folder / f"out/{number}.png").read_bytes() == data
+
+
+def test_rm_keeps_a_file_that_took_the_place_of_its_source(folder, monkeypatch):
+    grow(folder, ["a.png", "other"])
+    compress = codec.compress
+
+    def replace(*arguments, **options):
+        for name in ("a.png", "other"):
+            os.utime(name, (10**9, 10**9))
+        os.replace("other", "a.png")
+        return compress(*arguments, **options)
+
+    os.utime("a.png", (10**9, 10**9))
+    monkeypatch.setattr(codec, "compress", replace)
+    result = run("compress", "--rm", "a.png")
+    assert result.exit_code == 3 and "changed meanwhile" in result.stderr and (folder / "a.png").exists()
+
+
+@pytest.mark.parametrize("arguments", [["a.png", "-o", "-"], ["-"], ["a.png", "-o", os.devnull], ["a.png", "-o", "/dev/stdout"]])
+def test_rm_is_for_files_that_become_files(folder, arguments):
+    grow(folder, ["a.png"])
+    assert run("compress", "--rm", *arguments, data=SOURCE).exit_code == 2 and (folder / "a.png").exists()
+
+
+def test_an_archive_never_replaces_its_own_input(folder):
+    grow(folder, ["in/a.png", "b.dqc", "c/set.dqc"])
+    assert run("compress", "-f", "in", "b.dqc", "-o", "b.dqc").exit_code == 2
+    assert (folder / "b.dqc").read_bytes() == SOURCE
+    assert run("compress", "c", "-o", "set.dqc").exit_code == 0
+    packed = (folder / "set.dqc").read_bytes()
+    result = run("decompress", "-f", "set.dqc", "-o", ".")
+    assert result.exit_code == 3 and "its own archive" in result.stderr and (folder / "set.dqc").read_bytes() == packed
+
+
+def test_what_is_no_image_is_refused_by_its_first_bytes_and_what_is_too_large_by_its_size(folder):
+    grow(folder, ["a.png", "c.png"], SOURCE)
+    grow(folder, ["b.png", "t.dqc"], b"text")
+    for name in ("b.png", "c.png", "t.dqc"):
+        os.truncate(name, 1 << 40)
+    result = run("compress", "b.png", "c.png", "a.png")
+    assert result.exit_code == 1 and tree(folder) == ["a.png", "a.png.dqc", "b.png", "c.png", "t.dqc"]
+    assert "b.png: not a PNG, BMP" in result.stderr and "c.png: it has 1099511627776 bytes, more than" in result.stderr
+    for command in ("decompress", "verify", "list", "info"):
+        refused = run(command, "t.dqc")
+        assert refused.exit_code == 3 and refused.stderr == "dqcodec: t.dqc: not a .dqc file\n"
+
+
+def test_names_that_cannot_be_are_errors_of_their_own_files(folder):
+    (folder / "loop").symlink_to("loop")
+    name = "x" * 249 + ".png"  # with .dqc one byte too long
+    grow(folder, [name, "a.png"])
+    result = run("compress", name, "loop", "y" * 300, "a.png/b", "a.png")
+    assert result.exit_code == 1 and (folder / "a.png.dqc").exists()
+    *errors, _, total = result.stderr.splitlines()
+    assert len(errors) == 4 and all(line.startswith("dqcodec: ") for line in errors) and total.endswith("4 failed")
+    assert sum("File name too long" in line for line in errors) == 2
+    assert run("compress", "a.png", "-o", "z" * 256).exit_code == run("decompress", "a.png.dqc", "-o", "z" * 256).exit_code == 3
+
+
+@pytest.mark.parametrize("command", ["compress", "decompress"])
+def test_an_output_needs_a_name(folder, command):
+    grow(folder, ["a.png"])
+    result = run(command, "a.png", "-o", "")
+    assert result.exit_code == 2 and "no name" in result.stderr
+
+
+def test_info_escapes_names(folder):
+    name = "\x1b[2J.dqc"
+    grow(folder, ["a.png"])
+    run("compress", "a.png", "-o", name)
+    assert "\x1b" not in run("info", name).stdout and "\\x1b[2J.dqc\n" in run("info", name).stdout
+
+
+@pytest.fixture
+def piped():
+    """Gives a path under which data can be read once, as `<(cat FILE)` does."""
+    ends = []
+
+    def pipe(data):
+        reader, writer = os.pipe()
+        ends.append(reader)
+        os.write(writer, data)
+        os.close(writer)
+        return f"/dev/fd/{reader}"
+
+    yield pipe
+    for reader in ends:
+        os.close(reader)
+
+
+def test_streams_are_read_once(folder, piped):
+    grow(folder, ["a.png"])
+    run("compress", "a.png")
+    packed = (folder / "a.png.dqc").read_bytes()
+    assert run("decompress", piped(packed)).stdout_bytes == SOURCE
+    assert run("decompress", piped(packed), "-o", "out").exit_code == 0 and (folder / "out").read_bytes() == SOURCE
+    assert run("decompress", "/dev/stdin", "-o", "/dev/stdout", data=packed).stdout_bytes == SOURCE
+    assert run("compress", piped(SOURCE)).stdout_bytes == packed
+    several = run("verify", piped(packed), "-", "a.png.dqc", data=packed)
+    assert several.exit_code == 0 and several.stderr.count(" ok (stored)\n") == 3
+
+
+def test_pipes_and_devices_are_inputs_and_outputs(folder):
+    grow(folder, ["a.png"])
+    os.mkfifo("pipe")
+    run("compress", "a.png")
+    for command in (
+        "cat a.png.dqc > pipe & $dqcodec decompress pipe -o /dev/fd/1 > out",
+        "$dqcodec decompress a.png.dqc -o pipe & cat pipe > out",
+    ):
+        result = shell(command)
+        assert result.returncode == 0 and (folder / "out").read_bytes() == SOURCE, (command, result.stderr)
+    assert run("compress", "a.png", "-o", os.devnull).exit_code == 0
+    assert run("compress", "a.png", "a.png.dqc", "-o", os.devnull).exit_code == 2
+
+
+def test_archives_are_read_from_streams(folder):
+    grow(folder, ["in/a.png", "in/b.png"])
+    run("compress", "in", "-o", "set.dqc")
+    packed = (folder / "set.dqc").read_bytes()
+    assert run("list", "-", data=packed).stdout.count(".png\n") == 2
+    assert json.loads(run("info", "-", "--json", data=packed).stdout)["images"] == 2
+    assert run("verify", "-", data=packed).stderr == "<stdin>: 2 images ok\n"
+    assert run("decompress", "-", "-o", "out", "--only", "b*", data=packed).exit_code == 0 and tree(folder / "out") == ["b.png"]
+    nowhere = run("decompress", "-", data=packed)
+    assert nowhere.exit_code == 3 and "give one with -o" in nowhere.stderr
+    run("compress", "in/a.png", "-o", "a.dqc")
+    assert run("list", "-", data=(folder / "a.dqc").read_bytes()).stdout.endswith(" <stdin>\n")
+
+
+def test_closed_and_full_standard_streams_are_no_reason_to_stop(folder):
+    grow(folder, ["a.png", "b.png"])
+    for number, streams in enumerate(["2> /dev/full", "<&- >&- 2>&-"]):
+        result = shell(f"$dqcodec compress a.png missing.png b.png -o {number}/ {streams}")
+        assert result.returncode == 1 and result.stderr == b"" and tree(folder / str(number)) == ["a.png.dqc", "b.png.dqc"]
+    for command in ("compress - -o x <&-", "compress a.png -o - >&-", "info 0/a.png.dqc > /dev/full"):
+        result = shell(f"$dqcodec {command}")
+        assert result.returncode in (1, 3) and result.stderr.count(b"\n") == 1, (command, result.stderr)
+
+
+@pytest.mark.parametrize("variables", [{"PYTHONIOENCODING": "ascii"}, {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}])
+def test_names_that_the_locale_cannot_encode_are_escaped_and_kept(folder, variables):
+    names = sorted([os.fsencode("\u00e9.png"), b"\xff.png"])
+    for name in names:
+        grow(folder / "in", [os.fsdecode(name)])
+    result = shell("$dqcodec compress in -o set.dqc && $dqcodec list set.dqc && $dqcodec decompress set.dqc -v", LC_ALL="C", **variables)
+    assert result.returncode == 0, result.stderr
+    assert sorted(os.listdir(os.fsencode(folder / "set"))) == names
+    assert run("list", "set.dqc").stdout.count("\u00e9.png") == 1  # the archive does not depend on the locale
