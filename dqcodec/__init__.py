@@ -1,4 +1,4 @@
-"""dqcodec: lossless image compression with learned dequantization flows and bits-back ANS coding.
+"""dqcodec: lossless image compression by trained models of dequantized pixels, run on integers and coded with ANS.
 
 The public names are loaded when they are first used:
 
@@ -14,8 +14,34 @@ The public names are loaded when they are first used:
 """
 
 import importlib
+from typing import IO, TYPE_CHECKING
 
 from PIL import Image as _Image
+
+if TYPE_CHECKING:  # _PUBLIC again, for type checkers
+    from PIL.ImageFile import ImageFile as _ImageFile
+
+    from dqcodec.base.errors import (
+        CorruptError,
+        DqcodecError,
+        FormatError,
+        LatentOverflow,
+        ModelError,
+        ParticlesError,
+        StackUnderflow,
+        SymbolError,
+        UnknownModelError,
+        UnsupportedImageError,
+        VerifyError,
+        WorkerError,
+    )
+    from dqcodec.codec.archive import Archive
+    from dqcodec.codec.codec import Info, info
+    from dqcodec.codec.library import compress, decompress, decompress_png
+    from dqcodec.codec.library import open_image as open  # noqa: F401
+    from dqcodec.codec.zoo import find as find_model
+    from dqcodec.codec.zoo import load as load_model
+    from dqcodec.codec.zoo import names as model_names
 
 __version__ = "0.1.0"
 
@@ -43,21 +69,46 @@ _PUBLIC = {
     "WorkerError": ("base.errors", "WorkerError"),
     "LatentOverflow": ("base.errors", "LatentOverflow"),
 }
-__all__ = ["__version__", *(name for name in _PUBLIC if name != "open")]  # import * leaves Python's own open alone
+__all__ = [  # without open: import * leaves Python's own alone
+    "Archive",
+    "CorruptError",
+    "DqcodecError",
+    "FormatError",
+    "Info",
+    "LatentOverflow",
+    "ModelError",
+    "ParticlesError",
+    "StackUnderflow",
+    "SymbolError",
+    "UnknownModelError",
+    "UnsupportedImageError",
+    "VerifyError",
+    "WorkerError",
+    "__version__",
+    "compress",
+    "decompress",
+    "decompress_png",
+    "find_model",
+    "info",
+    "load_model",
+    "model_names",
+]
 
 
-def __getattr__(name: str):
-    if name not in _PUBLIC:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, attribute = _PUBLIC[name]
-    return getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
+if not TYPE_CHECKING:  # a type checker that saw this would take any name for public
+
+    def __getattr__(name: str):
+        if name not in _PUBLIC:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module, attribute = _PUBLIC[name]
+        return getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_PUBLIC})
 
 
-def _open_by_pillow(file, name):
+def _open_by_pillow(file: IO[bytes], name: str | bytes) -> "_ImageFile":
     from dqcodec.codec.pillow_plugin import DqcImageFile
 
     return DqcImageFile(file, name)

@@ -66,7 +66,7 @@ def compress(
     OSError, UnknownModelError, ModelError.
     """
     models = zoo.names() if models is None else zoo.listed(models)
-    programs = [zoo.load(each) if zoo.is_name(each) else each for each in models]
+    programs = [zoo.load(each) if isinstance(each, str | os.PathLike) else each for each in models]
     return codec.compress(_png_bytes(source, max_pixels), programs, max_pixels=max_pixels, **options)[0]
 
 
@@ -236,9 +236,11 @@ def _read_by_pillow(data: bytes, max_pixels: int) -> Png:
 
 def _check_exact(image: Image.Image) -> None:
     """Raise UnsupportedImageError for a file of which Pillow would give less than it holds."""
+    from PIL.TiffImagePlugin import TiffImageFile
+
     if getattr(image, "n_frames", 1) > 1:
         raise UnsupportedImageError(f"the {image.format} file holds several images")
-    bits = max(image.tag_v2.get(_BITS_PER_SAMPLE, (1,))) if image.format == "TIFF" else 8
+    bits = max(image.tag_v2.get(_BITS_PER_SAMPLE, (1,))) if isinstance(image, TiffImageFile) else 8
     if bits > 8 and not (bits == 16 and image.mode.startswith("I;16")):
         raise UnsupportedImageError(f"of TIFF files with {bits} bits a sample, only gray ones with 16 are taken")
 
@@ -287,7 +289,9 @@ def _check_size(width: int, height: int, max_pixels: int) -> None:
 def _png_bytes(source: Images, max_pixels: int) -> bytes:
     if isinstance(source, str | os.PathLike | bytes | bytearray | memoryview):
         return to_png(_bytes(source), max_pixels)
-    if "PIL.Image" in sys.modules and isinstance(source, sys.modules["PIL.Image"].Image):
+    from PIL import Image
+
+    if isinstance(source, Image.Image):
         _check_size(*source.size, max_pixels)
         return png.write(from_pillow(source))
     return png.write(from_array(np.asarray(source), max_pixels))

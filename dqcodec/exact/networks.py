@@ -1,4 +1,4 @@
-"""Integer networks, the exact twins of dqcodec.flows.networks.
+"""Integer networks, the exact twins of ResidualNet and AutoregressiveNet in dqcodec.flows.networks.
 
 Activations and weights are integers carried in floats. Every sum stays below 2^24 (float32) or 2^53 (float64), proven
 from the weights when the model loads, so that it is exact in any order: batch, threads and instruction set cannot

@@ -1,6 +1,8 @@
-"""Networks whose every operation has an integer twin (dqcodec.exact.networks).
+"""The networks of couplings, dequantizers and densities.
 
-They use convolutions, leaky rectifiers, sums and clamps alone: what is left of a network after export is sums of integers.
+ResidualNet and AutoregressiveNet have exact twins in dqcodec.exact.networks: convolutions, leaky rectifiers, sums and clamps
+become sums of integers. DenseNet and AutoregressiveDenseNet, the paper's own, have none: a model with them can be trained and
+evaluated, not exported.
 """
 
 import torch

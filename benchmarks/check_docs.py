@@ -1,0 +1,160 @@
+"""Whether the documents, the committed results and the tree agree. One line for each problem; exit status 1 if there is one.
+
+    python benchmarks/check_docs.py
+
+Needs numpy alone.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from documents import DOCUMENTS, PACKAGES, ROOT, render
+from measured import COMMANDS, RESULTS
+from published import CHECKERBOARD_IW, CHECKERBOARD_VI, IMAGES
+from tables import cells
+
+_MOST_LINES = 120  # of README.md
+_LINK = re.compile(r"\]\((?!http)([^)#\s]*)(#[^)\s]+)?\)")
+_PATH = re.compile(r"`((?:dqcodec|benchmarks|docs|models|tests)/[^`\s*]*)`")
+_ENTROPY_BITS = 1.0  # of the checkerboard's data
+_DIGITS_TABLES = {"sheet", "archive"}
+
+
+def main() -> None:
+    checks = (readme, stale_tables, missing_files, missing_headings, packages, results, checkerboard, images, digits)
+    problems = [problem for check in checks for problem in check()]
+    print(*problems, sep="\n", end="\n" if problems else "")
+    sys.exit(bool(problems))
+
+
+def readme() -> Iterator[str]:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    if len(lines) > _MOST_LINES:
+        yield f"README.md: {len(lines)} lines, more than {_MOST_LINES}"
+
+
+def stale_tables() -> Iterator[str]:
+    for document in DOCUMENTS:
+        text = document.read_text()
+        if render(text) != text:
+            yield f"{_name(document)}: tables differ from the results: run python benchmarks/documents.py"
+
+
+def missing_files() -> Iterator[str]:
+    """Files that a document links to or names, but that are not there."""
+    for document in _markdown():
+        text = document.read_text()
+        for target, _ in _LINK.findall(_prose(document)):
+            if not (document.parent / target).exists():
+                yield f"{_name(document)}: links to {target}, which is not there"
+        for path in _PATH.findall(text):
+            if not (ROOT / path).exists():
+                yield f"{_name(document)}: names {path}, which is not there"
+
+
+def missing_headings() -> Iterator[str]:
+    for document in _markdown():
+        for target, anchor in _LINK.findall(_prose(document)):
+            linked = document.parent / target if target else document
+            if anchor and linked.exists() and anchor[1:] not in _anchors(linked):
+                yield f"{_name(document)}: links to {target}{anchor}, which has no such heading"
+
+
+def packages() -> Iterator[str]:
+    """Packages that the reading order lacks, or that are not there."""
+    found = {str(path.parent.relative_to(ROOT / "dqcodec")) for path in (ROOT / "dqcodec").rglob("__init__.py")} - {"."}
+    for package in sorted(found ^ set(PACKAGES)):
+        yield f"benchmarks/documents.py: PACKAGES and the tree differ in dqcodec/{package}"
+
+
+def results() -> Iterator[str]:
+    """Results without a command that measures them, and the other way round."""
+    for name in sorted({path.stem for path in RESULTS.glob("*.json")} ^ set(COMMANDS)):
+        yield f"benchmarks/results/{name}.json: without a command in measured.py, or a command without it"
+
+
+def checkerboard() -> Iterator[str]:
+    """Bounds in their order, and as good as the paper's."""
+    measured = cells("checkerboard")
+    for name, cell in measured.items():
+        if cell["iw_bits"] > cell["vi_bits"] + 3 * (cell["vi_error"] + cell["iw_error"]):
+            yield f"checkerboard {name}: iw is above vi"
+        if cell["iw_bits"] < _ENTROPY_BITS - 3 * cell["iw_error"]:
+            yield f"checkerboard {name}: iw is below the entropy"
+    for p, row in CHECKERBOARD_VI.items():
+        for q, value in row.items():
+            yield from _not_worse(measured, f"{p}-{q}-vi", "vi_bits", value)
+    for objective, row in CHECKERBOARD_IW.items():
+        for q, value in row.items():
+            yield from _not_worse(measured, f"flow-{q}-{objective}", "iw_bits", value)
+
+
+def images() -> Iterator[str]:
+    """Bounds in their order, dequantizers in the paper's, and files near the bound."""
+    for table, rows in IMAGES.items():
+        measured = cells(table)
+        for name, cell in measured.items():
+            if cell["iw_bpd"] > cell["vi_bpd"] or abs(cell["vi_bpd"] - cell["iw_bpd"] - cell["kl_bpd"]) > 2e-5:
+                yield f"{table} {name}: vi, iw and KL do not fit together"
+            if "coded_bpd" in cell and abs(cell["coded_bpd"] - cell["initial_bpd"] - cell["vi_bpd"]) > 0.02:
+                yield f"{table} {name}: what is coded is far from vi"
+        for row, published in rows.items():
+            rates = [measured[f"{row}-{q}"]["vi_bpd"] for q in published]
+            if rates != sorted(rates, reverse=True):
+                yield f"{table} {row}: dequantizers are not in the paper's order"
+    for q, (_, vi, _) in IMAGES["mnist"]["covariance"].items():
+        if cells("mnist")[f"covariance-{q}"]["vi_bpd"] > vi + 0.02:
+            yield f"mnist covariance-{q}: vi is above the paper's"
+
+
+def digits() -> Iterator[str]:
+    """Digits at the bound of their particles, and smallest as files by dqcodec with its model."""
+    coded = cells("coded")
+    for name, cell in coded.items():
+        net = cell["coded_bpd"] - cell["initial_bpd"]
+        if not cell["coupled_bpd"] - 0.004 <= net <= cell["iw_bpd"] + 0.002:
+            yield f"coded {name}: what is coded is far from the bound of its particles"
+        if not name.endswith("-1") and max(net, cell["coded_bpd"]) >= cell["vi_bpd"]:
+            yield f"coded {name}: particles gain nothing over vi"
+    if len({cell["seed_bytes"] for cell in coded.values()}) != 1:
+        yield "coded: the first loan depends on the particles"
+    files = cells("digits")
+    if set(files) != _DIGITS_TABLES:
+        yield "digits: not all is measured"
+    for name, cell in files.items():
+        if min(cell["bytes"], key=cell["bytes"].get) != "dqcodec" or "mnist-binary" not in cell["method"]:
+            yield f"digits {name}: not smallest by dqcodec with its model"
+
+
+def _not_worse(measured: dict, name: str, key: str, published: float) -> Iterator[str]:
+    values = [cell[key] for cell_name, cell in measured.items() if cell_name.rpartition("-")[0] == name]
+    if len(values) != 3 or sum(values) / 3 > published + 0.02:
+        yield f"checkerboard {name}: worse than the paper's, or not of three seeds"
+
+
+def _prose(document: Path) -> str:
+    """A document without its indented code."""
+    return re.sub(r"^    .*$", "", document.read_text(), flags=re.MULTILINE)
+
+
+def _markdown() -> list[Path]:
+    return [
+        *ROOT.glob("*.md"),
+        *(path for folder in ("docs", "benchmarks", "models") for path in (ROOT / folder).rglob("*.md")),
+    ]
+
+
+def _anchors(document: Path) -> set[str]:
+    """Of headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", document.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def _name(document: Path) -> str:
+    return str(document.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,261 @@
+"""The codec's tables, from the committed JSON in results/: Markdown, each with its date, machine and command."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+RESULTS = Path(__file__).resolve().parent / "results"
+
+# What measures each result; what has no command here is in no document.
+COMMANDS = {
+    "photos_test": "dqcodec bench photos_test -o benchmarks/results/photos_test.json -f "
+    "--codec dqcodec --codec png --codec webp --codec jxl-e7 --codec jxl-e9",
+    "kodak": "dqcodec bench kodak -o benchmarks/results/kodak.json -f --threads 2 "
+    "--codec dqcodec --codec png --codec jxl-e7 --codec jxl-e9",
+    "kodak_best": "dqcodec bench kodak -o benchmarks/results/kodak_best.json -f --threads 2 --codec dqcodec-best",
+    "kodak_luma": "dqcodec bench luma -o benchmarks/results/kodak_luma.json -f "
+    "--codec dqcodec --codec png --codec jxl-e7 --codec jxl-e9",
+    "thumbnails": "dqcodec bench thumbnails -o benchmarks/results/thumbnails.json -f "
+    "--codec dqcodec --codec png --codec webp --codec jxl-e7 --codec jxl-e9",
+    "crops": "dqcodec bench crops -o benchmarks/results/crops.json -f --codec dqcodec --codec webp --codec jxl-e9",
+    "cifar10_bound": "python benchmarks/bound.py cifar/test_00.png --run models/cifar10 --model cifar10 "
+    "--json benchmarks/results/cifar10_bound.json",
+    "cifar10_ard_bound": "python benchmarks/bound.py cifar/test_00.png --run models/cifar10-ard --model cifar10-ard "
+    "--json benchmarks/results/cifar10_ard_bound.json",
+    "archives_cifar10": "python benchmarks/archives.py cifar10 --json benchmarks/results/archives_cifar10.json",
+    "archives_icons": "python benchmarks/archives.py icons --first 2000 --json benchmarks/results/archives_icons.json",
+    "trees": "python benchmarks/trees.py pngsuite --made 3000 --json benchmarks/results/trees.json",
+    "trees_icons": "python benchmarks/trees.py icons --json benchmarks/results/trees_icons.json",
+    "trees_exact": "python benchmarks/trees.py --made 3000 --exact --json benchmarks/results/trees_exact.json",
+    "exactness": "python benchmarks/exactness.py kodak/kodim05.png --json benchmarks/results/exactness.json",
+    "memory": "python benchmarks/memory.py camera_free wikimedia debian_wallpapers --size 2000x1000 "
+    "--size 8000x6000 --json benchmarks/results/memory.json",
+    "engines": "PYTHONPATH=CRAYSTACK python benchmarks/engines.py cifar/test_00.png "
+    "--json benchmarks/results/engines.json",
+}
+
+_WAITED = 0.9  # as dqcodec.bench.report has it: a codec that got less of the clock's time had to wait
+_TREES = {  # result, tree -> its name here
+    ("trees", "pngsuite"): "PngSuite, animations, odd files",
+    ("trees_icons", "icons"): "icons, emoji, tiles",
+    ("trees", "made"): "made: all kinds in nested folders, three of them broken",
+    ("trees_exact", "made"): "the same with `--exact`, byte for byte",
+}
+
+
+def read(name: str) -> dict:
+    return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Markdown; the first column is text, the others are numbers."""
+    rule = ["---", *("---:" for _ in header[1:])]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (header, rule, *rows))
+
+
+def provenance(*names: str) -> str:
+    """When, on what and by which commands results were measured."""
+    lines = []
+    for name in names:
+        machine = (result := read(name))["machine"]
+        threads = result.get("options", {}).get("threads")
+        how = "" if threads is None else f", {'one thread' if threads == 1 else f'{threads} threads'}"
+        lines.append(
+            f"{machine['date'][:10]}, {machine['processor']}, {machine['cores']} cores{how}: `{COMMANDS[name]}`"
+        )
+    return "\n\n".join(lines)
+
+
+def photographs() -> str:
+    """The README's table: photos_test beside kodak."""
+    small, kodak = totals("photos_test"), totals("kodak")
+    rows = []
+    for codec, label in (("dqcodec", "**dqcodec**"), ("jxl-e9", None), ("jxl-e7", None), ("webp", None), ("png", None)):
+        first, second = small[codec], kodak.get(codec)
+        row = [label or first["title"], count(first["bytes"]), f"{first['bpd']:.3f}", _beside(first, small["jxl-e9"])]
+        row += ["-"] * 4 if second is None else [count(second["bytes"]), f"{second['bpd']:.3f}", *speeds(second)]
+        rows.append(row)
+    header = [
+        "", "photos_test, bytes", "bpd", "to JPEG XL -e 9", "Kodak, bytes", "bpd", "encode, MP/s", "decode, MP/s",
+    ]  # fmt: skip
+    return table(header, rows)
+
+
+def speed() -> str:
+    """The README's sentence on when not to use the codec."""
+    kodak = totals("kodak")
+    ours, theirs = kodak["dqcodec"], kodak["jxl-e9"]
+    slower = theirs["decode_mp_s"] / ours["decode_mp_s"]
+    return (
+        f"Decoding runs the same network as encoding: dqcodec decodes {ours['decode_mp_s']:.2f} megapixels a second on two "
+        f"cores of an {read('kodak')['machine']['processor']},\nJPEG XL {theirs['decode_mp_s']:.1f}: "
+        f"**{round(slower)} times slower**."
+    )
+
+
+def size() -> str:
+    """The README's sentence on how much smaller files are."""
+    ours, theirs = (totals("photos_test")[codec] for codec in ("dqcodec", "jxl-e9"))
+    smaller = sum(a < b for a, b in zip(*(by_image("photos_test", codec) for codec in ("dqcodec", "jxl-e9"))))
+    of_all = "each of them" if smaller == ours["images"] else f"{smaller} of them"
+    return (
+        f"On {ours['images']} photographs that it never saw, its files are **{_percent(ours, theirs)} % smaller** than those of "
+        f"JPEG XL at effort 9, smaller for {of_all}."
+    )
+
+
+def bench(name: str, *others: str) -> str:
+    """A table of `dqcodec bench`, the smallest first, with the rows of other runs over the same images."""
+    rows = [total for each in (name, *others) for total in totals(each).values()]
+    rows.sort(key=lambda total: total["bytes"])
+    best = next((total for total in rows if total["codec"] == "jxl-e9"), None)
+    cells = [
+        [
+            f"**{total['title']}**" if total["codec"].startswith("dqcodec") else total["title"],
+            count(total["bytes"]), f"{total['bpd']:.3f}", _beside(total, best), *speeds(total),
+            f"{total['peak_memory_bytes'] / 1e6:.0f}",
+        ]
+        for total in rows
+    ]  # fmt: skip
+    header = ["", "bytes", "bpd", "to JPEG XL -e 9", "encode, MP/s", "decode, MP/s", "peak MB"]
+    return f"{table(header, cells)}\n\n{provenance(name, *others)}"
+
+
+def model_parts(name: str) -> str:
+    """What a model's files take beyond its bound."""
+    parts = totals(name)["dqcodec"]["model"]
+    cost = ", ".join(f"{label} {parts[key]:.4f}" for key, label in (
+        ("initial", "initial bits"), ("grids", "grids and tables"), ("container", "the container"), ("metadata", "metadata"),
+    ))  # fmt: skip
+    return (
+        f"A model codes {parts['images']} of the {totals(name)['dqcodec']['images']} images, at {parts['bpd']:.4f} bpd: its own "
+        f"bound is {parts['limit']:.4f}; {cost}."
+    )
+
+
+def bounds() -> str:
+    """How far coded bytes are from the float model's vi bound."""
+    names = ("cifar10_bound", "cifar10_ard_bound")
+    results = [read(name) for name in names]
+    parts = [result["gap_parts_bpd"] for result in results]
+    rows = [
+        ["vi bound of the float model", *(f"{result['float_vi_bpd']:.3f}" for result in results)],
+        ["coded, the whole file", *(f"**{result['coded_bpd']:.3f}**" for result in results)],
+        *([f"of the gap: {part}", *(f"{each[part]:.4f}" for each in parts)] for part in parts[0]),
+    ]
+    return f"{table(['bpd', '`cifar10`, autoregressive', '`cifar10-ard`, ARD and flow'], rows)}\n\n{provenance(*names)}"
+
+
+def archives() -> str:
+    names = ("archives_cifar10", "archives_icons")
+    rows = []
+    for name, label in zip(names, ("CIFAR-10's first test images", "icons, the first by name")):
+        result = read(name)
+        peers = [count(result["peers"][peer]) for peer in ("JPEG XL -d 0 -e 9", "WebP lossless -z 9", "PNG as given")]
+        overhead = f"{result['overhead_bytes_per_image']:.1f}"
+        rows.append([
+            label, count(result["images"]), f"**{count(result['bytes'])}**", count(result["parts"]["code"]), overhead, *peers,
+        ])  # fmt: skip
+    header = [
+        "", "images", "dqcodec, bytes", "of it code", "the rest, bytes an image", "JPEG XL -e 9", "WebP -z 9", "PNG",
+    ]  # fmt: skip
+    return f"{table(header, rows)}\n\n{provenance(*names)}"
+
+
+def trees() -> str:
+    rows = []
+    for (name, tree), label in _TREES.items():
+        found = next(each for each in read(name)["trees"] if each["tree"] == tree)
+        rows.append([
+            label, count(found["files"]), count(found["came_back"]), count(len(found["differ"])),
+            count(len(found["refused"])), count(len(found["refused_but_valid"])),
+        ])  # fmt: skip
+    header = ["", "files", "came back", "differ", "refused", "of these valid PNGs"]
+    return f"{table(header, rows)}\n\n{provenance(*dict.fromkeys(name for name, _ in _TREES))}"
+
+
+def exactness() -> str:
+    answers = {True: "yes", False: "**no**"}
+    rows = [
+        [each["setting"], answers[each["decodes the first file"]], answers[each["same bytes"]], f"`{each['sha256']}`"]
+        for each in read("exactness")["settings"]
+    ]
+    return f"{table(['', 'decodes the file', 'makes the same file', 'its SHA-256 starts'], rows)}\n\n{provenance('exactness')}"
+
+
+def memory() -> str:
+    result = read("memory")
+    ways = ("compress_megabytes", "decompress_megabytes")
+    rows = [[row["size"].replace("x", " x "), *(f"{row[way]} MB" for way in ways)] for row in result["rows"]]
+    rows.append(["each further pixel", *(f"{result['bytes_per_pixel'][way]} bytes" for way in ways)])
+    return f"{table(['', 'compress', 'decompress'], rows)}\n\n{provenance('memory')}"
+
+
+def engines() -> str:
+    rows = [
+        [
+            engine,
+            f"{max(0.0, each['overhead_bits_a_symbol']):.2g}",
+            f"{each['push_m_symbols_s']:.3g}",
+            f"{each['pop_m_symbols_s']:.3g}",
+        ]
+        for engine, each in read("engines")["symbols"].items()
+    ]
+    header = ["", "bits beyond the law, a symbol", "push, M symbols/s", "pop, M symbols/s"]
+    return f"{table(header, rows)}\n\n{provenance('engines')}"
+
+
+def totals(name: str) -> dict[str, dict]:
+    """Codec -> its totals, of a result of `dqcodec bench`. is_busy: some codec of the run had to wait for other processes."""
+    found = read(name)["totals"]
+    is_busy = any(total["cpu_seconds"] < _WAITED * _clock(total) for total in found)
+    return {total["codec"]: total | {"is_busy": is_busy} for total in found}
+
+
+def _clock(total: dict) -> float:
+    return (total["encode_seconds"] or 0) + total["decode_seconds"]
+
+
+def by_image(name: str, codec: str) -> list[int]:
+    """Bytes of each image."""
+    return [row["bytes"] for row in read(name)["rows"] if row["codec"] == codec]
+
+
+def speeds(total: dict) -> list[str]:
+    """Encoding and decoding, MP/s; none of a run on a busy machine."""
+    rates = (total["encode_mp_s"], total["decode_mp_s"])
+    return ["-" if rate is None or total["is_busy"] else f"{rate:.2g}" for rate in rates]
+
+
+def count(number: int) -> str:
+    """12 345 678, in thousands."""
+    return f"{number:,}".replace(",", " ")
+
+
+def _beside(total: dict, other: dict | None) -> str:
+    if other is None or total is other:
+        return "-" if other is None else "0"
+    change = round(100 * (total["bytes"] / other["bytes"] - 1), 1) + 0.0  # no -0.0
+    return f"{change:+.1f} %".replace("-", "−")
+
+
+def _percent(total: dict, other: dict) -> str:
+    return f"{100 * (1 - total['bytes'] / other['bytes']):.1f}"
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "size": size,
+    "speed": speed,
+    "photographs": photographs,
+    "photos-test": lambda: f"{bench('photos_test')}\n\n{model_parts('photos_test')}",
+    "kodak": lambda: f"{bench('kodak', 'kodak_best')}\n\n{model_parts('kodak')}",
+    "kodak-luma": lambda: bench("kodak_luma"),
+    "thumbnails": lambda: bench("thumbnails"),
+    "crops": lambda: bench("crops"),
+    "cifar10-bounds": bounds,
+    "archives": archives,
+    "trees": trees,
+    "exactness": exactness,
+    "memory": memory,
+    "engines": engines,
+}
