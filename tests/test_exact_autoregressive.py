@@ -16,8 +16,8 @@ from safetensors.numpy import save
 from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import DqcodecError, ModelError, StackUnderflow
 from dqcodec.base.threads import set_threads
+from dqcodec.context.fronts import Fronts
 from dqcodec.exact.autoregressive import fronts
-from dqcodec.exact.autoregressive.fronts import Fronts
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram
 from dqcodec.exact.program import load_program
 from dqcodec.flows.model import bits_per_dim
@@ -356,8 +356,8 @@ def test_how_fronts_are_cut_into_chunks_changes_no_slot(channels, monkeypatch):
     program, tiles = program_of(channels), cut(image(7, 13, channels), (3, 5))
     plain = program.slots(tiles)
     for least, bits_for_one in [(1, 1 << 33), (3, 400), (1 << 30, 8)]:
-        monkeypatch.setattr("dqcodec.exact.autoregressive.fronts.LEAST_CHUNK", least)
-        monkeypatch.setattr("dqcodec.exact.autoregressive.fronts.BITS_FOR_ONE", bits_for_one)
+        monkeypatch.setattr("dqcodec.context.fronts.LEAST_CHUNK", least)
+        monkeypatch.setattr("dqcodec.context.fronts.BITS_FOR_ONE", bits_for_one)
         assert np.array_equal(program.slots(tiles).slots, plain.slots)
         assert_round_trip(program, tiles, noise_stack())
 

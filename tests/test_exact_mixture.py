@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dqcodec.base.errors import ModelError
+from dqcodec.context.context import log_spreads
 from dqcodec.exact.autoregressive import mixture
-from dqcodec.exact.autoregressive.context import log_spreads
 from dqcodec.exact.autoregressive.mixture import MixtureTables
 from dqcodec.flows.mixture import LEAST_MASS, LogisticMixture
 from dqcodec.frozen import autoregressive as frozen

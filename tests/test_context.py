@@ -7,7 +7,7 @@ import programs
 import pytest
 import torch
 
-from dqcodec.exact.autoregressive.context import Canvas, context, log_spreads, standard
+from dqcodec.context.context import Canvas, context, log_spreads, standard
 from dqcodec.flows import context as flows
 from dqcodec.frozen.autoregressive import (
     FEATURE_PLACES,
