@@ -833,10 +833,8 @@ def _child(arguments: argparse.Namespace, shared: Shared, end: float) -> None:
         import atheris
 
         with atheris.instrument_imports(include=["dqcodec"], exclude=_compiled_modules()):
-            from dqcodec.codec import (
-                archive,  # noqa: F401
-                codec,  # noqa: F401
-            )
+            from dqcodec.codec import archive, codec  # noqa: F401
+            from dqcodec.format import directory  # noqa: F401
             from dqcodec.methods import autoregressive, flow, mixing  # noqa: F401
             from dqcodec.png import exact, samples  # noqa: F401
     try:

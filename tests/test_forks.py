@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from dqcodec.base import threads
 from dqcodec.codec.archive import Archive
-from dqcodec.exact.autoregressive import program
+from dqcodec.exact.autoregressive import walk
 
 warnings.simplefilter("ignore", DeprecationWarning)  # that it forks though it has threads
 
@@ -35,7 +35,7 @@ class Images(Dataset):
     def __getitem__(self, number):
         return torch.frombuffer(bytearray(self.archive[self.names[number]]), dtype=torch.uint8)
 
-program._LEAST_PART = 4  # so that threads have work on small images
+walk._LEAST_PART = 4  # so that threads have work on small images
 threads.set_threads(3)
 images = Images(Archive(sys.argv[1]))
 before = [*images]

@@ -9,7 +9,7 @@ import numpy as np
 import pngs
 import pytest
 import worked_example
-from golden import cases
+from golden import cases, make
 from golden.cases import TINY, Case
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,7 +41,11 @@ def models() -> dict[bytes, bytes]:
 
 def decoded_alike(file: bytes, source: bytes) -> bool:
     """Whether the document's decoder makes of a .dqc file what its PNG holds."""
-    found = decoder.decode(file, models())
+    return alike(decoder.decode(file, models()), source)
+
+
+def alike(found: decoder.Decoded, source: bytes) -> bool:
+    """Whether that is what a PNG holds, or a file kept verbatim."""
     if found.png and found.png != source:
         return False
     if not found.rasters:
@@ -67,6 +71,12 @@ def test_the_documents_decoder_reads_tiny_golden_files(name):
 @pytest.mark.parametrize("name", FLOWS)
 def test_the_documents_decoder_reads_flows_of_several_batches(name):
     assert decoded_alike((GOLDEN / f"{name}.dqc").read_bytes(), (GOLDEN / "image.png").read_bytes())
+
+
+def test_the_documents_decoder_reads_the_golden_archive():
+    found, files = decoder.decode_archive((GOLDEN / "archive.dqc").read_bytes(), models()), make.members()
+    assert list(found) == list(files)
+    assert all(alike(found[name], files[name]) for name in files)
 
 
 @settings(max_examples=25, deadline=None)

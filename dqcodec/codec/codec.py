@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow, VerifyError
 from dqcodec.base.varint import read_varint
@@ -25,6 +23,8 @@ from dqcodec.methods.payload import Effort, Payload
 from dqcodec.png import MAX_PIXELS, Header, Png, Skeleton
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from dqcodec.exact.program import FindProgram, Program
     from dqcodec.methods.payload import ModelReport
 
@@ -188,11 +188,13 @@ def _set_bytes(coded: CodedGroup) -> int:
 
 def _alike(sources: Sequence[Source]) -> list[list[int]]:
     """The images' numbers, those that have the same samples in one list, in the order of the first of each."""
+    if len(sources) == 1:
+        return [[0]]
     found: dict[object, list[int]] = {}
     for number, source in enumerate(sources):
         key: object = number
         if source.is_expressible:
-            rasters = [hashlib.sha256(np.ascontiguousarray(raster)).digest() for raster in source.image.rasters]
+            rasters = [hashlib.sha256(raster.tobytes()).digest() for raster in source.image.rasters]
             key = source.image.header, tuple(source.sizes), tuple(rasters)
         found.setdefault(key, []).append(number)
     return list(found.values())
