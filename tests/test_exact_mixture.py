@@ -35,7 +35,7 @@ class Mixtures:
         self._moments = np.array([sums, spreads], np.int32)
         offsets = np.broadcast_to(offset, len(out)).astype(np.int64)
         raw = np.ascontiguousarray(out.T)
-        mixture.set_mixtures(self._laws, self.symbols, tables, raw, self._moments, log_spreads, offsets)
+        mixture.set_mixtures(self._laws, self.symbols, tables, raw, 8 * self._moments[0], self._moments[1], log_spreads, offsets)
 
     def __len__(self) -> int:
         return self._laws.shape[2]

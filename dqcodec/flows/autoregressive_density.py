@@ -74,7 +74,7 @@ class ContextNet(nn.Module):
         """Raw mixture parameters. shape: (B, H, W) of the N = B H W pixels."""
         with torch.autocast(c.inputs.device.type, torch.bfloat16, enabled=self.bfloat16):
             heads = self._trunk(c, shape)
-        heads = heads.float().chunk(len(self.linear_out), 1)
+        heads = heads.to(c.inputs.dtype).chunk(len(self.linear_out), 1)
         known = [None, *(linear(self.known(c, plane)) for plane, linear in enumerate(self.linear_known, 1))]
         heads = [head if extra is None else head + extra for head, extra in zip(heads, known)]
         return torch.stack([linear(leaky(head)) for head, linear in zip(heads, self.linear_out)], 1)
