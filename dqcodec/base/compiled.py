@@ -23,15 +23,15 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
 from dqcodec.base import ending
 
-_CONSTANTS = "frozen"  # the package, beside a loop's own, whose constants loops may use
+_SHARED = ("context", "frozen")  # packages beside a loop's own, whose loops and constants it may use
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _log = logging.getLogger("dqcodec")  # a line on stderr, unless the program says otherwise
 _is_warned = False
 
 
 def compiled(loop: Callable) -> Callable:
-    """The loop, compiled when it is first called. It may call compiled loops of the same package of dqcodec, and use constants of
-    dqcodec.frozen."""
+    """The loop, compiled when it is first called. It may call compiled loops of the same package of dqcodec and of
+    dqcodec.context, and use constants of dqcodec.frozen."""
     dispatcher = numba.njit(nogil=True, error_model="numpy")(loop)
     try:
         dispatcher._cache = _Cache(loop)
@@ -137,9 +137,10 @@ def _package(loop: Callable) -> Path:
 
 @cache
 def _sources(folder: Path) -> str:
-    """What all modules in a folder and below hold, the constants beside it and this module, as a few hex digits."""
+    """What all modules in a folder and below, in the shared packages beside it and in this file hold, as a few hex digits."""
     digest = hashlib.sha256()
-    for path in [*sorted(folder.rglob("*.py")), *sorted((folder.parent / _CONSTANTS).glob("*.py")), Path(__file__)]:
-        name = path.relative_to(folder) if path.is_relative_to(folder) else path.name
+    shared = [path for package in _SHARED for path in sorted((folder.parent / package).glob("*.py"))]
+    for path in [*sorted(folder.rglob("*.py")), *shared, Path(__file__)]:
+        name = path.relative_to(folder.parent) if path.is_relative_to(folder.parent) else path.name
         digest.update(f"{name} {path.stat().st_size} ".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
