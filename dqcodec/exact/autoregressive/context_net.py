@@ -1,4 +1,4 @@
-"""The exact network of an autoregressive density, twin of flows.autoregressive_density.ContextNet; a row a pixel."""
+"""The exact network of an autoregressive density, twin of flows.autoregressive_density.ContextNet."""
 
 from typing import NamedTuple
 
@@ -26,10 +26,13 @@ _MAX_LEVEL = 1 << 16  # times gradients below 2^17, summed over the 2^20 pixels 
 
 
 class Weights(NamedTuple):
-    """The network's weights (inputs, outputs) and biases, float32, for compiled loops.
+    """The network's weights (inputs, outputs) and biases (outputs,) for compiled loops, float32.
 
-    level: the largest activation. blocks: (B, 2, W, W). known: of each head's known planes and its prediction (P, 2 P - 2 or 2 P + 2, H). bound: of the
-    heads' raw outputs (3 K,).
+    Attributes:
+        level: the largest activation.
+        blocks, block_biases: (B, 2, W, W), (B, 2, W).
+        known: the weights of what each head sees of the planes before it and of its prediction (P, 2 P - 2 or 2 P + 2, H).
+        bound: the largest absolute values of a head's raw outputs (3 K,).
     """
 
     level: np.float32
@@ -46,7 +49,11 @@ class Weights(NamedTuple):
 
 
 class ContextNet:
-    """See the module. Raises ModelError where the tensors do not fit, or their sums are not proven exact."""
+    """The network, checked.
+
+    Raises:
+        ModelError: the tensors do not fit together, or the sums are not proven exact.
+    """
 
     def __init__(self, planes: int, features: int, blocks: int, mixtures: int, tensors: Tensors, *, least_squares: bool):
         self.own_inputs, self.level = inputs(planes), load_level(tensors, "net")
@@ -81,7 +88,7 @@ class ContextNet:
         )
 
     def _check(self, planes: int, features: int, outputs: int, trunk_predicted: int, head_predicted: int) -> None:
-        """Raises ModelError unless the layers fit together, and the sums that two of them enter are exact too."""
+        """Raises ModelError unless the layers fit together, and the sums of each head are exact."""
         check_chain("net", self.first, *[layer for block in self.blocks for layer in block], self.heads)
         head = self.heads.outputs // planes
         if self.heads.outputs % planes or any(out.inputs != head or out.outputs != outputs for out in self.out):
@@ -93,7 +100,7 @@ class ContextNet:
         if self.first.inputs != self.own_inputs + len(FEATURE_PLACES) * features + trunk_predicted:
             raise ModelError("a network's input does not fit its place")
         for plane, known in enumerate(self.known, 1):
-            # both enter one sum
+            # the trunk's part and the known planes' part enter one sum
             part = slice(plane * head, (plane + 1) * head)
             if known.inputs != 2 * plane + head_predicted or known.outputs != head or (known.shift != self.heads.shift[part]).any():
                 raise ModelError("a network's heads do not fit together")
@@ -102,49 +109,41 @@ class ContextNet:
 
 
 @inlined
-def head_sums(net, seen):
-    """What all heads start from (N, P H), from contexts (N, I) as exact.context has them; without the known planes."""
-    h = linear(seen, net.first, net.first_bias)
-    for n in range(h.shape[0]):
-        for i in range(h.shape[1]):
-            h[n, i] = rounded(h[n, i], net.level)
+def head_sums(net, inputs):
+    """What the heads get from the trunk, float32 (P H, N). inputs: float32 (I, N), see context. The known planes are missing."""
+    h = linear(net.first, net.first_bias, inputs)
+    a = np.empty_like(h)
+    for i in range(h.shape[0]):
+        for n in range(h.shape[1]):
+            h[i, n] = rounded(h[i, n], net.level)
+            a[i, n] = leaky(h[i, n])
     for block in range(len(net.blocks)):
-        inner = linear(_leaky(h), net.blocks[block, 0], net.block_biases[block, 0])
+        inner = linear(net.blocks[block, 0], net.block_biases[block, 0], a)
         _activate(inner, net.level)
-        branch = linear(inner, net.blocks[block, 1], net.block_biases[block, 1])
-        for n in range(h.shape[0]):
-            for i in range(h.shape[1]):
-                h[n, i] = min(max(h[n, i] + rounded(branch[n, i], net.level), -net.level), net.level)
-    return linear(_leaky(h), net.heads, net.heads_bias)
+        branch = linear(net.blocks[block, 1], net.block_biases[block, 1], inner)
+        for i in range(h.shape[0]):
+            for n in range(h.shape[1]):
+                h[i, n] = min(max(h[i, n] + rounded(branch[i, n], net.level), -net.level), net.level)
+                a[i, n] = leaky(h[i, n])
+    return linear(net.heads, net.heads_bias, a)
 
 
 @inlined
-def successor_features(net, seen, standards):
-    """What pixels tell their successors (N, F), from their contexts and standardised planes (N, P)."""
-    planes = standards.shape[1]
-    own = len(net.features) - planes
-    inputs = np.empty((len(seen), own + planes), np.float32)
-    for n in range(len(seen)):
-        for i in range(own):
-            inputs[n, i] = seen[n, i]
-        for p in range(planes):
-            inputs[n, own + p] = standards[n, p]
-    told = linear(inputs, net.features, net.features_bias)
-    _activate(told, np.float32(_BOUND))
-    return told
+def successor_features(net, inputs, standards):
+    """The features of pixels that later pixels see, float32 (F, N).
 
-
-@compiled
-def _leaky(h):
-    out = np.empty_like(h)
-    for n in range(h.shape[0]):
-        for i in range(h.shape[1]):
-            out[n, i] = leaky(h[n, i])
-    return out
+    inputs: of the network, float32 (I, N). standards: the standardised planes, float32 (P, N).
+    """
+    own = len(net.features) - len(standards)
+    features = linear(net.features[:own], net.features_bias, inputs[:own])
+    features += np.dot(net.features[own:].T, standards)
+    _activate(features, np.float32(_BOUND))
+    return features
 
 
 @compiled
 def _activate(sums, bound):
-    for n in range(sums.shape[0]):
-        for i in range(sums.shape[1]):
-            sums[n, i] = activated(sums[n, i], bound)
+    """Replace sums (O, N) by `activated`."""
+    for o in range(sums.shape[0]):
+        for n in range(sums.shape[1]):
+            sums[o, n] = activated(sums[o, n], bound)

@@ -1,7 +1,7 @@
 """Last layers that go on learning from what is coded: exact Adam (Kingma and Ba 2015).
 
-Encoder and decoder make the same steps, so the weights need not be sent. Gradients are integers, whose sums are exact;
-all else is single additions, multiplications, divisions and roots of float64, which IEEE 754 rounds the same everywhere.
+Encoder and decoder make the same steps, so the weights need not be sent. Gradients are integers, and their sums are exact.
+The rest is float64; dqcodec.context.context says the rule of numbers.
 """
 
 from collections.abc import Sequence
@@ -9,70 +9,93 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled
+from dqcodec.base.compiled import compiled, inlined
 from dqcodec.exact.networks import Linear
 from dqcodec.frozen.autoregressive import EPSILON, EXACT, MOMENTUM, SECOND_MOMENTUM
 
 
 class _Layers(NamedTuple):
-    """P layers that learn, (P, I + 1, O): their weights, the moments of their gradients, float64; the weights on their quanta,
-    float32."""
+    """P layers that learn, their weights with the biases as last row.
+
+    Attributes:
+        weights: float64 (P, I + 1, O).
+        first, second: the moments of their gradients, float64 (P, I + 1, O).
+        matrices: the weights, rounded to their quanta, float32 (P, I + 1, O).
+        quanta: the steps of the weights' grids, float64 (P, O).
+        rates: the step sizes, float64 (I + 1, O).
+        bounds: of the inputs, float64 (I + 1,).
+    """
 
     weights: np.ndarray
     first: np.ndarray
     second: np.ndarray
     matrices: np.ndarray
-
-
-class _Limits(NamedTuple):
-    """rates: the step size of each weight (I + 1, O). quanta: of each output's weights (P, O). inputs: their bounds (I + 1,)."""
-
-    rates: np.ndarray
     quanta: np.ndarray
-    inputs: np.ndarray
+    rates: np.ndarray
+    bounds: np.ndarray
 
 
 class LearningLinears:
     """Copies of P Linears of one shape that learn.
 
-    rates: the step size of each output's weights, and of its bias, (2, O). matrices: as they are now, float32 (P, I + 1, O).
+    rates: the step size of each output's weights, and of its bias, (2, O).
+
+    Attributes:
+        matrices: the layers as they are now, float32 (P, I + 1, O). Each step changes this array.
     """
 
     def __init__(self, linears: Sequence[Linear], rates: np.ndarray):
         self.matrices = np.stack([linear.matrix for linear in linears])
-        self._layers = _Layers(self.matrices.astype(np.float64), *np.zeros((2, *self.matrices.shape)), self.matrices)
         inputs, max_input = linears[0].inputs, float(linears[0].max_input)
-        self._limits = _Limits(
-            np.repeat(rates, [inputs, 1], axis=0),
-            np.ldexp(1.0, -np.stack([linear.shift for linear in linears])),
-            np.append(np.full(inputs, max_input), 1.0),
+        self._layers = _Layers(
+            weights=self.matrices.astype(np.float64),
+            first=np.zeros(self.matrices.shape),
+            second=np.zeros(self.matrices.shape),
+            matrices=self.matrices,
+            quanta=np.ldexp(1.0, -np.stack([linear.shift for linear in linears])),
+            rates=np.repeat(rates, [inputs, 1], axis=0),
+            bounds=np.append(np.full(inputs, max_input), 1.0),
         )
         self._first_decay = self._second_decay = 1.0
 
     def step(self, sums: np.ndarray) -> None:
-        """Learn from the gradients of the loss by the matrices, integers, summed over a batch; float64 (P, I + 1, O)."""
+        """Learn from the gradients of the loss by the matrices, summed over a batch; integers in float64 (P, I + 1, O)."""
         self._first_decay *= MOMENTUM
         self._second_decay *= SECOND_MOMENTUM
-        _adam(self._layers, sums, 1 - self._first_decay, 1 - self._second_decay, self._limits)
+        _adam(self._layers, sums, 1 - self._first_decay, 1 - self._second_decay)
 
 
 @compiled
-def _adam(layers, sums, first_decay, second_decay, limits):
-    """Make a step, from the sums of gradients (P, I + 1, O); the decays are what the moments' weights add up to."""
-    first, second, quanta = layers.first, layers.second, limits.quanta
+def _adam(layers, sums, first_share, second_share):
+    """Make a step from the sums of gradients (P, I + 1, O). The shares are what the moments' weights add up to."""
     planes, inputs, outputs = layers.weights.shape
+    size = inputs * outputs
+    weights, steps, rates = np.empty(size), np.empty((inputs, outputs)), layers.rates.reshape(-1)
     for p in range(planes):
-        weights, bounds = np.empty((inputs, outputs)), np.zeros(outputs)
-        for i in range(inputs):
-            for o in range(outputs):
-                gradient = sums[p, i, o]
-                first[p, i, o] += (1 - MOMENTUM) * (gradient - first[p, i, o])
-                second[p, i, o] += (1 - SECOND_MOMENTUM) * (gradient * gradient - second[p, i, o])
-                size = np.sqrt(second[p, i, o] / second_decay) + EPSILON
-                weights[i, o] = layers.weights[p, i, o] - limits.rates[i, o] * (first[p, i, o] / first_decay / size)
-                bounds[o] += abs(np.rint(weights[i, o] / quanta[p, o])) * limits.inputs[i]
-        if bounds.max() < EXACT:  # else sums would not be exact any more: rather not learn
+        old, gradients = layers.weights[p].reshape(-1), sums[p].reshape(-1)
+        first, second = layers.first[p].reshape(-1), layers.second[p].reshape(-1)
+        for i in range(size):
+            first[i] += (1 - MOMENTUM) * (gradients[i] - first[i])
+            second[i] += (1 - SECOND_MOMENTUM) * (gradients[i] * gradients[i] - second[i])
+        for i in range(size):
+            scale = np.sqrt(second[i] / second_share) + EPSILON
+            weights[i] = old[i] - rates[i] * (first[i] / first_share / scale)
+        if _largest_sum(weights.reshape(inputs, outputs), layers.quanta[p], layers.bounds, steps) < EXACT:
+            old[:] = weights  # else the layer stays as it is: sums would not be exact any more
             for i in range(inputs):
                 for o in range(outputs):
-                    layers.weights[p, i, o] = weights[i, o]
-                    layers.matrices[p, i, o] = np.rint(weights[i, o] / quanta[p, o]) * quanta[p, o]
+                    layers.matrices[p, i, o] = steps[i, o] * layers.quanta[p, o]
+
+
+@inlined
+def _largest_sum(weights, quanta, bounds, steps):
+    """The largest sum that weights (I + 1, O) can make of inputs within bounds (I + 1,), in quanta (O,).
+
+    Sets steps (I + 1, O) to the weights, rounded to whole quanta.
+    """
+    sums = np.zeros(len(quanta))
+    for i in range(len(bounds)):
+        for o in range(len(quanta)):
+            steps[i, o] = np.rint(weights[i, o] / quanta[o])
+            sums[o] += abs(steps[i, o]) * bounds[i]
+    return sums.max()

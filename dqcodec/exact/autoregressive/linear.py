@@ -1,4 +1,4 @@
-"""Linear layers over rows (N, features), and what follows them, compiled: float32 that holds integers with proven sums."""
+"""Linear layers over pixels, and activations, compiled. dqcodec.context.context says the rule of numbers."""
 
 import numpy as np
 import scipy.linalg.cython_blas  # noqa: F401 what np.dot calls here: loaded before its threads are limited
@@ -8,28 +8,28 @@ from dqcodec.frozen.networks import LEAK
 
 
 @compiled
-def linear(a, weights, bias):
-    """a (N, I) @ weights (I, O) + bias (O,), before rounding."""
-    out = np.dot(a, weights)
-    for n in range(out.shape[0]):
-        for i in range(out.shape[1]):
-            out[n, i] += bias[i]
+def linear(weights, bias, a):
+    """weights (I, O), bias (O,), a (I, N), float32 -> the outputs before rounding (O, N)."""
+    out = np.dot(weights.T, a)
+    for o in range(out.shape[0]):
+        for n in range(out.shape[1]):
+            out[o, n] += bias[o]
     return out
 
 
 @compiled
 def rounded(value, bound):
-    """Round down, clamp."""
+    """Round down and clamp to +-bound."""
     return min(max(np.floor(value), -bound), bound)
 
 
 @compiled
 def activated(value, bound):
-    """Leaky rectifier, round, clamp."""
+    """A leaky rectifier, then `rounded`."""
     return rounded(max(value, value * np.float32(LEAK)), bound)
 
 
 @compiled
 def leaky(value):
-    """max(a, a / 8 rounded, half to even)"""
+    """max(a, a / 8 rounded, half to even)."""
     return max(value, np.rint(value * np.float32(LEAK)))

@@ -1,13 +1,15 @@
 """Mixtures of logistics as exact distribution functions over symbols; twin of dqcodec.flows.mixture.
 
-Positions are 64ths of a pixel step. The symbol x holds the slots start(x) .. start(x + 1) - 1 of TOTAL, at least one.
+Positions are 64ths of a pixel step. The symbol x holds the slots start(x) .. start(x + 1) - 1 of TOTAL, at least one. The laws
+of N symbols are float64 (3, K, N): weights, means and inverse scales, integers. The weights of a law add up to a little less
+than 2^14, so that every symbol gets a slot beside its mass.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled
+from dqcodec.base.compiled import compiled, inlined
 from dqcodec.base.errors import ModelError
 from dqcodec.frozen.autoregressive import (
     GRADIENT_BOUND,
@@ -29,10 +31,6 @@ from dqcodec.frozen.autoregressive import (
 
 _MASS_SHIFT = 16 + WEIGHT_BITS - TOTAL_BITS
 _SIGMOID_SHIFT = POSITION_BITS + INVERSE_SCALE_BITS - 8  # a sigmoid's cell is 1/256
-
-
-# Laws of N symbols are float64 (3, K, N) that hold integers, a column a component: loops over N take several at once. Together
-# a law's weights are a little less than 2^14, so that every symbol gets a slot beside its mass.
 WEIGHT, MEAN, INVERSE_SCALE = range(3)
 
 
@@ -57,11 +55,19 @@ class MixtureTables(NamedTuple):
         return cls(*(np.ascontiguousarray(table, np.int32) for table in (sigmoid, weight, inverse_scale)))
 
 
-@compiled
+@inlined
 def set_mixtures(laws, symbols, tables, out, centers, spreads, log_spreads, offsets):
-    """Set laws from a network's raw outputs (3 K, N).
+    """Set laws from a network's raw outputs.
 
-    centers: of the means, 64ths of a pixel step, and spreads, 64ths, of the plane (N,). offsets: added to all means, pixel steps, (N,).
+    Args:
+        laws: float64 (3, K, N), set.
+        symbols: their number.
+        tables: MixtureTables.
+        out: the raw outputs, float32 (3 K, N).
+        centers: where a mean of 0 lies, 64ths of a pixel step, int32 (N,).
+        spreads: of the plane, 64ths of a pixel step, int32 (N,).
+        log_spreads: see context.log_spreads.
+        offsets: what is added to all means, pixel steps, int32 (N,).
     """
     _set_weights(laws, symbols, tables, out)
     components, count = laws.shape[1:]
@@ -75,8 +81,9 @@ def set_mixtures(laws, symbols, tables, out, centers, spreads, log_spreads, offs
             laws[INVERSE_SCALE, k, n] = tables.inverse_scale[min(max(scale, 0), LOG2_SCALE_HIGH - LOG2_SCALE_LOW)]
 
 
-@compiled
+@inlined
 def _set_weights(laws, symbols, tables, out):
+    """Set the weights of laws from raw outputs."""
     components, count = laws.shape[1:]
     highest, whole = np.empty(count, np.float32), np.zeros(count)
     for n in range(count):
@@ -96,20 +103,20 @@ def _set_weights(laws, symbols, tables, out):
 
 @compiled
 def _cell(position, mean, inverse_scale):
-    """Where a position lies for a component, in cells of the sigmoid's table from its middle; not clamped."""
+    """The cell of the sigmoid's table where a position lies for a component, counted from the middle; not clamped."""
     return np.floor((np.float64(position << POSITION_BITS) - mean) * inverse_scale * np.float64(2.0**-_SIGMOID_SHIFT))
 
 
 @compiled
 def _sigmoid(sigmoid, cell):
-    """2^16 times what a component has below a cell, between the first and the last."""
+    """2^16 times the mass of a component below a cell; cells outside the table count as its first or last."""
     middle = np.float64(SIGMOID_CELLS // 2)
     return sigmoid[np.int32(min(max(cell, -middle), middle - 1) + middle)]
 
 
 @compiled
 def start(laws, n, sigmoid, symbols, symbol):
-    """The first slot of a symbol by law n; TOTAL for the one after the last."""
+    """The first slot of a symbol by law n. The symbol after the last has TOTAL."""
     if symbol == 0:
         return 0
     if symbol == symbols:
@@ -121,9 +128,9 @@ def start(laws, n, sigmoid, symbols, symbol):
     return (slots >> _MASS_SHIFT) + symbol
 
 
-@compiled
+@inlined
 def find(laws, sigmoid, symbols, slots, found):
-    """Set `found`, int32, to the symbols that hold slots, (N,) both."""
+    """Set found, int32 (N,), to the symbols that hold slots, integers (N,)."""
     components, count = laws.shape[1:]
     sums = np.empty(count, np.int32)
     for n in range(count):
@@ -141,7 +148,7 @@ def find(laws, sigmoid, symbols, slots, found):
         step >>= 1
 
 
-@compiled
+@inlined
 def edges(laws, sigmoid, symbols, coded):
     """The lower and upper edges of symbols (N,), int32, for every component.
 
@@ -162,9 +169,9 @@ def edges(laws, sigmoid, symbols, coded):
     return masses, places
 
 
-@compiled
+@inlined
 def set_slots(laws, masses, symbols, coded, slots, p):
-    """Set slots (N, P, 2) of plane p to the first and the number of the slots of symbols, from the masses below their edges."""
+    """Set slots, int32 (N, P, 2), of plane p to the first slot and the number of slots of symbols. masses: see edges."""
     components, count = laws.shape[1:]
     sums = np.zeros((2, count), np.int32)
     for edge in range(2):
@@ -177,11 +184,11 @@ def set_slots(laws, masses, symbols, coded, slots, p):
         slots[n, p, 1] = end - slots[n, p, 0]
 
 
-@compiled
+@inlined
 def set_gradients(laws, masses, places, spreads, out):
     """Set out (3 K, N) to the derivative of -log P by the raw outputs: integers, 1/GRADIENT_GRID nats.
 
-    masses, places: see edges; spreads: of the plane, (N,). All is float32, each operation alone.
+    masses, places: see edges. spreads: of the plane, int32 (N,). Each operation is float32.
     """
     components, count = laws.shape[1:]
     one, bound = np.float32(1), np.float32(GRADIENT_BOUND)

@@ -1,4 +1,4 @@
-"""A walk through tiles, front by front: what encoder and decoder do alike, with or without mixing."""
+"""A walk through tiles, front by front. Encoders and decoders walk alike, with and without mixing."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 
 from dqcodec.base.compiled import compiled
 from dqcodec.base.threads import in_threads
-from dqcodec.context.context import Canvas, context, enter, log_spreads
+from dqcodec.context.context import Canvas, log_spreads
 from dqcodec.context.fronts import Fronts
 from dqcodec.context.least_squares import predictor
 from dqcodec.context.predictions import Predictions
-from dqcodec.exact.autoregressive.context_net import head_sums, successor_features
-from dqcodec.exact.autoregressive.heads import code
+from dqcodec.exact.autoregressive.front import Model, nothing_coded, planes
 from dqcodec.exact.autoregressive.learning import LearningLinears
+from dqcodec.exact.autoregressive.mixture import find
 from dqcodec.frozen.autoregressive import LOG2_SCALE_GRID, LOGIT_GRID, MEAN_GRID
 
 if TYPE_CHECKING:
@@ -26,18 +26,24 @@ _NONE = np.zeros((0, 0), np.int64)
 
 
 class Walk:
-    """A walk through tiles, front by front in the order of decoding: what encoder and decoder do alike."""
+    """A walk through tiles (height, width), front by front in the order of decoding.
+
+    Attributes:
+        fronts: their order. canvas: their pixels. predictor: of the front at hand.
+        model: the program's constants and last layers.
+        gradients: the sums of the gradients by the last layers in this front, see Coded.
+    """
 
     def __init__(self, program: AutoregressiveProgram, shapes: Sequence[tuple[int, int]]):
-        d, self.net, self.tables = program.description, program.net, program.tables
-        self.bits = d.bits
+        d = program.description
         self._shapes, self.fronts = shapes, Fronts(shapes, d.bits)
         self.canvas = Canvas.blank(self.fronts.pixels, d.channels, d.features)
         self._predictions = Predictions(self.fronts, d.channels) if d.least_squares else None
         self.predictor = predictor(np.zeros((0, 2), np.int64), 0, d.channels)
         biases = np.ldexp(np.repeat([LOGIT_GRID, MEAN_GRID, LOG2_SCALE_GRID], d.mixtures).astype(np.float64), -d.rate_bits)
-        self.out = LearningLinears(self.net.out, np.stack([np.ldexp(biases, -d.head_grid), biases]))
-        self.matrix_gradients = np.zeros(self.out.matrices.shape)
+        self._out = LearningLinears(program.net.out, np.stack([np.ldexp(biases, -d.head_grid), biases]))
+        self.gradients = np.zeros(self._out.matrices.shape)
+        self.model = Model(program.net.weights, self._out.matrices, program.tables, log_spreads(), d.bits)
 
     def learning_fronts(self) -> Iterator[int]:
         """The fronts, in order; the last layers learn after each."""
@@ -45,53 +51,47 @@ class Walk:
             if self._predictions:
                 self.predictor = self._predictions.begin(front)
             yield front
-            if self._predictions:
-                self._predictions.end()
-            self.out.step(self.matrix_gradients)
-            self.matrix_gradients[:] = 0
+            self._out.step(self.gradients)
+            self.gradients[:] = 0
 
     def enter(self, tiles: Sequence[np.ndarray]) -> None:
         """Put known tiles, uint8 (H, W, C), on the canvas."""
         self.canvas.planes[:] = np.concatenate([_planes(tile) for tile in tiles])
 
     def tiles(self) -> list[np.ndarray]:
-        """The canvas's, uint8 (H, W, C)."""
+        """The tiles on the canvas, uint8 (H, W, C)."""
         ends = np.cumsum([height * width for height, width in self._shapes])[:-1]
         return [_pixels(planes, shape) for planes, shape in zip(np.split(self.canvas.planes, ends), self._shapes)]
 
     def code(self, places: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
-        """Code pixels of a front: their slots (N, P, 2), int32.
+        """Code pixels of a front: the first slot and the number of slots of their symbols, int32 (N, P, 2).
 
-        wanted: slots (N, P) whose symbols are sought and entered into the canvas; without, the canvas has them.
+        places: int64 (N, 5), see Fronts.places. wanted: slots (N, P) whose symbols are found and entered into the canvas.
+        Without it the canvas has the symbols.
         """
         slots = np.empty((len(places), self.canvas.planes.shape[1], 2), np.int32)
 
         def code_part(part: slice) -> np.ndarray:
             sought = _NONE if wanted is None else wanted[part]
-            constants = self.net.weights, self.out.matrices, self.tables, log_spreads(), self.bits
-            return _code(*constants, self.canvas, self.predictor, places[part], sought, slots[part])
+            return _code(self.model, self.canvas, self.predictor, places[part], sought, slots[part])
 
-        for matrix_gradients in in_threads(code_part, len(places), _LEAST_PART):
-            self.matrix_gradients += matrix_gradients
+        for gradients in in_threads(code_part, len(places), _LEAST_PART):
+            self.gradients += gradients
         return slots
 
 
 @compiled
-def _code(net, matrices, tables, log_spreads, bits, canvas, predictor, places, wanted, slots):
-    """Code pixels at places. Sets slots; returns what that teaches the last layers."""
-    count, channels = len(places), canvas.planes.shape[1]
-    seen = context(canvas, places, bits, log_spreads, predictor)
-    values = np.empty((count, channels), np.int16)
-    for n in range(count):
-        for p in range(channels):
-            values[n, p] = canvas.planes[places[n, 0], p]
-    matrix_gradients = np.zeros(matrices.shape)
-    sums = head_sums(net, seen.inputs)
-    standards = code(
-        net, sums, matrices, tables, log_spreads, seen, places, predictor, bits, wanted, values, slots, matrix_gradients
-    )
-    enter(canvas, places, values, successor_features(net, seen.inputs, standards), seen.predictions)
-    return matrix_gradients
+def _code(model, canvas, predictor, places, wanted, slots):
+    """Code pixels at places (N, 5). Sets slots (N, P, 2), and returns the gradients by the last layers, see Coded."""
+    coded = nothing_coded(model, slots)
+    for p in planes(model, canvas, predictor, places, coded):
+        if len(wanted):
+            find(coded.laws, model.tables.sigmoid, 1 << model.bits, wanted[:, p], coded.symbols)
+        else:
+            for n in range(len(places)):
+                pixel = canvas.planes[places[n, 0]]
+                coded.symbols[n] = pixel[p] + (pixel[0] if p else 0)
+    return coded.gradients
 
 
 def _planes(pixels: np.ndarray) -> np.ndarray:

@@ -1,0 +1,112 @@
+"""How pixels of a front are coded, alike by every coder and decoder: context, network, plane by plane the laws and symbols."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dqcodec.base.compiled import compiled, inlined
+from dqcodec.context.context import context, predict_next, standard
+from dqcodec.exact.autoregressive.context_net import Weights, head_sums, successor_features
+from dqcodec.exact.autoregressive.heads import activations, add_gradients, outputs
+from dqcodec.exact.autoregressive.mixture import MixtureTables, edges, set_gradients, set_mixtures, set_slots
+from dqcodec.frozen.autoregressive import GRID, PREDICTED, PREDICTION_BITS
+
+_ONE_SPREAD = np.float32(GRID)
+
+
+class Model(NamedTuple):
+    """A program's constants, and its last layers.
+
+    Attributes:
+        net: the network's weights.
+        matrices: the last layers, float32 (P, H + 1, 3 K). They learn after each front.
+        tables: of the mixtures.
+        log_spreads: see context.log_spreads.
+        bits: of a sample.
+    """
+
+    net: Weights
+    matrices: np.ndarray
+    tables: MixtureTables
+    log_spreads: np.ndarray
+    bits: int
+
+
+class Coded(NamedTuple):
+    """What is coded of N pixels.
+
+    Attributes:
+        laws: the laws of one plane, float64 (3, K, N), see mixture.
+        symbols: the symbols of one plane, int32 (N,). The coder sets them.
+        slots: the first slot and the number of slots of all symbols, int32 (N, P, 2).
+        gradients: the sums of the gradients by the last layers, float64 (P, H + 1, 3 K).
+    """
+
+    laws: np.ndarray
+    symbols: np.ndarray
+    slots: np.ndarray
+    gradients: np.ndarray
+
+
+@inlined
+def nothing_coded(model, slots):
+    """The Coded of pixels before they are coded. slots: memory for their slots, int32 (N, P, 2)."""
+    components, count = model.matrices.shape[2] // 3, len(slots)
+    laws, symbols = np.empty((3, components, count)), np.empty(count, np.int32)
+    return Coded(laws, symbols, slots, np.zeros(model.matrices.shape))
+
+
+@compiled
+def planes(model, canvas, predictor, places, coded):
+    """Code pixels at places (N, 5), see Fronts.places, on a canvas; a generator.
+
+    It yields each plane p when coded.laws are those of p. Then the coder sets coded.symbols, and goes on. Symbols are G, R, B,
+    or gray, so the laws of R and B are those of R - G and B - G, moved by G.
+    """
+    seen = context(canvas, predictor, places, model.log_spreads, model.bits)
+    sums = head_sums(model.net, seen.inputs)
+    channels, count = seen.predictions.shape
+    known, standards = np.empty((2 * channels + PREDICTED, count), np.float32), np.empty((channels, count), np.float32)
+    values, offsets = np.empty(count, np.int16), np.zeros(count, np.int32)
+    symbols = 1 << model.bits
+    for p in range(channels):
+        spreads = seen.moments[p, 1]
+        head = activations(model.net, sums, known, p)
+        out = outputs(model.matrices[p], head, model.net.bound)
+        set_mixtures(coded.laws, symbols, model.tables, out, seen.predictions[p], spreads, model.log_spreads, offsets)
+        yield p
+        masses, positions = edges(coded.laws, model.tables.sigmoid, symbols, coded.symbols)
+        set_slots(coded.laws, masses, symbols, coded.symbols, coded.slots, p)
+        set_gradients(coded.laws, masses, positions, spreads, out)
+        add_gradients(head, out, coded.gradients[p])
+        _record(canvas, places, seen, p, coded.symbols, offsets, values, standards, known)
+        if len(predictor.starts):
+            predict_next(predictor, seen, p, values, known[2 * p + 2 :], model.log_spreads, model.bits)
+    _enter_features(canvas.features, places, successor_features(model.net, seen.inputs, standards))
+
+
+@inlined
+def _record(canvas, places, seen, p, symbols, offsets, values, standards, known):
+    """Record plane p of pixels: its values, int16 (N,), on the canvas, standardised, and as the heads of later planes know it.
+
+    After the first plane, G, it sets the offsets of the others, int32 (N,).
+    """
+    for n in range(len(symbols)):
+        values[n] = symbols[n] - offsets[n]
+        value = standard(np.int32(values[n]), seen.moments[p, 0, n], seen.moments[p, 1, n])
+        standards[p, n] = known[2 * p, n] = value
+        known[2 * p + 1, n] = min(max(value, -_ONE_SPREAD), _ONE_SPREAD)
+    for n in range(len(symbols)):
+        canvas.planes[places[n, 0], p] = values[n]
+        canvas.errors[places[n, 0], p] = abs((np.int32(values[n]) << PREDICTION_BITS) - seen.predictions[p, n])
+    if p == 0:
+        for n in range(len(symbols)):
+            offsets[n] = symbols[n]
+
+
+@inlined
+def _enter_features(canvas_features, places, features):
+    """Enter the features of pixels (F, N) into those of the canvas (pixels, F)."""
+    for n in range(len(places)):
+        for f in range(len(features)):
+            canvas_features[places[n, 0], f] = features[f, n]
