@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba import extending
 from numba.core import event, serialize
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
@@ -43,6 +44,20 @@ def compiled(loop: Callable) -> Callable:
 def inlined(loop: Callable) -> Callable:
     """A loop for one that is `compiled` and calls it once; that takes less time to compile than two loops."""
     return numba.njit(nogil=True, error_model="numpy", inline="always")(loop)
+
+
+def implements(generic: Callable, kind: type) -> Callable[[Callable], Callable]:
+    """Mark a loop as what `generic` does when its first argument is a NamedTuple of a kind. Loops that are `compiled` may call
+    `generic`: the type of the argument decides, at no cost, which loop becomes a part of them."""
+
+    def register(loop: Callable) -> Callable:
+        @extending.overload(generic, strict=False, inline="always")
+        def choose(first, *others):
+            return loop if getattr(first, "instance_class", None) is kind else None
+
+        return loop
+
+    return register
 
 
 def when_compiling(tell: Callable[[], None]) -> None:

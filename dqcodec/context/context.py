@@ -91,7 +91,7 @@ def _standard(freed, gain):
     return min(max(np.floor(np.float32(freed) * gain + np.float32(0.5)), -_BOUND), _BOUND)
 
 
-@inlined
+@compiled
 def context(canvas, predictor, places, log_spreads, bits):
     """What is Seen of pixels.
 
@@ -167,7 +167,7 @@ def _set_errors_seen(out, spreads, log_errors, log_spreads):
         out[1, n] = min(max(np.float32(log_errors[n] - log_spreads[spreads[n]]), -_BOUND), _BOUND)
 
 
-@inlined
+@compiled
 def predict_next(predictor, seen, p, values, known, log_spreads, bits):
     """Enter plane p of pixels, int16 (N,), into the predictor, and predict the next plane, where there is one.
 

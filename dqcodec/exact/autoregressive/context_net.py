@@ -108,7 +108,7 @@ class ContextNet:
                 raise ModelError("a network's sums are not proven exact")
 
 
-@inlined
+@compiled
 def head_sums(net, inputs):
     """What the heads get from the trunk, float32 (P H, N). inputs: float32 (I, N), see context. The known planes are missing."""
     h = linear(net.first, net.first_bias, inputs)
@@ -128,7 +128,7 @@ def head_sums(net, inputs):
     return linear(net.heads, net.heads_bias, a)
 
 
-@inlined
+@compiled
 def successor_features(net, inputs, standards):
     """The features of pixels that later pixels see, float32 (F, N).
 
@@ -136,8 +136,10 @@ def successor_features(net, inputs, standards):
     """
     own = len(net.features) - len(standards)
     features = linear(net.features[:own], net.features_bias, inputs[:own])
-    features += np.dot(net.features[own:].T, standards)
-    _activate(features, np.float32(_BOUND))
+    known = np.dot(net.features[own:].T, standards)
+    for f in range(features.shape[0]):
+        for n in range(features.shape[1]):
+            features[f, n] = activated(features[f, n] + known[f, n], np.float32(_BOUND))
     return features
 
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled, inlined
+from dqcodec.base.compiled import compiled
 from dqcodec.context.context import context, predict_next, standard
 from dqcodec.exact.autoregressive.context_net import Weights, head_sums, successor_features
 from dqcodec.exact.autoregressive.heads import activations, add_gradients, outputs
@@ -32,79 +32,74 @@ class Model(NamedTuple):
     bits: int
 
 
-class Coded(NamedTuple):
-    """What is coded of N pixels.
+def code_symbols(coder, model, canvas, places, laws, p, symbols):
+    """Set the symbols of plane p, int32 (N,), which a coder reads, or which it writes where they are known.
 
-    Attributes:
-        laws: the laws of one plane, float64 (3, K, N), see mixture.
-        symbols: the symbols of one plane, int32 (N,). The coder sets them.
-        slots: the first slot and the number of slots of all symbols, int32 (N, P, 2).
-        gradients: the sums of the gradients by the last layers, float64 (P, H + 1, 3 K).
+    It is for loops alone, and each kind of coder `implements` it. Symbols are G, R, B, or gray. laws: float64 (3, K, N), see
+    mixture. Other arguments: see code_front.
     """
-
-    laws: np.ndarray
-    symbols: np.ndarray
-    slots: np.ndarray
-    gradients: np.ndarray
-
-
-@inlined
-def nothing_coded(model, slots):
-    """The Coded of pixels before they are coded. slots: memory for their slots, int32 (N, P, 2)."""
-    components, count = model.matrices.shape[2] // 3, len(slots)
-    laws, symbols = np.empty((3, components, count)), np.empty(count, np.int32)
-    return Coded(laws, symbols, slots, np.zeros(model.matrices.shape))
+    raise NotImplementedError
 
 
 @compiled
-def planes(model, canvas, predictor, places, coded):
-    """Code pixels at places (N, 5), see Fronts.places, on a canvas; a generator.
+def code_front(model, canvas, predictor, places, coder, slots):
+    """Code pixels.
 
-    It yields each plane p when coded.laws are those of p. Then the coder sets coded.symbols, and goes on. Symbols are G, R, B,
-    or gray, so the laws of R and B are those of R - G and B - G, moved by G.
+    Args:
+        model: a Model.
+        canvas: a Canvas, which has all their neighbours. Their planes, errors and features are set.
+        predictor: see context.
+        places: int64 (N, 5), see Fronts.places.
+        coder: a NamedTuple that implements code_symbols.
+        slots: set to the first slot and the number of slots of all symbols, int32 (N, P, 2).
+
+    Returns:
+        the sums of the gradients by the last layers, float64 (P, H + 1, 3 K).
     """
     seen = context(canvas, predictor, places, model.log_spreads, model.bits)
     sums = head_sums(model.net, seen.inputs)
     channels, count = seen.predictions.shape
     known, standards = np.empty((2 * channels + PREDICTED, count), np.float32), np.empty((channels, count), np.float32)
     values, offsets = np.empty(count, np.int16), np.zeros(count, np.int32)
-    symbols = 1 << model.bits
+    laws, symbols = np.empty((3, model.matrices.shape[2] // 3, count)), np.empty(count, np.int32)
+    gradients = np.zeros(model.matrices.shape)
     for p in range(channels):
         spreads = seen.moments[p, 1]
         head = activations(model.net, sums, known, p)
         out = outputs(model.matrices[p], head, model.net.bound)
-        set_mixtures(coded.laws, symbols, model.tables, out, seen.predictions[p], spreads, model.log_spreads, offsets)
-        yield p
-        masses, positions = edges(coded.laws, model.tables.sigmoid, symbols, coded.symbols)
-        set_slots(coded.laws, masses, symbols, coded.symbols, coded.slots, p)
-        set_gradients(coded.laws, masses, positions, spreads, out)
-        add_gradients(head, out, coded.gradients[p])
-        _record(canvas, places, seen, p, coded.symbols, offsets, values, standards, known)
+        set_mixtures(laws, 1 << model.bits, model.tables, out, seen.predictions[p], spreads, model.log_spreads, offsets)
+        code_symbols(coder, model, canvas, places, laws, p, symbols)
+        masses, positions = edges(laws, model.tables.sigmoid, 1 << model.bits, symbols)
+        set_slots(laws, masses, 1 << model.bits, symbols, slots, p)
+        set_gradients(laws, masses, positions, spreads, out)
+        add_gradients(head, out, gradients[p])
+        _record(canvas, places, seen.predictions[p], seen.moments[p], p, symbols, offsets, values, standards, known)
         if len(predictor.starts):
             predict_next(predictor, seen, p, values, known[2 * p + 2 :], model.log_spreads, model.bits)
     _enter_features(canvas.features, places, successor_features(model.net, seen.inputs, standards))
+    return gradients
 
 
-@inlined
-def _record(canvas, places, seen, p, symbols, offsets, values, standards, known):
+@compiled
+def _record(canvas, places, predictions, moments, p, symbols, offsets, values, standards, known):
     """Record plane p of pixels: its values, int16 (N,), on the canvas, standardised, and as the heads of later planes know it.
 
     After the first plane, G, it sets the offsets of the others, int32 (N,).
     """
     for n in range(len(symbols)):
         values[n] = symbols[n] - offsets[n]
-        value = standard(np.int32(values[n]), seen.moments[p, 0, n], seen.moments[p, 1, n])
+        value = standard(np.int32(values[n]), moments[0, n], moments[1, n])
         standards[p, n] = known[2 * p, n] = value
         known[2 * p + 1, n] = min(max(value, -_ONE_SPREAD), _ONE_SPREAD)
     for n in range(len(symbols)):
         canvas.planes[places[n, 0], p] = values[n]
-        canvas.errors[places[n, 0], p] = abs((np.int32(values[n]) << PREDICTION_BITS) - seen.predictions[p, n])
+        canvas.errors[places[n, 0], p] = abs((np.int32(values[n]) << PREDICTION_BITS) - predictions[n])
     if p == 0:
         for n in range(len(symbols)):
             offsets[n] = symbols[n]
 
 
-@inlined
+@compiled
 def _enter_features(canvas_features, places, features):
     """Enter the features of pixels (F, N) into those of the canvas (pixels, F)."""
     for n in range(len(places)):

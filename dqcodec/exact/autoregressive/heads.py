@@ -6,7 +6,7 @@ from dqcodec.base.compiled import compiled, inlined
 from dqcodec.exact.autoregressive.linear import activated, rounded
 
 
-@inlined
+@compiled
 def activations(net, sums, known, p):
     """The last activations of plane p's head and a row of ones, float32 (H + 1, N).
 
@@ -29,7 +29,7 @@ def activations(net, sums, known, p):
     return head
 
 
-@inlined
+@compiled
 def outputs(matrix, head, bound):
     """What a last layer (H + 1, 3 K) makes of its activations (H + 1, N): float32 (3 K, N), rounded and clamped to bound (3 K,)."""
     out = np.dot(matrix.T, head)
@@ -46,4 +46,7 @@ def add_gradients(head, gradients, matrix_gradients):
     head: its activations, float32 (H + 1, N). gradients: by its outputs, float32 (3 K, N). All are integers, and the sums stay
     below 2^53.
     """
-    matrix_gradients += np.dot(head.astype(np.float64), gradients.astype(np.float64).T)
+    sums = np.dot(head.astype(np.float64), gradients.astype(np.float64).T)
+    for i in range(sums.shape[0]):
+        for o in range(sums.shape[1]):
+            matrix_gradients[i, o] += sums[i, o]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled, inlined
+from dqcodec.base.compiled import compiled
 from dqcodec.exact.networks import Linear
 from dqcodec.frozen.autoregressive import EPSILON, EXACT, MOMENTUM, SECOND_MOMENTUM
 
@@ -69,33 +69,21 @@ class LearningLinears:
 def _adam(layers, sums, first_share, second_share):
     """Make a step from the sums of gradients (P, I + 1, O). The shares are what the moments' weights add up to."""
     planes, inputs, outputs = layers.weights.shape
-    size = inputs * outputs
-    weights, steps, rates = np.empty(size), np.empty((inputs, outputs)), layers.rates.reshape(-1)
+    weights, steps = np.empty((inputs, outputs)), np.empty((inputs, outputs))
     for p in range(planes):
-        old, gradients = layers.weights[p].reshape(-1), sums[p].reshape(-1)
-        first, second = layers.first[p].reshape(-1), layers.second[p].reshape(-1)
-        for i in range(size):
-            first[i] += (1 - MOMENTUM) * (gradients[i] - first[i])
-            second[i] += (1 - SECOND_MOMENTUM) * (gradients[i] * gradients[i] - second[i])
-        for i in range(size):
-            scale = np.sqrt(second[i] / second_share) + EPSILON
-            weights[i] = old[i] - rates[i] * (first[i] / first_share / scale)
-        if _largest_sum(weights.reshape(inputs, outputs), layers.quanta[p], layers.bounds, steps) < EXACT:
-            old[:] = weights  # else the layer stays as it is: sums would not be exact any more
+        first, second = layers.first[p], layers.second[p]
+        largest = np.zeros(outputs)  # the largest sums that inputs within their bounds can give, in quanta
+        for i in range(inputs):
+            for o in range(outputs):
+                gradient = sums[p, i, o]
+                first[i, o] += (1 - MOMENTUM) * (gradient - first[i, o])
+                second[i, o] += (1 - SECOND_MOMENTUM) * (gradient * gradient - second[i, o])
+                size = np.sqrt(second[i, o] / second_share) + EPSILON
+                weights[i, o] = layers.weights[p, i, o] - layers.rates[i, o] * (first[i, o] / first_share / size)
+                steps[i, o] = np.rint(weights[i, o] / layers.quanta[p, o])
+                largest[o] += abs(steps[i, o]) * layers.bounds[i]
+        if largest.max() < EXACT:  # else the layer stays as it is: sums would not be exact any more
             for i in range(inputs):
                 for o in range(outputs):
+                    layers.weights[p, i, o] = weights[i, o]
                     layers.matrices[p, i, o] = steps[i, o] * layers.quanta[p, o]
-
-
-@inlined
-def _largest_sum(weights, quanta, bounds, steps):
-    """The largest sum that weights (I + 1, O) can make of inputs within bounds (I + 1,), in quanta (O,).
-
-    Sets steps (I + 1, O) to the weights, rounded to whole quanta.
-    """
-    sums = np.zeros(len(quanta))
-    for i in range(len(bounds)):
-        for o in range(len(quanta)):
-            steps[i, o] = np.rint(weights[i, o] / quanta[o])
-            sums[o] += abs(steps[i, o]) * bounds[i]
-    return sums.max()

@@ -55,7 +55,7 @@ class MixtureTables(NamedTuple):
         return cls(*(np.ascontiguousarray(table, np.int32) for table in (sigmoid, weight, inverse_scale)))
 
 
-@inlined
+@compiled
 def set_mixtures(laws, symbols, tables, out, centers, spreads, log_spreads, offsets):
     """Set laws from a network's raw outputs.
 
@@ -128,7 +128,7 @@ def start(laws, n, sigmoid, symbols, symbol):
     return (slots >> _MASS_SHIFT) + symbol
 
 
-@inlined
+@compiled
 def find(laws, sigmoid, symbols, slots, found):
     """Set found, int32 (N,), to the symbols that hold slots, integers (N,)."""
     components, count = laws.shape[1:]
@@ -148,7 +148,7 @@ def find(laws, sigmoid, symbols, slots, found):
         step >>= 1
 
 
-@inlined
+@compiled
 def edges(laws, sigmoid, symbols, coded):
     """The lower and upper edges of symbols (N,), int32, for every component.
 
@@ -169,7 +169,7 @@ def edges(laws, sigmoid, symbols, coded):
     return masses, places
 
 
-@inlined
+@compiled
 def set_slots(laws, masses, symbols, coded, slots, p):
     """Set slots, int32 (N, P, 2), of plane p to the first slot and the number of slots of symbols. masses: see edges."""
     components, count = laws.shape[1:]
@@ -184,7 +184,7 @@ def set_slots(laws, masses, symbols, coded, slots, p):
         slots[n, p, 1] = end - slots[n, p, 0]
 
 
-@inlined
+@compiled
 def set_gradients(laws, masses, places, spreads, out):
     """Set out (3 K, N) to the derivative of -log P by the raw outputs: integers, 1/GRADIENT_GRID nats.
 

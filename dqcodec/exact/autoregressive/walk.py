@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled
+from dqcodec.base.compiled import implements
 from dqcodec.base.threads import in_threads
 from dqcodec.context.context import Canvas, log_spreads
 from dqcodec.context.fronts import Fronts
 from dqcodec.context.least_squares import predictor
 from dqcodec.context.predictions import Predictions
-from dqcodec.exact.autoregressive.front import Model, nothing_coded, planes
+from dqcodec.exact.autoregressive.front import Model, code_front, code_symbols
 from dqcodec.exact.autoregressive.learning import LearningLinears
 from dqcodec.exact.autoregressive.mixture import find
 from dqcodec.frozen.autoregressive import LOG2_SCALE_GRID, LOGIT_GRID, MEAN_GRID
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from dqcodec.exact.autoregressive.program import AutoregressiveProgram
 
 _LEAST_PART = 96  # pixels of a front that are worth a thread
-_NONE = np.zeros((0, 0), np.int64)
 
 
 class Walk:
@@ -72,26 +71,36 @@ class Walk:
         slots = np.empty((len(places), self.canvas.planes.shape[1], 2), np.int32)
 
         def code_part(part: slice) -> np.ndarray:
-            sought = _NONE if wanted is None else wanted[part]
-            return _code(self.model, self.canvas, self.predictor, places[part], sought, slots[part])
+            coder = _Known(slots.shape[1]) if wanted is None else _Wanted(wanted[part])
+            return code_front(self.model, self.canvas, self.predictor, places[part], coder, slots[part])
 
         for gradients in in_threads(code_part, len(places), _LEAST_PART):
             self.gradients += gradients
         return slots
 
 
-@compiled
-def _code(model, canvas, predictor, places, wanted, slots):
-    """Code pixels at places (N, 5). Sets slots (N, P, 2), and returns the gradients by the last layers, see Coded."""
-    coded = nothing_coded(model, slots)
-    for p in planes(model, canvas, predictor, places, coded):
-        if len(wanted):
-            find(coded.laws, model.tables.sigmoid, 1 << model.bits, wanted[:, p], coded.symbols)
-        else:
-            for n in range(len(places)):
-                pixel = canvas.planes[places[n, 0]]
-                coded.symbols[n] = pixel[p] + (pixel[0] if p else 0)
-    return coded.gradients
+class _Known(NamedTuple):
+    """The symbols are on the canvas. planes: the number of a pixel's planes."""
+
+    planes: int
+
+
+class _Wanted(NamedTuple):
+    """The symbols hold slots, integers (N, P)."""
+
+    slots: np.ndarray
+
+
+@implements(code_symbols, _Known)
+def _take(coder, model, canvas, places, laws, p, symbols):
+    for n in range(len(places)):
+        pixel = canvas.planes[places[n, 0]]
+        symbols[n] = pixel[p] + (pixel[0] if p else 0)
+
+
+@implements(code_symbols, _Wanted)
+def _find(coder, model, canvas, places, laws, p, symbols):
+    find(laws, model.tables.sigmoid, 1 << model.bits, coder.slots[:, p], symbols)
 
 
 def _planes(pixels: np.ndarray) -> np.ndarray:

@@ -6,11 +6,12 @@ context_mixing.
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled
-from dqcodec.exact.autoregressive.front import nothing_coded, planes
+from dqcodec.base.compiled import implements
+from dqcodec.exact.autoregressive.front import code_front, code_symbols
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram
 from dqcodec.exact.autoregressive.walk import Walk
 from dqcodec.exact.mixing.context_mixing import Mixer, canvas_shape, code_sample, fill
@@ -51,29 +52,33 @@ def unmix(program: AutoregressiveProgram, shapes: Sequence[tuple[int, int]], mix
 
 
 def _code(walk: Walk, mixer: Mixer, canvases: Canvases, *, is_sought: bool) -> None:
+    coder = _Mixing(mixer, canvases.samples, canvases.bounds, is_sought)
     for front in walk.learning_fronts():
-        walk.gradients += _code_front(
-            walk.model, walk.canvas, walk.predictor, walk.fronts.places(front), mixer, canvases.samples, canvases.bounds, is_sought
-        )
+        places = walk.fronts.places(front)
+        slots = np.empty((len(places), walk.canvas.planes.shape[1], 2), np.int32)  # mixing has no use for them
+        walk.gradients += code_front(walk.model, walk.canvas, walk.predictor, places, coder, slots)
 
 
-@compiled
-def _code_front(model, canvas, predictor, places, mixer, samples, bounds, is_sought):
-    """Code the pixels of a front; returns the gradients by the last layers, see front.Coded.
+class _Mixing(NamedTuple):
+    """The symbols are coded by a mixer.
 
-    Args:
-        model, canvas, predictor: see Walk.
-        places: int64 (N, 5), see Fronts.places.
+    Attributes:
         mixer: a Mixer.
         samples, bounds: of Canvases.
-        is_sought: whether samples are read and entered into both canvases; else they are there.
+        is_sought: whether symbols are read and entered into the samples; else they are there.
     """
-    count, channels = len(places), canvas.planes.shape[1]
-    coded = nothing_coded(model, np.empty((count, channels, 2), np.int32))
-    for p in planes(model, canvas, predictor, places, coded):
-        for n in range(count):
-            tile, y, x = places[n, 4], places[n, 1] + MARGIN, places[n, 2] + MARGIN
-            pixels = samples[bounds[tile] : bounds[tile + 1]].reshape(-1, places[n, 3] + 2 * MARGIN, channels)
-            code_sample(mixer, pixels, y, x, p, model.bits, is_sought, coded.laws, n, model.tables.sigmoid)
-            coded.symbols[n] = pixels[y, x, p]
-    return coded.gradients
+
+    mixer: Mixer
+    samples: np.ndarray
+    bounds: np.ndarray
+    is_sought: bool
+
+
+@implements(code_symbols, _Mixing)
+def _mix(coder, model, canvas, places, laws, p, symbols):
+    channels = canvas.planes.shape[1]
+    for n in range(len(places)):
+        tile, y, x = places[n, 4], places[n, 1] + MARGIN, places[n, 2] + MARGIN
+        pixels = coder.samples[coder.bounds[tile] : coder.bounds[tile + 1]].reshape(-1, places[n, 3] + 2 * MARGIN, channels)
+        code_sample(coder.mixer, pixels, y, x, p, model.bits, coder.is_sought, laws, n, model.tables.sigmoid)
+        symbols[n] = pixels[y, x, p]
