@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled, inlined
-from dqcodec.context.least_squares import predict, rows_of, set_neighbours, set_pixels
+from dqcodec.base.compiled import compiled
+from dqcodec.context.least_squares import predict, set_neighbours, set_pixels, set_rows
 from dqcodec.frozen.autoregressive import (
     ERROR_FLOOR,
     FEATURE_PLACES,
@@ -30,7 +30,6 @@ _BOUND = np.float32(STANDARD_BOUND * GRID)
 _ONE_SPREAD = np.float32(GRID)
 _MAX_SPREAD = 64 * 255 + SPREAD_FLOOR  # a mean absolute deviation is at most half a range of 510
 _NEIGHBOURS, _WEIGHTS, _FEATURE_PLACES = (np.array(a) for a in (NEIGHBOURS, MOMENT_WEIGHTS, FEATURE_PLACES))
-_WEST, _NORTH = NEIGHBOURS.index((0, -1)), NEIGHBOURS.index((1, 0))
 _START = -1  # instead of a neighbour's position: where nothing is known yet
 
 
@@ -108,79 +107,60 @@ def context(canvas, predictor, places, log_spreads, bits):
     predicting = len(predictor.starts) > 0
     inputs = np.empty((extra + (PREDICTED + 2 * (channels - 1) if predicting else 0), count), np.float32)
     moments, predictions = np.empty((channels, 2, count), np.int32), np.empty((channels, count), np.int32)
-    log_errors, near = np.zeros((channels, count), np.int32), np.empty((channels, length, count), np.int32)
-    cells, gains = np.empty((length, count), np.int64), np.empty(count, np.float32)
-    rows = rows_of(predictor, places) if predicting else cells[0]
+    log_errors, rows = np.zeros((channels, count), np.int32), np.zeros(count, np.int64)
+    near, cells = np.empty((channels, length, count), np.int32), np.empty((length, count), np.int64)
     _set_cells(places, cells)
     for p in range(channels):
-        start = np.int32(1 << bits - 1 if p == 0 else 0)
-        for i in range(length):
-            for n in range(count):
-                near[p, i, n] = start if cells[i, n] == _START else canvas.planes[cells[i, n], p]
-        means, spreads = moments[p, 0], moments[p, 1]
-        _set_moments(near[p], means, spreads)
-        for n in range(count):
-            gains[n] = np.float32(256) / np.float32(spreads[n])
-            predictions[p, n] = means[n] << PREDICTION_BITS >> 3
-        for i in range(length):
-            for n in range(count):
-                inputs[i * channels + p, n] = _standard(np.int32(8 * near[p, i, n] - means[n]), gains[n])
-        middle, scale = (np.float32(8 << bits - 1), np.float32(2.0 ** (8 - bits) / 16)) if p == 0 else (np.float32(0), np.float32(1))
-        for n in range(count):
-            inputs[length * channels + p, n] = log_spreads[spreads[n]]
-            level = np.floor((np.float32(means[n]) - middle) * scale)
-            inputs[(length + 1) * channels + p, n] = min(max(level, -_BOUND), _BOUND)
-        if predicting:
-            set_neighbours(predictor, rows, p, near, means, spreads)
-            _set_log_errors(canvas.errors, cells, p, log_spreads, log_errors[p])
-    for n in range(count):
-        inputs[own - 2, n] = GRID if places[n, 1] == 0 else 0
-        inputs[own - 1, n] = GRID if places[n, 2] == 0 else 0
-    _set_features(canvas.features, places, inputs[own:extra])
+        _set_near(canvas.planes, cells, p, 1 << bits - 1 if p == 0 else 0, near[p])
+        _set_moments(near[p], moments[p], predictions[p])
+        _set_standards(near[p], moments[p], channels, inputs[p:])
+        _set_levels(moments[p], p, bits, log_spreads, channels, inputs[length * channels + p :])
+    _set_borders(places, inputs[own - 2 :])
+    _set_features(canvas.features, places, inputs[own:])
     if predicting:
-        predict(predictor, rows, 0, moments[0, 0], 0, (1 << bits) - 1, predictions[0])
-        set_predicted(inputs[extra:], predictions[0], moments[0], log_errors[0], log_spreads)
-        for p in range(1, channels):
-            _set_errors_seen(inputs[extra + 2 + 2 * p :], moments[p, 1], log_errors[p], log_spreads)
+        set_rows(predictor.first_rows, predictor.first_tile, places, rows)
+        for p in range(channels):
+            set_neighbours(predictor.values[p], predictor.gains[p], rows, p, near, moments[p])
+            _set_log_errors(canvas.errors, cells, p, log_spreads, log_errors[p])
+            _set_errors_seen(moments[p, 1], log_errors[p], log_spreads, inputs[extra + 2 + 2 * p :])
+        predict(predictor.values[0], predictor.weights[0], rows, 0, moments[0, 0], 0, (1 << bits) - 1, predictions[0])
+        _set_predictions_seen(predictions[0], moments[0], inputs[extra:])
     return Seen(inputs, moments, predictions, log_errors, rows)
-
-
-@compiled
-def set_predicted(out, predictions, moments, log_errors, log_spreads):
-    """Set rows of out (4, N), float32, to what a network sees of predictions, in steps of 1/GRID.
-
-    They are (prediction - mean) / spread, the same clamped to one spread, the log error, and that less the log spread.
-    predictions: int32 (N,). moments: int32 (2, N). log_errors: int32 (N,).
-    """
-    for n in range(len(predictions)):
-        freed = np.float32(predictions[n]) * np.float32(1 / 8) - np.float32(moments[0, n])
-        out[0, n] = _standard(freed, np.float32(256) / np.float32(moments[1, n]))
-        out[1, n] = min(max(out[0, n], -_ONE_SPREAD), _ONE_SPREAD)
-    _set_errors_seen(out[2:], moments[1], log_errors, log_spreads)
-
-
-@compiled
-def _set_errors_seen(out, spreads, log_errors, log_spreads):
-    """Set rows of out (2, N) to the log errors, and to these less the log spreads, clamped."""
-    for n in range(len(spreads)):
-        out[0, n] = min(max(np.float32(log_errors[n]), -_BOUND), _BOUND)
-        out[1, n] = min(max(np.float32(log_errors[n] - log_spreads[spreads[n]]), -_BOUND), _BOUND)
 
 
 @compiled
 def predict_next(predictor, seen, p, values, known, log_spreads, bits):
     """Enter plane p of pixels, int16 (N,), into the predictor, and predict the next plane, where there is one.
 
-    Sets seen.predictions of the next plane, and known, float32 (4, N), to what its head sees of them; see set_predicted.
+    Sets seen.predictions of the next plane. Sets known, float32 (PREDICTED, N), to what the next plane's head sees of them.
     """
     set_pixels(predictor, seen.rows, p, values, seen.moments[p, 0])
     if p + 1 < len(seen.predictions):
-        largest = (1 << bits) - 1
-        predict(predictor, seen.rows, p + 1, seen.moments[p + 1, 0], -largest, largest, seen.predictions[p + 1])
-        set_predicted(known, seen.predictions[p + 1], seen.moments[p + 1], seen.log_errors[p + 1], log_spreads)
+        p, largest = p + 1, (1 << bits) - 1
+        moments, predictions = seen.moments[p], seen.predictions[p]
+        predict(predictor.values[p], predictor.weights[p], seen.rows, p, moments[0], -largest, largest, predictions)
+        _set_predictions_seen(predictions, moments, known)
+        _set_errors_seen(moments[1], seen.log_errors[p], log_spreads, known[2:])
 
 
-@inlined
+@compiled
+def _set_predictions_seen(predictions, moments, out):
+    """Set rows of out (2, N) to (prediction - mean) / spread, and the same clamped to one spread, in steps of 1/GRID."""
+    for n in range(len(predictions)):
+        freed = np.float32(predictions[n]) * np.float32(1 / 8) - np.float32(moments[0, n])
+        out[0, n] = _standard(freed, np.float32(256) / np.float32(moments[1, n]))
+        out[1, n] = min(max(out[0, n], -_ONE_SPREAD), _ONE_SPREAD)
+
+
+@compiled
+def _set_errors_seen(spreads, log_errors, log_spreads, out):
+    """Set rows of out (2, N) to the log errors of predictions, and to these less the log spreads, clamped."""
+    for n in range(len(spreads)):
+        out[0, n] = min(max(np.float32(log_errors[n]), -_BOUND), _BOUND)
+        out[1, n] = min(max(np.float32(log_errors[n] - log_spreads[spreads[n]]), -_BOUND), _BOUND)
+
+
+@compiled
 def _set_cells(places, cells):
     """Set cells, int64 (neighbours, N), to the positions of pixels' neighbours. At a tile's border other pixels stand in."""
     for n in range(len(places)):
@@ -190,33 +170,68 @@ def _set_cells(places, cells):
             up, right = _NEIGHBOURS[i]
             if not inside:  # repeat the border
                 up, right = min(up, y), min(max(x + right, 0), width - 1) - x
-            cells[i, n] = cell + right - up * width
-        if x == 0:  # nothing to the left: the pixel above
-            above = cells[_NORTH, n] if y else _START
-            for i in range(len(cells)):
-                if _NEIGHBOURS[i, 0] == 0:
-                    cells[i, n] = above
-        if y == 0:  # nothing above: the pixel to the left
-            for i in range(len(cells)):
-                if _NEIGHBOURS[i, 0]:
-                    cells[i, n] = cells[_WEST, n]
+            if x == 0 and up == 0:  # nothing to the left: the pixel above
+                up, right = 1, 0
+            if y == 0:  # nothing above: the pixel to the left
+                up, right = 0, -1 if _NEIGHBOURS[i, 0] or x == 0 else right
+            cells[i, n] = cell + right - up * width if x or y else _START
 
 
-@inlined
-def _set_moments(near, means, spreads):
-    """Set 8 mean and 64 spread, int32 (N,), of the nearest neighbours (neighbours, N), weighted."""
-    count = len(means)
-    for n in range(count):
+@compiled
+def _set_near(planes, cells, p, start, near):
+    """Set near, int32 (neighbours, N), to plane p of the neighbours; to `start` where there are none."""
+    for i in range(len(cells)):
+        for n in range(cells.shape[1]):
+            near[i, n] = start if cells[i, n] == _START else planes[cells[i, n], p]
+
+
+@compiled
+def _set_moments(near, moments, predictions):
+    """Set 8 mean and 64 spread (2, N) of the nearest neighbours, weighted, and predictions (N,) to the means."""
+    means, spreads = moments[0], moments[1]
+    for n in range(len(means)):
         means[n], spreads[n] = 0, SPREAD_FLOOR
     for i in range(len(_WEIGHTS)):
-        for n in range(count):
+        for n in range(len(means)):
             means[n] += np.int32(_WEIGHTS[i] * near[i, n])
     for i in range(len(_WEIGHTS)):
-        for n in range(count):
+        for n in range(len(means)):
             spreads[n] += np.int32(_WEIGHTS[i] * abs(np.int32(8 * near[i, n] - means[n])))
+    for n in range(len(means)):
+        predictions[n] = means[n] << PREDICTION_BITS >> 3
 
 
-@inlined
+@compiled
+def _set_standards(near, moments, step, out):
+    """Set each step-th row of out to a neighbour, standardised."""
+    gains = np.empty(near.shape[1], np.float32)
+    for n in range(len(gains)):
+        gains[n] = np.float32(256) / np.float32(moments[1, n])
+    for i in range(len(near)):
+        for n in range(len(gains)):
+            out[i * step, n] = _standard(np.int32(8 * near[i, n] - moments[0, n]), gains[n])
+
+
+@compiled
+def _set_levels(moments, p, bits, log_spreads, step, out):
+    """Set row 0 of out to the log spreads of plane p, and row `step` to its means; G and gray in 16ths of 8 bits' steps."""
+    middle, scale = np.float32(0), np.float32(1)
+    if p == 0:
+        middle, scale = np.float32(8 << bits - 1), np.float32(2.0 ** (8 - bits) / 16)
+    for n in range(moments.shape[1]):
+        out[0, n] = log_spreads[moments[1, n]]
+        out[step, n] = min(max(np.floor((np.float32(moments[0, n]) - middle) * scale), -_BOUND), _BOUND)
+
+
+@compiled
+def _set_borders(places, out):
+    """Set rows of out (2, N) to GRID for pixels of a tile's first row, and of its first column; to 0 for others."""
+    for n in range(len(places)):
+        out[0, n] = GRID if places[n, 1] == 0 else 0
+        out[1, n] = GRID if places[n, 2] == 0 else 0
+
+
+@compiled
 def _set_log_errors(errors, cells, p, log_spreads, out):
     """Set out, int32 (N,), to the piecewise linear log2 of the mean error around plus its floor, in steps of 1/GRID."""
     for n in range(len(out)):
@@ -228,16 +243,14 @@ def _set_log_errors(errors, cells, p, log_spreads, out):
         out[n] = log_spreads[total >> shift] + GRID * (shift - 3)
 
 
-@inlined
+@compiled
 def _set_features(features, places, out):
-    """Set out (places F, N) to the features of the neighbours at FEATURE_PLACES; 0 outside the tile."""
+    """Set rows of out (places F, N) to the features of the neighbours at FEATURE_PLACES; 0 outside the tile."""
     count = features.shape[1]
-    cells = np.empty(len(places), np.int64)
-    for i in range(len(_FEATURE_PLACES)):
-        up, right = _FEATURE_PLACES[i]
-        for n in range(len(places)):
-            inside = up <= places[n, 1] and 0 <= places[n, 2] + right < places[n, 3]
-            cells[n] = places[n, 0] + right - up * places[n, 3] if inside else -1
-        for f in range(count):
-            for n in range(len(places)):
-                out[i * count + f, n] = features[cells[n], f] if cells[n] >= 0 else 0
+    for n in range(len(places)):
+        cell, y, x, width = places[n, 0], places[n, 1], places[n, 2], places[n, 3]
+        for i in range(len(_FEATURE_PLACES)):
+            up, right = _FEATURE_PLACES[i]
+            inside = up <= y and 0 <= x + right < width
+            for f in range(count):
+                out[i * count + f, n] = features[cell + right - up * width, f] if inside else 0

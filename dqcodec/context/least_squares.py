@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled, inlined
+from dqcodec.base.compiled import compiled
 from dqcodec.frozen.autoregressive import (
     DECAY,
     LEAST_PIVOT,
@@ -126,26 +126,23 @@ def advance(predictor, front):
             first += _size(n)
 
 
-@inlined
-def rows_of(predictor, places):
-    """The rows of pixels at places (N, 5), int64 (N,)."""
-    rows = np.empty(len(places), np.int64)
+@compiled
+def set_rows(first_rows, first_tile, places, rows):
+    """Set the rows, int64 (N,), of pixels at places (N, 5) in a Predictor with these attributes."""
     for n in range(len(places)):
-        rows[n] = predictor.first_rows[places[n, 4] - predictor.first_tile] + places[n, 1]
-    return rows
+        rows[n] = first_rows[places[n, 4] - first_tile] + places[n, 1]
 
 
-@inlined
-def set_neighbours(predictor, rows, p, near, means, spreads):
+@compiled
+def set_neighbours(values, gains, rows, p, near, moments):
     """Set the regressors of plane p that neighbours give, and the gains.
 
-    rows: of the pixels (N,). near: the neighbours of planes 0 to p, int32 (P, neighbours, N). means, spreads: moments of plane
-    p, int32 (N,).
+    values (n, R), gains (R,): a Predictor's, of plane p. rows: of the pixels (N,). near: the neighbours of planes 0 to p, int32
+    (P, neighbours, N). moments: of plane p, int32 (2, N).
     """
-    values = predictor.values[p]
     for i in range(OWN_REGRESSORS):
         for n in range(len(rows)):
-            values[i, rows[n]] = np.float32(np.int32(8 * near[p, i, n] - means[n])) * np.float32(1 / 8)
+            values[i, rows[n]] = np.float32(np.int32(8 * near[p, i, n] - moments[0, n])) * np.float32(1 / 8)
     for other in range(p):
         i = OWN_REGRESSORS + OTHER_REGRESSORS * other
         for n in range(len(rows)):
@@ -153,26 +150,26 @@ def set_neighbours(predictor, rows, p, near, means, spreads):
             values[i, rows[n]] = np.float32(np.int32(west + north)) * np.float32(-1 / 2)
             values[i + 1, rows[n]] = np.float32(np.int32(west - north)) * np.float32(1 / 2)
     for n in range(len(rows)):
-        predictor.gains[p, rows[n]] = np.float32(64) / np.float32(spreads[n])
+        gains[rows[n]] = np.float32(64) / np.float32(moments[1, n])
 
 
 @compiled
-def predict(predictor, rows, p, means, least, largest, predictions):
+def predict(values, weights, rows, p, means, least, largest, predictions):
     """Set predictions of plane p, int32 (N,), in steps of 2^-PREDICTION_BITS, when all regressors are set.
 
-    means: 8 times the means, int32 (N,). least, largest: the range of the plane, in pixel steps.
+    values, weights (n, R): a Predictor's, of plane p. rows: of the pixels (N,). means: 8 times the means, int32 (N,). least,
+    largest: the range of the plane, in pixel steps.
     """
-    count, values, weights = len(rows), predictor.values[p], predictor.weights[p]
-    freed, scale = np.zeros(count, np.float32), np.float32(1 << PREDICTION_BITS)
+    freed, scale = np.zeros(len(rows), np.float32), np.float32(1 << PREDICTION_BITS)
     for i in range(regressors(p)):
-        for n in range(count):
+        for n in range(len(rows)):
             freed[n] += values[i, rows[n]] * weights[i, rows[n]]
-    for n in range(count):
+    for n in range(len(rows)):
         steps = np.floor((freed[n] + np.float32(means[n]) * np.float32(1 / 8)) * scale + np.float32(0.5))
         predictions[n] = np.int32(min(max(steps, np.float32(least) * scale), np.float32(largest) * scale))
 
 
-@inlined
+@compiled
 def set_pixels(predictor, rows, p, values, means):
     """Set plane p of pixels, int16 (N,), when it is known: as the targets, and as regressors of later planes."""
     for n in range(len(rows)):
@@ -182,7 +179,7 @@ def set_pixels(predictor, rows, p, values, means):
             predictor.values[later, OWN_REGRESSORS + OTHER_REGRESSORS * p, rows[n]] += np.float32(values[n])
 
 
-@inlined
+@compiled
 def _fit(predictor, block, front, p, n, first, system):
     """Set the weights of plane p of a front in a block, and forget the pixels of the front before.
 
@@ -204,7 +201,7 @@ def _fit(predictor, block, front, p, n, first, system):
         predictor.targets[p, q], predictor.gains[p, q] = 0, 0
 
 
-@inlined
+@compiled
 def _solve(system, weights, row, n):
     """Set weights[:n, row : row + LANES] to the solutions of a regression of n regressors with a ridge.
 
@@ -248,7 +245,7 @@ def _solve(system, weights, row, n):
                 weights[i, row + q] -= system[k * (k + 1) // 2 + i, q] * weights[k, row + q]
 
 
-@inlined
+@compiled
 def _remember(predictor, block, front, p, n, first):
     """Add the pixels of plane p of a front in a block. n: the number of regressors. first: where the plane's numbers start."""
     left, history, lanes = predictor.left, predictor.history, predictor.left.shape[2]

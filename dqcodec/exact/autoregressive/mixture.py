@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled, inlined
+from dqcodec.base.compiled import compiled
 from dqcodec.base.errors import ModelError
 from dqcodec.frozen.autoregressive import (
     GRADIENT_BOUND,
@@ -81,7 +81,7 @@ def set_mixtures(laws, symbols, tables, out, centers, spreads, log_spreads, offs
             laws[INVERSE_SCALE, k, n] = tables.inverse_scale[min(max(scale, 0), LOG2_SCALE_HIGH - LOG2_SCALE_LOW)]
 
 
-@inlined
+@compiled
 def _set_weights(laws, symbols, tables, out):
     """Set the weights of laws from raw outputs."""
     components, count = laws.shape[1:]
