@@ -8,7 +8,9 @@ import pkgutil
 import re
 import subprocess
 import sys
+from functools import singledispatch
 from pathlib import Path
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -20,7 +22,7 @@ import dqcodec
 from dqcodec import ans, exact, methods, png
 from dqcodec import format as formats
 from dqcodec.base import compiled as compiling
-from dqcodec.base.compiled import compiled
+from dqcodec.base.compiled import compiled, implements
 
 
 def compiled_loops() -> dict[str, Dispatcher]:
@@ -34,23 +36,44 @@ def compiled_loops() -> dict[str, Dispatcher]:
 
 def test_all_loops_are_compiled_with_ieee_arithmetic_and_release_the_lock():
     loops = compiled_loops()
-    some = {"dqcodec.exact.autoregressive.walk._code", "dqcodec.exact.autoregressive.learning._adam", "dqcodec.ans.uniform._shares"}
+    some = {"dqcodec.exact.autoregressive.front.code_front", "dqcodec.exact.autoregressive.learning._adam", "dqcodec.ans.uniform._shares"}
     assert some <= loops.keys()
     for name, loop in loops.items():
         options = {option: value for option, value in loop.targetoptions.items() if value}
-        assert options.pop("inline", "always") == "always", name
         assert options == {"nogil": True, "error_model": "numpy", "nopython": True}, name
 
 
-def test_a_loop_that_is_inlined_is_called_and_by_none_twice():
-    """It would be compiled again for each call."""
-    loops = compiled_loops()
-    inlined = {loop.__name__ for loop in loops.values() if "inline" in loop.targetoptions}
-    assert inlined
-    for name in inlined:
-        sources = [inspect.getsource(loop.py_func) for loop in loops.values()]
-        called = [len(re.findall(rf"(?<!def )\b{name}\(", source)) for source in sources]
-        assert max(called) == 1, name
+class _Doubles(NamedTuple):
+    times: int
+
+
+class _Squares(NamedTuple):
+    times: int
+
+
+@singledispatch
+def _change(change, value):
+    raise NotImplementedError
+
+
+@implements(_change, _Doubles)
+def _double(change, value):
+    return 2 * change.times * value
+
+
+@implements(_change, _Squares)
+def _square(change, value):
+    return change.times * value * value
+
+
+@compiled
+def _changed(change, value):
+    return _change(change, value)
+
+
+def test_the_kind_of_the_first_argument_decides_which_loop_is_called():
+    for changed in (_changed, _changed.py_func):
+        assert [changed(kind(3), 5) for kind in (_Doubles, _Squares)] == [30, 75]
 
 
 def test_nothing_is_compiled_by_other_means():

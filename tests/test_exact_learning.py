@@ -73,7 +73,7 @@ def test_a_batch_in_any_parts_and_order_teaches_the_same(seed, cuts, reverse):
         pieces = [slice(*pair) for pair in zip([0, *sorted(cuts)], [*sorted(cuts), 80])]
         for piece in pieces[::-1] if reverse else pieces:
             for plane in range(len(taught)):
-                add_gradients(a[plane, piece], np.ascontiguousarray(gradient[plane, piece].T), taught, plane)
+                add_gradients(*(np.ascontiguousarray(part[plane, piece].T) for part in (a, gradient)), taught[plane])
         assert np.array_equal(taught, sums_of(gradient, a))
         whole.step(sums_of(gradient, a))
         parts.step(taught)
@@ -84,7 +84,7 @@ def test_what_a_batch_teaches_is_added():
     gradient, a = batch(0, 20)
     taught = np.zeros(learning().matrices.shape)
     for _ in range(3):
-        add_gradients(a[1], np.ascontiguousarray(gradient[1].T), taught, 1)
+        add_gradients(*(np.ascontiguousarray(part[1].T) for part in (a, gradient)), taught[1])
     assert np.array_equal(taught[1], 3 * sums_of(gradient, a)[1]) and not taught[::2].any()
 
 

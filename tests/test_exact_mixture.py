@@ -33,7 +33,7 @@ class Mixtures:
         self.symbols, self._sigmoid = 1 << bits, tables.sigmoid
         self._laws = np.empty((3, out.shape[1] // 3, len(out)))
         self._moments = np.array([sums, spreads], np.int32)
-        offsets = np.broadcast_to(offset, len(out)).astype(np.int64)
+        offsets = np.broadcast_to(offset, len(out)).astype(np.int32)
         raw = np.ascontiguousarray(out.T)
         mixture.set_mixtures(self._laws, self.symbols, tables, raw, 8 * self._moments[0], self._moments[1], log_spreads, offsets)
 

@@ -41,21 +41,18 @@ def compiled(loop: Callable) -> Callable:
     return dispatcher
 
 
-def inlined(loop: Callable) -> Callable:
-    """A loop for one that is `compiled` and calls it once; that takes less time to compile than two loops."""
-    return numba.njit(nogil=True, error_model="numpy", inline="always")(loop)
-
-
 def implements(generic: Callable, kind: type) -> Callable[[Callable], Callable]:
-    """Mark a loop as what `generic` does when its first argument is a NamedTuple of a kind. Loops that are `compiled` may call
-    `generic`: the type of the argument decides, at no cost, which loop becomes a part of them."""
+    """Mark a loop as what `generic`, a functools.singledispatch function, does for a first argument of a NamedTuple kind.
+
+    Compiled loops may call `generic`. The kind is known when they are compiled, and the marked loop becomes a part of them.
+    """
 
     def register(loop: Callable) -> Callable:
         @extending.overload(generic, strict=False, inline="always")
         def choose(first, *others):
             return loop if getattr(first, "instance_class", None) is kind else None
 
-        return loop
+        return generic.register(kind, loop)
 
     return register
 

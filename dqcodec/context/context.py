@@ -29,6 +29,7 @@ from dqcodec.frozen.autoregressive import (
 _BOUND = np.float32(STANDARD_BOUND * GRID)
 _ONE_SPREAD = np.float32(GRID)
 _MAX_SPREAD = 64 * 255 + SPREAD_FLOOR  # a mean absolute deviation is at most half a range of 510
+# loops take these as arguments: LLVM unrolls loops over constants, which takes long
 _NEIGHBOURS, _WEIGHTS, _FEATURE_PLACES = (np.array(a) for a in (NEIGHBOURS, MOMENT_WEIGHTS, FEATURE_PLACES))
 _START = -1  # instead of a neighbour's position: where nothing is known yet
 
@@ -109,19 +110,19 @@ def context(canvas, predictor, places, log_spreads, bits):
     moments, predictions = np.empty((channels, 2, count), np.int32), np.empty((channels, count), np.int32)
     log_errors, rows = np.zeros((channels, count), np.int32), np.zeros(count, np.int64)
     near, cells = np.empty((channels, length, count), np.int32), np.empty((length, count), np.int64)
-    _set_cells(places, cells)
+    _set_cells(places, _NEIGHBOURS, cells)
     for p in range(channels):
         _set_near(canvas.planes, cells, p, 1 << bits - 1 if p == 0 else 0, near[p])
-        _set_moments(near[p], moments[p], predictions[p])
+        _set_moments(near[p], _WEIGHTS, moments[p], predictions[p])
         _set_standards(near[p], moments[p], channels, inputs[p:])
         _set_levels(moments[p], p, bits, log_spreads, channels, inputs[length * channels + p :])
     _set_borders(places, inputs[own - 2 :])
-    _set_features(canvas.features, places, inputs[own:])
+    _set_features(canvas.features, places, _FEATURE_PLACES, inputs[own:])
     if predicting:
         set_rows(predictor.first_rows, predictor.first_tile, places, rows)
         for p in range(channels):
             set_neighbours(predictor.values[p], predictor.gains[p], rows, p, near, moments[p])
-            _set_log_errors(canvas.errors, cells, p, log_spreads, log_errors[p])
+            _set_log_errors(canvas.errors, cells, p, _WEIGHTS, log_spreads, log_errors[p])
             _set_errors_seen(moments[p, 1], log_errors[p], log_spreads, inputs[extra + 2 + 2 * p :])
         predict(predictor.values[0], predictor.weights[0], rows, 0, moments[0, 0], 0, (1 << bits) - 1, predictions[0])
         _set_predictions_seen(predictions[0], moments[0], inputs[extra:])
@@ -161,19 +162,19 @@ def _set_errors_seen(spreads, log_errors, log_spreads, out):
 
 
 @compiled
-def _set_cells(places, cells):
+def _set_cells(places, neighbours, cells):
     """Set cells, int64 (neighbours, N), to the positions of pixels' neighbours. At a tile's border other pixels stand in."""
     for n in range(len(places)):
         cell, y, x, width = places[n, 0], places[n, 1], places[n, 2], places[n, 3]
         inside = y >= REACH and REACH <= x < width - REACH
         for i in range(len(cells)):
-            up, right = _NEIGHBOURS[i]
+            up, right = neighbours[i]
             if not inside:  # repeat the border
                 up, right = min(up, y), min(max(x + right, 0), width - 1) - x
             if x == 0 and up == 0:  # nothing to the left: the pixel above
                 up, right = 1, 0
             if y == 0:  # nothing above: the pixel to the left
-                up, right = 0, -1 if _NEIGHBOURS[i, 0] or x == 0 else right
+                up, right = 0, -1 if neighbours[i, 0] or x == 0 else right
             cells[i, n] = cell + right - up * width if x or y else _START
 
 
@@ -186,17 +187,17 @@ def _set_near(planes, cells, p, start, near):
 
 
 @compiled
-def _set_moments(near, moments, predictions):
+def _set_moments(near, weights, moments, predictions):
     """Set 8 mean and 64 spread (2, N) of the nearest neighbours, weighted, and predictions (N,) to the means."""
     means, spreads = moments[0], moments[1]
     for n in range(len(means)):
         means[n], spreads[n] = 0, SPREAD_FLOOR
-    for i in range(len(_WEIGHTS)):
+    for i in range(len(weights)):
         for n in range(len(means)):
-            means[n] += np.int32(_WEIGHTS[i] * near[i, n])
-    for i in range(len(_WEIGHTS)):
+            means[n] += np.int32(weights[i] * near[i, n])
+    for i in range(len(weights)):
         for n in range(len(means)):
-            spreads[n] += np.int32(_WEIGHTS[i] * abs(np.int32(8 * near[i, n] - means[n])))
+            spreads[n] += np.int32(weights[i] * abs(np.int32(8 * near[i, n] - means[n])))
     for n in range(len(means)):
         predictions[n] = means[n] << PREDICTION_BITS >> 3
 
@@ -232,25 +233,25 @@ def _set_borders(places, out):
 
 
 @compiled
-def _set_log_errors(errors, cells, p, log_spreads, out):
+def _set_log_errors(errors, cells, p, weights, log_spreads, out):
     """Set out, int32 (N,), to the piecewise linear log2 of the mean error around plus its floor, in steps of 1/GRID."""
     for n in range(len(out)):
         total, shift = ERROR_FLOOR, 0
-        for i in range(len(_WEIGHTS)):
-            total += _WEIGHTS[i] * (0 if cells[i, n] == _START else errors[cells[i, n], p])
+        for i in range(len(weights)):
+            total += weights[i] * (0 if cells[i, n] == _START else errors[cells[i, n], p])
         while total >> shift >= len(log_spreads):  # the logarithm's steps are coarser than what the shift drops
             shift += 1
         out[n] = log_spreads[total >> shift] + GRID * (shift - 3)
 
 
 @compiled
-def _set_features(features, places, out):
-    """Set rows of out (places F, N) to the features of the neighbours at FEATURE_PLACES; 0 outside the tile."""
+def _set_features(features, places, neighbours, out):
+    """Set rows of out (neighbours F, N) to the features of neighbours (rows up, columns to the right); 0 outside the tile."""
     count = features.shape[1]
     for n in range(len(places)):
         cell, y, x, width = places[n, 0], places[n, 1], places[n, 2], places[n, 3]
-        for i in range(len(_FEATURE_PLACES)):
-            up, right = _FEATURE_PLACES[i]
+        for i in range(len(neighbours)):
+            up, right = neighbours[i]
             inside = up <= y and 0 <= x + right < width
             for f in range(count):
                 out[i * count + f, n] = features[cell + right - up * width, f] if inside else 0

@@ -116,7 +116,7 @@ def advance(predictor, front):
     planes, numbers, lanes = len(predictor.gains), predictor.left.shape[1], predictor.left.shape[2]
     system = np.empty((numbers, lanes), np.float32)
     for block in range(len(predictor.starts)):
-        start, stop, first = predictor.starts[block], predictor.stops[block], 0
+        start, stop, first = predictor.starts[block], predictor.stops[block], np.int64(0)
         for p in range(planes):
             n = regressors(p)
             if start <= front - 1 < stop + 2:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled, inlined
+from dqcodec.base.compiled import compiled
 from dqcodec.base.errors import ModelError
 from dqcodec.exact.autoregressive.linear import activated, leaky, linear, rounded
 from dqcodec.exact.model_file import Tensors

@@ -1,5 +1,6 @@
 """How pixels of a front are coded, alike by every coder and decoder: context, network, plane by plane the laws and symbols."""
 
+from functools import singledispatch
 from typing import NamedTuple
 
 import numpy as np
@@ -32,10 +33,11 @@ class Model(NamedTuple):
     bits: int
 
 
+@singledispatch
 def code_symbols(coder, model, canvas, places, laws, p, symbols):
     """Set the symbols of plane p, int32 (N,), which a coder reads, or which it writes where they are known.
 
-    It is for loops alone, and each kind of coder `implements` it. Symbols are G, R, B, or gray. laws: float64 (3, K, N), see
+    Each kind of coder `implements` it. Symbols are G, R, B, or gray. laws: float64 (3, K, N), see
     mixture. Other arguments: see code_front.
     """
     raise NotImplementedError

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled, inlined
+from dqcodec.base.compiled import compiled
 from dqcodec.exact.autoregressive.linear import activated, rounded
 
 
