@@ -1,9 +1,9 @@
 """The order in which an autoregressive density codes the pixels of tiles: fronts, and chunks of these.
 
-Tiles are taken in batches, as many as make a front of FRONT pixels on average, one batch after the other. A front are the
-pixels of a batch where x + SLOPE y, counted from the tile's corner, is the same: none needs another. Within it tiles follow
-each other, and rows within a tile. The last front is coded first. Coding a chunk borrows bits, which must lie on the
-stack already: while few pixels are coded, chunks are small.
+Batches of tiles follow each other. A batch takes tiles until its fronts have FRONT pixels on average. A front is the pixels of
+a batch with the same x + SLOPE y, counted from the tile's corner; none of them needs another. A front orders them by tile,
+then by row. The last front is coded first. Coding a chunk borrows bits, which must lie on the stack already, so chunks are
+small while few pixels are coded.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,10 +15,11 @@ from dqcodec.frozen.autoregressive import BITS_FOR_ONE, FRONT, LEAST_CHUNK, SHAL
 
 
 class Fronts:
-    """Of tiles (height, width), whose pixels lie one tile after the other, row by row; their samples have so many bits.
+    """The fronts of tiles (height, width). bits: of a sample.
 
     Attributes:
-        pixels: how many they are. bounds: front f has the pixels bounds[f] to bounds[f + 1] of the order, (F + 1,).
+        pixels: the number of all pixels.
+        bounds: front f has the pixels bounds[f] to bounds[f + 1] - 1 of the order, int64 (F + 1,).
     """
 
     def __init__(self, shapes: Sequence[tuple[int, int]], bits: int = 8):
@@ -41,17 +42,20 @@ class Fronts:
         return len(self._fronts)
 
     def places(self, front: int) -> np.ndarray:
-        """Where its pixels lie: int64 (N, 5), the position among all pixels, row, column, the tile's width, and number."""
+        """The places of a front's pixels, int64 (N, 5): position among all pixels, row, column, the tile's width and number.
+
+        Positions count pixels tile by tile, row by row.
+        """
         places = np.empty((self.bounds[front + 1] - self.bounds[front], 5), np.int64)
         _places(*self._fronts[front], places)
         return places
 
     def tiles(self) -> np.ndarray:
-        """Which tile each pixel lies in, in the order of fronts, (pixels,)."""
+        """The number of each pixel's tile, in the order of fronts, int64 (pixels,)."""
         return np.concatenate([self.places(front)[:, 4] for front in range(len(self))])
 
     def batch(self, front: int) -> tuple[np.ndarray, int, int]:
-        """Of a front: its tiles (T, 2), the number of the first tile, and x + SLOPE y of its pixels."""
+        """A front's batch of tiles, int64 (T, 2), the number of its first tile, and x + SLOPE y of the front's pixels."""
         tiles, _, first, turn = self._fronts[front]
         return tiles, first, turn
 
@@ -67,7 +71,7 @@ class Fronts:
 
 
 def _turns(tiles: np.ndarray) -> np.ndarray:
-    """How many values x + SLOPE y has in each tile."""
+    """The number of values of x + SLOPE y in each tile."""
     return tiles[:, 1] + SLOPE * (tiles[:, 0] - 1)
 
 
@@ -88,7 +92,7 @@ def _rows(height: int, width: int, turn: int) -> tuple[int, int]:
 
 @compiled
 def _sizes(tiles: np.ndarray, sizes: np.ndarray) -> None:
-    """Add to each turn's size, how many pixels it has."""
+    """Add the number of pixels with each x + SLOPE y to sizes."""
     for tile in range(len(tiles)):
         height, width = tiles[tile, 0], tiles[tile, 1]
         for turn in range(width + SLOPE * (height - 1)):

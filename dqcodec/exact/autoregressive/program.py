@@ -1,8 +1,8 @@
 """The exact autoregressive density: twin of dqcodec.flows.autoregressive_density.
 
-It codes an image pixel by pixel, or rather a front of pixels at a time, none of which needs another. A symbol of n slots
-is coded by popping r < n and pushing its first slot + r below the total. These pops borrow bits: near the image's
-end, which is coded first, fronts are coded in chunks small enough for what the stack holds by then.
+It codes a front of pixels at a time; none of these needs another. To code a symbol of n slots, it pops r < n and pushes the
+symbol's first slot + r below the total. These pops borrow bits. The image's end is coded first, when the stack holds little,
+so its fronts are coded in small chunks.
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,13 @@ _LEAST_TILE, _LARGEST_TILE = 8, 1 << 12  # a side
 class Description:
     """What the metadata says of a program, apart from its tensors.
 
-    tile: (rows, columns) of the tiles to cut an image into. mixtures: components of each mixture. head_grid:
-    the heads' activations are in 2^-head_grid. rate_bits: the last layers learn by steps of 2^-rate_bits. least_squares: whether local
-    least squares predict pixels.
+    Attributes:
+        tile: (rows, columns) of the tiles that an image is cut into.
+        mixtures: components of each mixture.
+        head_grid: the heads' activations are in steps of 2^-head_grid.
+        rate_bits: the last layers learn by steps of 2^-rate_bits.
+        card: see model_file.
+        least_squares: whether local least squares predict pixels.
     """
 
     name: str
@@ -78,10 +82,11 @@ class Slots:
 
 
 class AutoregressiveProgram:
-    """A trained autoregressive model as an exact codec for tiles (H, W, C) that are told nothing of each other.
+    """A trained autoregressive model as an exact codec for tiles (H, W, C). No tile sees another.
 
     Attributes:
-        id: see exact.identity. tile: see Description. card: what is told of the model.
+        id: see exact.identity.
+        tile, card: see Description.
     """
 
     kind = "autoregressive"
@@ -118,7 +123,7 @@ class AutoregressiveProgram:
         return self.pop_images(stack, count, height, width).astype(np.uint8)
 
     def slots(self, tiles: Sequence[np.ndarray]) -> Slots:
-        """What is to be coded for tiles, uint8."""
+        """The slots of tiles, uint8 (H, W, C)."""
         walk = Walk(self, [tile.shape[:2] for tile in tiles])
         walk.enter(tiles)
         slots = [walk.code(walk.fronts.places(front)) for front in walk.learning_fronts()]

@@ -1,9 +1,9 @@
 """Context mixing (Mahoney 2005), in integers: samples coded bit by bit, by what followed where contexts were the same.
 
-Every context, a set of neighbours' values and of channels already known, remembers how often a bit was 0 and 1 where the
-context was the same. These opinions, and that of a trained model where there is one, are mixed by weights that are learned
-on the way, and an arithmetic coder takes what comes out. The decoder learns just the same: all is done in integers, so that
-no machine decodes otherwise.
+A context is a set of values: neighbours, and channels that are already known. It remembers how often a bit was 0 and 1 where
+its values were the same, and so predicts the next bit. Weights that are learned on the way mix these predictions, and the
+prediction of a trained model where there is one. An arithmetic coder codes the bit by the mixture. The decoder learns the same
+way. All numbers are integers, so every machine decodes alike.
 
 Samples lie in canvases (rows, columns, channels), uint8, channels in the order of coding: an image, and MARGIN rows above and
 columns at both sides of it that are 0.
@@ -252,15 +252,21 @@ def _learn(mixer, node, bit, rate):
 
 @compiled
 def _rate(done):
-    """How fast weights learn after so many samples."""
+    """The rate of the weights' learning after `done` samples."""
     return 6 + 40 * 256 // (256 + done)
 
 
 @compiled
 def code_sample(mixer, pixels, y, x, c, bits, is_sought, laws, n, sigmoid):
-    """Code a sample of so many bits, channel c at (y, x) of a canvas, and learn from it; write it there where it is sought.
+    """Code a sample, channel c at (y, x) of a canvas, and learn from it.
 
-    laws: what a model says of samples, this one by law n, see exact.autoregressive.mixture, with its table; (3, 0, 1) without one.
+    Args:
+        mixer: a Mixer, which changes.
+        pixels: the canvas, uint8 (rows, columns, channels).
+        bits: of the sample.
+        is_sought: whether the sample is read and entered into the canvas; else it is there.
+        laws, n: a model's laws, see exact.autoregressive.mixture, and the number of the sample's law. Without a model (3, 0, 1).
+        sigmoid: the table of the laws.
     """
     coder, code = mixer.coder, mixer.code
     _set_contexts(mixer, pixels, y, x, c, bits)
@@ -298,7 +304,7 @@ def code_sample(mixer, pixels, y, x, c, bits, is_sought, laws, n, sigmoid):
 
 @compiled
 def code_image(mixer, pixels, bits, is_sought):
-    """Code the samples, of so many bits, of an image that has a canvas of its own; row by row, channel by channel."""
+    """Code the samples of an image on its canvas, uint8 (rows, columns, channels), row by row; see code_sample."""
     laws, n, sigmoid = np.empty((3, 0, 1)), np.int64(0), np.empty(0, np.int32)  # a literal 0 would be a type of its own
     for y in range(MARGIN, pixels.shape[0]):
         for x in range(MARGIN, pixels.shape[1] - MARGIN):

@@ -1,7 +1,7 @@
-"""Context mixing with a model: an autoregressive density predicts every bit, and that is mixed with what contexts tell.
+"""Context mixing with a model: the predictions of an autoregressive density are mixed with those of contexts, bit by bit.
 
-The model walks through tiles front by front, as when it codes alone; plane by plane the samples of a front are coded by
-context_mixing.
+The model walks through tiles front by front, as when it codes alone. Plane by plane context_mixing codes the samples of a
+front.
 """
 
 import math
@@ -19,9 +19,11 @@ from dqcodec.frozen.mixing import MARGIN
 
 
 class Canvases:
-    """The canvases of tiles, see context_mixing, each as large as its tile needs it, one after the other.
+    """The canvases of tiles, one after the other; see context_mixing.
 
-    samples: all of them, flat, uint8. bounds: tile t's canvas are the samples bounds[t] to bounds[t + 1], (T + 1,).
+    Attributes:
+        samples: of all canvases, flat, uint8.
+        bounds: tile t's canvas is the samples bounds[t] to bounds[t + 1] - 1, int64 (T + 1,).
     """
 
     def __init__(self, shapes: Sequence[tuple[int, int]], channels: int):
