@@ -194,16 +194,18 @@ def _fit(predictor, block, front, p, n, first, system):
             total = total + history[one, block, first + e, q] * _TAPS[1] + history[here, block, first + e, q] * _TAPS[2]
             above[block, first + e, q] = total
             system[e, q] = total + left[block, first + e, q]
-    _solve(system, predictor.weights[p], block * lanes, n)
-    for q in range(block * lanes, (block + 1) * lanes):
-        for i in range(n):
-            predictor.values[p, i, q] = 0
-        predictor.targets[p, q], predictor.gains[p, q] = 0, 0
+    weights, rows = np.empty((n, lanes), np.float32), slice(block * lanes, (block + 1) * lanes)
+    _solve(system, weights, n)
+    for i in range(n):
+        predictor.weights[p, i, rows] = weights[i]
+        predictor.values[p, i, rows] = 0
+    predictor.targets[p, rows] = 0
+    predictor.gains[p, rows] = 0
 
 
 @compiled
-def _solve(system, weights, row, n):
-    """Set weights[:n, row : row + LANES] to the solutions of a regression of n regressors with a ridge.
+def _solve(system, weights, n):
+    """Set weights (n, LANES) to the solutions of a regression of n regressors with a ridge.
 
     L D L' takes the place of the matrix: L below the diagonal, 1 / D on it. Then come both substitutions.
     """
@@ -233,31 +235,34 @@ def _solve(system, weights, row, n):
     for i in range(n):
         line = i * (i + 1) // 2
         for q in range(lanes):
-            weights[i, row + q] = system[right + i, q]
+            weights[i, q] = system[right + i, q]
         for k in range(i):
             for q in range(lanes):
-                weights[i, row + q] -= system[line + k, q] * weights[k, row + q]
+                weights[i, q] -= system[line + k, q] * weights[k, q]
     for i in range(n - 1, -1, -1):
         for q in range(lanes):
-            weights[i, row + q] *= system[i * (i + 1) // 2 + i, q]
+            weights[i, q] *= system[i * (i + 1) // 2 + i, q]
         for k in range(i + 1, n):
             for q in range(lanes):
-                weights[i, row + q] -= system[k * (k + 1) // 2 + i, q] * weights[k, row + q]
+                weights[i, q] -= system[k * (k + 1) // 2 + i, q] * weights[k, q]
 
 
 @compiled
 def _remember(predictor, block, front, p, n, first):
     """Add the pixels of plane p of a front in a block. n: the number of regressors. first: where the plane's numbers start."""
     left, history, lanes = predictor.left, predictor.history, predictor.left.shape[2]
-    here, now, e, row = (front + 1) % _SLOTS, front % _SLOTS, first, block * lanes
-    values, targets, gains = predictor.values[p], predictor.targets[p], predictor.gains[p]
-    scaled = np.empty(lanes, np.float32)
+    here, now, e = (front + 1) % _SLOTS, front % _SLOTS, first
+    rows, gains = slice(block * lanes, (block + 1) * lanes), np.empty(lanes, np.float32)
+    values, scaled = np.empty((n + 1, lanes), np.float32), np.empty(lanes, np.float32)  # copies, whose places the compiler knows
+    gains[:] = predictor.gains[p, rows]
+    values[:n] = predictor.values[p, :n, rows]
+    values[n] = predictor.targets[p, rows]
     for i in range(n + 1):
         for q in range(lanes):
-            scaled[q] = (values[i, row + q] if i < n else targets[row + q]) * gains[row + q]
+            scaled[q] = values[i, q] * gains[q]
         for j in range(i + 1 if i < n else n):
             for q in range(lanes):
-                product = scaled[q] * values[j, row + q]
+                product = scaled[q] * values[j, q]
                 left[block, e, q] = left[block, e, q] * _DECAY + product
                 history[now, block, e, q + 1] = history[here, block, e, q] * _DECAY + product
             if predictor.follows[block]:
