@@ -185,15 +185,16 @@ def _fit(predictor, block, front, p, n, first, system):
 
     n: the number of regressors. first: where the plane's numbers start. system: scratch memory (M, LANES).
     """
-    above, left, history = predictor.above, predictor.left, predictor.history
-    lanes = left.shape[2]
-    two, one, here = (front + 3) % _SLOTS, (front + 2) % _SLOTS, (front + 1) % _SLOTS
-    for e in range(_size(n)):
+    lanes, numbers = predictor.left.shape[2], slice(first, first + _size(n))
+    above, left = predictor.above[block, numbers], predictor.left[block, numbers]
+    two, one = predictor.history[(front + 3) % _SLOTS, block, numbers], predictor.history[(front + 2) % _SLOTS, block, numbers]
+    here = predictor.history[(front + 1) % _SLOTS, block, numbers]
+    for e in range(len(above)):
         for q in range(lanes):
-            total = above[block, first + e, q] * _PERSISTENCE + history[two, block, first + e, q] * _TAPS[0]
-            total = total + history[one, block, first + e, q] * _TAPS[1] + history[here, block, first + e, q] * _TAPS[2]
-            above[block, first + e, q] = total
-            system[e, q] = total + left[block, first + e, q]
+            total = above[e, q] * _PERSISTENCE + two[e, q] * _TAPS[0]
+            total = total + one[e, q] * _TAPS[1] + here[e, q] * _TAPS[2]
+            above[e, q] = total
+            system[e, q] = total + left[e, q]
     weights, rows = np.empty((n, lanes), np.float32), slice(block * lanes, (block + 1) * lanes)
     _solve(system, weights, n)
     for i in range(n):
@@ -250,8 +251,9 @@ def _solve(system, weights, n):
 @compiled
 def _remember(predictor, block, front, p, n, first):
     """Add the pixels of plane p of a front in a block. n: the number of regressors. first: where the plane's numbers start."""
-    left, history, lanes = predictor.left, predictor.history, predictor.left.shape[2]
-    here, now, e = (front + 1) % _SLOTS, front % _SLOTS, first
+    lanes, numbers, e = predictor.left.shape[2], slice(first, first + _size(n)), 0
+    left, history = predictor.left[block, numbers], predictor.history
+    here, now = history[(front + 1) % _SLOTS, block, numbers], history[front % _SLOTS, block, numbers]
     rows, gains = slice(block * lanes, (block + 1) * lanes), np.empty(lanes, np.float32)
     values, scaled = np.empty((n + 1, lanes), np.float32), np.empty(lanes, np.float32)  # copies, whose places the compiler knows
     gains[:] = predictor.gains[p, rows]
@@ -263,8 +265,9 @@ def _remember(predictor, block, front, p, n, first):
         for j in range(i + 1 if i < n else n):
             for q in range(lanes):
                 product = scaled[q] * values[j, q]
-                left[block, e, q] = left[block, e, q] * _DECAY + product
-                history[now, block, e, q + 1] = history[here, block, e, q] * _DECAY + product
-            if predictor.follows[block]:
-                history[now, block + 1, e, 0] = history[now, block, e, lanes]
+                left[e, q] = left[e, q] * _DECAY + product
+                now[e, q + 1] = here[e, q] * _DECAY + product
             e += 1
+    if predictor.follows[block]:
+        for e in range(len(now)):
+            history[front % _SLOTS, block + 1, first + e, 0] = now[e, lanes]
