@@ -3,6 +3,7 @@
 import hashlib
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import independent_decoder as decoder
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import worked_example
 from golden import cases, make
 from golden.cases import TINY, Case
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from programs import tiled
 
@@ -21,6 +22,7 @@ from dqcodec.ans.bits_back import coupled_offsets
 from dqcodec.ans.stack import Stack
 from dqcodec.codec import codec
 from dqcodec.context.fronts import Fronts
+from dqcodec.context.predictions import predict_tiles
 from dqcodec.exact.flow.tables import TableLaw
 from dqcodec.exact.program import load_program
 from dqcodec.format.container import Group, Method
@@ -199,6 +201,47 @@ def test_the_documents_recipes_give_the_packages_files(data):
     file = cases.encode(case, source)
     assert Group.parse(file).entries[0].recipe
     assert decoded_alike(file, source)
+
+
+def hard_planes(height: int, width: int, kind: str, seed: int) -> np.ndarray:
+    """Planes (H, W, 3), int16, on which every rounding shows: regressors depend on each other, and gains are largest where
+    regressors are large, since the last plane is flat or nearly so."""
+    rng = np.random.default_rng(seed)
+    levels = rng.choice([0, 1, 254, 255], (height, width) if kind == "noise" else (1, width) if kind == "stripes" else (height, 1))
+    green = np.broadcast_to(levels, (height, width)).astype(np.int16)
+    red = rng.choice([0, 255]) - green if seed % 2 else rng.choice([0, 255], green.shape) - green
+    blue = (np.arange(height)[:, None] + np.arange(width)) // 3 % 2
+    return np.stack([green, red, blue], -1).astype(np.int16)
+
+
+@settings(max_examples=10, deadline=None)
+@given(sides, st.sampled_from(["noise", "stripes", "rows"]), st.integers(0, 1000))
+@example((9, 12), "noise", 0)
+@example((9, 12), "stripes", 1)
+@example((12, 9), "rows", 0)
+def test_the_document_predicts_as_the_package_does(shape, kind, seed):
+    planes = hard_planes(*shape, kind, seed)
+    assert np.array_equal(document_predictions(planes), predict_tiles(planes[None], 8)[0])
+
+
+def document_predictions(planes: np.ndarray) -> np.ndarray:
+    """Of planes (H, W, P) of 8 bits, in 64ths of a pixel step."""
+    height, width, channels = planes.shape
+    walk = SimpleNamespace(
+        P=channels, symbols=256, predicts=True, model=SimpleNamespace(bits=8), trace=lambda name, value: None,
+        planes=[np.zeros_like(planes)], features=[np.zeros((height, width, 0))], errors=[np.zeros(planes.shape, np.int64)],
+        regressions=[[decoder.Regression(height, width, p) for p in range(channels)]],
+    )  # fmt: skip
+    predictions = np.empty(planes.shape, np.int64)
+    for front in decoder.fronts_of([(0, 0, 0, height, width)]):
+        for tile, y, x in front:
+            context = decoder.Context(walk, tile, y, x)
+            for p in range(channels):
+                if p:
+                    context.predict(p)
+                context.set(p, int(planes[y, x, p]))
+            predictions[y, x], walk.planes[0][y, x], walk.errors[0][y, x] = context.centers, planes[y, x], context.errors
+    return predictions
 
 
 # --- the worked example
