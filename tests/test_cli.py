@@ -456,7 +456,7 @@ def test_salvage_gets_what_is_whole_and_lists_what_is_lost(folder, quick):
         assert run(*command).exit_code == 3 and tree(folder) == sorted(["set.dqc", *(f"in/{name}" for name in STAMPS)])
     back = run("decompress", "--salvage", "set.dqc")
     assert back.exit_code == 1 and tree(folder / "set") == ["a.png", "deep/er/c.png"]
-    assert "group 1 is lost, and what names it had is not known" in back.stderr and "its end is missing" in back.stderr
+    assert "group 1 is lost, and the names are not known" in back.stderr and "its end is missing" in back.stderr
     assert "set.dqc -> set: 2 images ok" in back.stderr and (folder / "set.dqc").exists()
     (folder / "set.dqc").write_bytes(whole[: ends[1] + 20] + b"damage" + whole[ends[1] + 26 :])
     back = run("decompress", "--salvage", "set.dqc", "-f")

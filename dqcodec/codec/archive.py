@@ -110,18 +110,23 @@ class Archive(Mapping[str, bytes]):
         return self._load(group_number)[0].members[member]
 
     def __contains__(self, name: object) -> bool:
+        """Whether the archive has a file of this name. Nothing is read."""
         return name in self._places
 
     def __iter__(self) -> Iterator[str]:
+        """The names, in the order of the archive."""
         return iter(self._places)
 
     def __len__(self) -> int:
+        """The number of files."""
         return len(self._places)
 
     def __enter__(self) -> Archive:
+        """The archive; `with` closes it."""
         return self
 
     def __exit__(self, *error) -> None:
+        """Close the file."""
         self.close()
 
     def __reduce__(self):
