@@ -29,7 +29,7 @@ def table(skeleton: Skeleton) -> np.ndarray:
     """The table (n, 3 or 4) uint8 of a palette PNG; raises CorruptError: a malformed PLTE, or more alphas than colours."""
     colors = np.frombuffer(skeleton.find(b"PLTE"), np.uint8)
     if len(colors) % 3 or not 0 < len(colors) <= 768:
-        raise CorruptError("PNG with a palette of an impossible length")
+        raise CorruptError("PNG with a palette of an invalid length")
     colors, alphas = colors.reshape(-1, 3), skeleton.find(b"tRNS")
     if alphas is None:
         return colors
