@@ -1,8 +1,8 @@
 """Loops over pixels that numba compiles to machine code.
 
-Each operation on floats is rounded alone, as IEEE 754 says. Nothing is fused, reordered or approximated, so a loop gives the same
-bits on every machine. A loop releases the interpreter's lock. Compiled code is kept for the next start, beside the source or in
-the user's cache folder. If it cannot be kept, each start compiles.
+Each operation on floats is rounded alone, as IEEE 754 says. Nothing is fused, reordered or approximated, so a loop
+gives the same bits on every machine. A loop releases the interpreter's lock. Compiled code is kept for the next start,
+beside the source or in the user's cache folder. If it cannot be kept, each start compiles.
 """
 
 import contextlib
@@ -32,8 +32,8 @@ _is_warned = False
 def compiled(loop: Callable) -> Callable:
     """A decorator: compile the loop at its first call.
 
-    It may call compiled loops of the same package below dqcodec, and use constants of dqcodec.frozen: if one of these files
-    changes, the loop is compiled again.
+    It may call compiled loops of the same package below dqcodec, and use constants of dqcodec.frozen: if one of these
+    files changes, the loop is compiled again.
     """
     dispatcher = numba.njit(nogil=True, error_model="numpy")(loop)
     try:
@@ -44,7 +44,8 @@ def compiled(loop: Callable) -> Callable:
 
 
 def inlined(loop: Callable) -> Callable:
-    """A decorator: compile the loop as a part of its caller, which is `compiled`. This is faster to compile than two loops."""
+    """A decorator: compile the loop as a part of its caller, which is `compiled`. This is faster to compile than two
+    loops."""
     return numba.njit(nogil=True, error_model="numpy", inline="always")(loop)
 
 

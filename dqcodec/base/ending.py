@@ -1,7 +1,7 @@
 """Cleaning up when a process must end at once: temporary files are removed, other processes are ended.
 
-Python runs signal handlers in the main thread, and only after a running compiled loop returns. So here another thread receives
-the signal, runs the registered actions, and ends the process.
+Python runs signal handlers in the main thread, and only after a running compiled loop returns. So here another thread
+receives the signal, runs the registered actions, and ends the process.
 """
 
 import contextlib
@@ -22,7 +22,8 @@ _actions: dict[object, Callable[[], object]] = {}
 
 @contextlib.contextmanager
 def at_end(action: Callable[[], object]) -> Iterator[None]:
-    """Inside this context, `action` runs before the process ends. The last one registered runs first; errors are ignored."""
+    """Inside this context, `action` runs before the process ends. The last one registered runs first; errors are
+    ignored."""
     key = object()
     with _lock:
         _actions[key] = action
@@ -34,7 +35,8 @@ def at_end(action: Callable[[], object]) -> Iterator[None]:
 
 
 def not_ending() -> contextlib.AbstractContextManager:
-    """Inside this context the process does not end. Use it briefly, while something is created that needs cleaning up."""
+    """Inside this context the process does not end. Use it briefly, while something is created that needs cleaning
+    up."""
     return _lock
 
 
@@ -68,7 +70,8 @@ def end_with(wait: Callable[[], object]) -> None:
 
 @contextlib.contextmanager
 def ending_by_signals(tell: Callable[[signal.Signals], object]) -> Iterator[None]:
-    """Inside this context, a signal ends the process with exit code 128 + its number, after the actions and tell(signal).
+    """Inside this context, a signal ends the process with exit code 128 + its number, after the actions and
+    tell(signal).
 
     Ignored signals stay ignored (nohup). In another thread than the main one, this does nothing.
     """

@@ -22,7 +22,8 @@ def set_threads(count: int) -> None:
 
 
 def available_cpus() -> int:
-    """The number of processors that this process may use at once, by its affinity and the quota of its control group."""
+    """The number of processors that this process may use at once, by its affinity and the quota of its control
+    group."""
     if hasattr(os, "process_cpu_count"):  # Python 3.13
         cpus = os.process_cpu_count()
     elif hasattr(os, "sched_getaffinity"):
@@ -74,7 +75,8 @@ _limit: Any = None  # threadpoolctl's object that restores the old number
 
 @contextmanager
 def single_thread() -> Iterator[None]:
-    """Inside this context, one thread computes a matrix product; for small products several threads only wait for each other.
+    """Inside this context, one thread computes a matrix product; for small products several threads only wait for each
+    other.
 
     The limit holds for the whole process, until the last thread leaves the context.
     """
@@ -101,7 +103,8 @@ def _let_go(threads: list[int]) -> None:
 
 
 def _disown() -> None:
-    """Let any thread restore the limit. threadpoolctl allows only the thread that set it, until that thread leaves a block."""
+    """Let any thread restore the limit. threadpoolctl allows only the thread that set it, until that thread leaves a
+    block."""
     with _blas().limit(limits=None):
         pass
 
@@ -119,7 +122,8 @@ def in_threads(function: Callable[[slice], Any], count: int, least: int) -> list
 
 
 def _ask(worker: int, function: Callable[[slice], Any], part: slice) -> SimpleQueue:
-    """Give a worker a job. Returns the queue for its (result, None) or (None, error). An executor takes four times as long."""
+    """Give a worker a job. Returns the queue for its (result, None) or (None, error). An executor takes four times as
+    long."""
     answer: SimpleQueue = SimpleQueue()
     _jobs(worker).put((function, part, answer))
     return answer

@@ -1,4 +1,5 @@
-"""Varints: unsigned numbers in base 128, 7 bits a byte, low bits first. The high bit is set on each byte except the last.
+"""Varints: unsigned numbers in base 128, 7 bits a byte, low bits first. The high bit is set on each byte except the
+last.
 
 Only the shortest form is valid, at most 5 bytes.
 """

@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 class Archive(Mapping[str, bytes]):
     """The files of an archive in its order: name -> bytes of the PNG file, or of a file kept verbatim.
 
-    A file is read and decoded at lookup. Several threads may read one archive at once. An archive opened by its path can be
-    pickled, for other processes. Each thread keeps the group that it read last, so reading the files in order decodes each set
-    of images once.
+    A file is read and decoded at lookup. Several threads may read one archive at once. An archive opened by its path
+    can be pickled, for other processes. Each thread keeps the group that it read last, so reading the files in order
+    decodes each set of images once.
 
-    If the index is damaged, the whole file is scanned for groups; the archive opens if all names are known. With `salvage` the
-    file is always scanned, and the archive opens with all groups that are whole. Several archives in one file become one; the
-    names of the second start with `archive-2/`, and so on.
+    If the index is damaged, the whole file is scanned for groups; the archive opens if all names are known. With
+    `salvage` the file is always scanned, and the archive opens with all groups that are whole. Several archives in one
+    file become one; the names of the second start with `archive-2/`, and so on.
 
     damage: the damage that was found when the archive was opened.
 
-    Lookup raises KeyError (no such name), CorruptError (the group is damaged), UnsupportedImageError (more than `max_pixels`),
-    UnknownModelError, OSError.
+    Lookup raises KeyError (no such name), CorruptError (the group is damaged), UnsupportedImageError (more than
+    `max_pixels`), UnknownModelError, OSError.
     """
 
     def __init__(
@@ -46,8 +46,8 @@ class Archive(Mapping[str, bytes]):
     ):
         """Open an archive by its path, or in a seekable binary file, which the archive then closes.
 
-        find_program: model id -> program; None: among the models at hand. Raises OSError, FormatError (not an archive, or of
-        another version), CorruptError (damaged so that a name may be lost).
+        find_program: model id -> program; None: among the models at hand. Raises OSError, FormatError (not an archive,
+        or of another version), CorruptError (damaged so that a name may be lost).
         """
         is_path = isinstance(file, str | os.PathLike)
         self._recipe = (file, find_program, max_pixels, salvage) if is_path else None
@@ -68,7 +68,8 @@ class Archive(Mapping[str, bytes]):
         self._kept = threading.local()
 
     def _list(self, directories: list[Directory], salvage: bool) -> None:
-        """Set groups and names. A name that occurs twice raises CorruptError; with `salvage` only its first file is kept."""
+        """Set groups and names. A name that occurs twice raises CorruptError; with `salvage` only its first file is
+        kept."""
         tops = {name.split("/")[0] for directory in directories for place in directory.places for name in place.names}
         folders = (f"archive-{number}" for number in itertools.count(2))
         for number, directory in enumerate(directories):

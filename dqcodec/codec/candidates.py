@@ -34,8 +34,8 @@ _MAX_RIVAL_SAMPLES = 1 << 18  # ... and one or two if a model codes the layer to
 class CodedLayer:
     """A layer, coded.
 
-    payload: of this layer and those coded with it, `together` layers in all. bytes: this layer's part of it. program, report:
-    the model that made it and its report, or None.
+    payload: of this layer and those coded with it, `together` layers in all. bytes: this layer's part of it. program,
+    report: the model that made it and its report, or None.
     """
 
     layer: Layer
@@ -56,8 +56,8 @@ def code_together(
 ) -> dict[Place, list[CodedLayer]]:
     """Code similar layers of all images together: by a model, by mixing, or by both.
 
-    Returns the ways that were tried for each layer. A layer that would take too long, or that no method suits, has no entry.
-    Raises ParticlesError.
+    Returns the ways that were tried for each layer. A layer that would take too long, or that no method suits, has no
+    entry. Raises ParticlesError.
     """
     modelled = _modelled(sources, programs, effort)
     mixed = _mixed(sources, {number for number, _, _ in modelled}, _photographs(sources, modelled, effort), effort)
@@ -77,10 +77,11 @@ def by_mixing(layers: Sequence[np.ndarray]) -> list[list[CodedLayer]]:
 
 
 def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: Effort) -> list[list[CodedLayer]]:
-    """Layers of the same number of channels, together by the program that suits them best: a list of ways for each layer.
+    """Layers of the same number of channels, together by the program that suits them best: a list of ways for each
+    layer.
 
-    Samples have as many bits as the programs code. The list is empty for a layer that the program cannot code, and for all
-    layers if a sample of them shows that mixing is smaller. Raises ParticlesError.
+    Samples have as many bits as the programs code. The list is empty for a layer that the program cannot code, and for
+    all layers if a sample of them shows that mixing is smaller. Raises ParticlesError.
     """
     program = trial.best_program(layers, programs)
     if program is None:
@@ -91,7 +92,7 @@ def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
     rows = [row for row in table.rows_of(program) if not row.is_slow or effort.best or is_small]
     try:
         payloads = {row.number: table.encode(row.number, layers, program, effort) for row in rows}
-    except (LatentOverflow, StackUnderflow):  # a latent leaves the proven range, or the layers are too small for the first loan
+    except (LatentOverflow, StackUnderflow):  # out of range, or too small for the first loan
         takes = [program.code_length([pixels]) < float("inf") for pixels in layers]
         if all(takes) or not any(takes):
             return [[] for _ in layers]
@@ -114,7 +115,8 @@ def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
 def _modelled(
     sources: Sequence[Source], programs: Sequence[Program], effort: Effort
 ) -> dict[Place, list[CodedLayer]]:
-    """The layers that a model codes. Layers with the same bits per sample and the same number of channels are coded together."""
+    """The layers that a model codes. Layers with the same bits per sample and the same number of channels are coded
+    together."""
     if not programs:
         return {}
     of_bits: dict[int, dict[Place, np.ndarray]] = {}
@@ -137,7 +139,8 @@ def _modelled(
 def _photographs(
     sources: Sequence[Source], modelled: Mapping[Place, Sequence[CodedLayer]], effort: Effort
 ) -> set[int]:
-    """The numbers of images whose first layer (colour or gray) a model codes much smaller than mixing, by a sample of it.
+    """The numbers of images whose first layer (colour or gray) a model codes much smaller than mixing, by a sample of
+    it.
 
     Images of fewer than 8 bits are not tested: mixing them is fast.
     """

@@ -3,11 +3,14 @@
 `choose` is the whole search:
 
 1. candidates.py codes similar layers of all images together: by the model that suits them best, and by mixing.
-2. Similar layers mostly take the same way, because layers that are coded together help each other. `_usual` keeps the way that
+2. Similar layers mostly take the same way, because layers that are coded together help each other. `_usual` keeps the
+way that
    is smallest in total, and for a single layer also a way that is much smaller for it.
-3. For each image and each split, each layer takes its smallest way. WebP, which codes each layer alone, is tried where no other
+3. For each image and each split, each layer takes its smallest way. WebP, which codes each layer alone, is tried where
+no other
    way is found. A lone image has time for WebP in all cases.
-4. Similar images mostly take the same split, for the same reason. `_for_each` takes it, or keeps the PNG file if that is smaller.
+4. Similar images mostly take the same split, for the same reason. `_for_each` takes it, or keeps the PNG file if that
+is smaller.
 
 Sizes are those of the trial. group.py then codes the layers that have stayed together.
 """
@@ -43,8 +46,8 @@ _LONER_GAIN = 0.85
 class Choice:
     """A way to code an image.
 
-    coded: its layers, in order; empty for a stored image. stored: the PNG file of a stored image. candidates: method -> bytes of
-    the .dqc file by that method, largest first.
+    coded: its layers, in order; empty for a stored image. stored: the PNG file of a stored image. candidates: method ->
+    bytes of the .dqc file by that method, largest first.
     """
 
     entry: Entry
@@ -63,8 +66,8 @@ class Choice:
 def choose(sources: Sequence[Source], programs: Sequence[Program], effort: Effort) -> list[Choice]:
     """The choice for each image of a group, by any method and any of `programs`.
 
-    Raises ParticlesError. Raises LatentOverflow, StackUnderflow: some layers of a lone image left the flow, and it cannot code
-    the rest.
+    Raises ParticlesError. Raises LatentOverflow, StackUnderflow: some layers of a lone image left the flow, and it
+    cannot code the rest.
     """
     ways, is_lone = _usual(sources, code_together(sources, programs, effort)), len(sources) == 1
     choices = [_choices(number, source, ways, effort, thorough=is_lone) for number, source in enumerate(sources)]
@@ -85,7 +88,9 @@ def _choices(
 
     def choice(split: Split, *, quick: bool) -> Choice:
         arrays = source.layers(split)
-        coded = [_smallest(ways.get((number, split, layer), ()), pixels, quick=quick) for layer, pixels in enumerate(arrays)]
+        coded = [
+            _smallest(ways.get((number, split, layer), ()), pixels, quick=quick) for layer, pixels in enumerate(arrays)
+        ]
         coded = coded if quick else _without_leavers(coded, arrays, effort)
         rasters = tuple(tuple(part) for part in _cut([each.layer for each in coded], len(coded) // len(image.rasters)))
         return Choice(Entry(skeleton(image, split), split, rasters, source.recipe), tuple(coded))
@@ -100,7 +105,8 @@ def _choices(
 def _smallest(ways: Sequence[CodedLayer], pixels: np.ndarray, *, quick: bool) -> CodedLayer:
     """The smallest of the ways to code a layer (H, W, C) uint8, WebP among them.
 
-    quick: skip WebP if there is another way. Otherwise WebP is first tried quickly, and thoroughly only if that may win.
+    quick: skip WebP if there is another way. Otherwise WebP is first tried quickly, and thoroughly only if that may
+    win.
     """
     if ways and quick:
         return min(ways, key=lambda coded: coded.cost)
@@ -112,7 +118,8 @@ def _smallest(ways: Sequence[CodedLayer], pixels: np.ndarray, *, quick: bool) ->
 
 
 def _without_leavers(coded: Sequence[CodedLayer], arrays: Sequence[np.ndarray], effort: Effort) -> list[CodedLayer]:
-    """The layers of an image. If some of the layers that were coded together take another way, the rest is coded anew."""
+    """The layers of an image. If some of the layers that were coded together take another way, the rest is coded
+    anew."""
     coded = list(coded)
     for payload in {each.payload for each in coded if each.together > 1}:
         stayed = [layer for layer, each in enumerate(coded) if each.payload == payload]
@@ -128,7 +135,8 @@ def _without_leavers(coded: Sequence[CodedLayer], arrays: Sequence[np.ndarray], 
 
 
 def _usual(sources: Sequence[Source], tried: Mapping[Place, Sequence[CodedLayer]]) -> dict[Place, list[CodedLayer]]:
-    """For each layer the way that takes the fewest bytes for all similar layers, and any way that is much smaller for this one.
+    """For each layer the way that takes the fewest bytes for all similar layers, and any way that is much smaller for
+    this one.
 
     Each way was tried with all layers together. Its size is true only if most of these layers take it.
     """
@@ -151,8 +159,8 @@ def _usual(sources: Sequence[Source], tried: Mapping[Place, Sequence[CodedLayer]
 def _for_each(sources: Sequence[Source], choices: Sequence[Sequence[Choice]]) -> list[Choice]:
     """One of the choices of each image, the last of which stores it.
 
-    Images of one colour type and bit depth take the split that takes the fewest bytes for all of them, unless another is much
-    smaller for the image.
+    Images of one colour type and bit depth take the split that takes the fewest bytes for all of them, unless another
+    is much smaller for the image.
     """
     kinds = [source.image.header[2:] for source in sources]
     best = [_best_of_splits(each[:-1]) for each in choices]
@@ -175,8 +183,8 @@ def _for_each(sources: Sequence[Source], choices: Sequence[Sequence[Choice]]) ->
 
 def _candidates(choices: Sequence[Choice]) -> dict[str, int]:
     """Method -> bytes of the .dqc file by its smallest choice, largest first."""
-    sizes = sorted(((choice.entry.method, round(choice.size) + FRAME_BYTES) for choice in choices), key=lambda item: -item[1])
-    return dict(sizes)
+    sizes = [(choice.entry.method, round(choice.size) + FRAME_BYTES) for choice in choices]
+    return dict(sorted(sizes, key=lambda item: -item[1]))
 
 
 def _best_of_splits(choices: Sequence[Choice]) -> dict[Split, Choice]:

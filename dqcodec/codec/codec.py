@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 class Info:
     """What the header of a .dqc file says.
 
-    method: those of the layers, joined by `+`, or `stored`. width, height: of the canvas, in pixels. samples: per pixel, as the
-    PNG stores them; bit_depth: bits of a sample. rasters: 1, or more for an animated PNG. layers: how each layer is coded; empty
-    for a stored file. dqc_bytes, payload_bytes: of the file, and of its payloads. chunk_bytes: the bodies of the PNG's other
-    chunks. exact: decompress gives the original PNG byte for byte. particles: of the flow that codes a layer, or None.
+    method: those of the layers, joined by `+`, or `stored`. width, height: of the canvas, in pixels. samples: per
+    pixel, as the PNG stores them; bit_depth: bits of a sample. rasters: 1, or more for an animated PNG. layers: how
+    each layer is coded; empty for a stored file. dqc_bytes, payload_bytes: of the file, and of its payloads.
+    chunk_bytes: the bodies of the PNG's other chunks. exact: decompress gives the original PNG byte for byte.
+    particles: of the flow that codes a layer, or None.
     """
 
     method: str
@@ -62,8 +63,9 @@ def compress(
 ) -> tuple[bytes, CompressReport]:
     """Code the PNG file `data` as the smallest .dqc file that the methods and `programs` give.
 
-    strip, exact, keep_broken: see source.read. best: try slow methods on large images too; coding and decoding take longer.
-    particles: a flow with a uniform dequantizer takes fewer bits and more time with more. verify: decode the result and compare.
+    strip, exact, keep_broken: see source.read. best: try slow methods on large images too; coding and decoding take
+    longer. particles: a flow with a uniform dequantizer takes fewer bits and more time with more. verify: decode the
+    result and compare.
 
     Raises UnsupportedImageError (not a PNG, or more than `max_pixels`), CorruptError (a damaged PNG), ParticlesError,
     VerifyError.
@@ -84,11 +86,11 @@ def decompress(
 ) -> tuple[bytes, DecompressReport]:
     """Decode the .dqc file `data` to its PNG file. The samples are compared with their checksum.
 
-    repack: pack the image anew even if the file keeps a recipe for the original bytes. A recipe needs zlib's own deflate; without
-    it, only repack works.
+    repack: pack the image anew even if the file keeps a recipe for the original bytes. A recipe needs zlib's own
+    deflate; without it, only repack works.
 
-    Raises FormatError (not a .dqc file, or of another version), CorruptError (damaged, or another deflate), UnsupportedImageError
-    (more than `max_pixels`), UnknownModelError.
+    Raises FormatError (not a .dqc file, or of another version), CorruptError (damaged, or another deflate),
+    UnsupportedImageError (more than `max_pixels`), UnknownModelError.
     """
     start = time.perf_counter()
     group = Group.parse(data, max_pixels)
@@ -100,7 +102,8 @@ def decompress(
 
 
 def info(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Info:
-    """What a .dqc file says about itself; no image is decoded. Raises FormatError, CorruptError, UnsupportedImageError."""
+    """What a .dqc file says about itself; no image is decoded. Raises FormatError, CorruptError,
+    UnsupportedImageError."""
     group = Group.parse(data, max_pixels)
     (entry,) = group.entries
     skeleton = entry.skeleton

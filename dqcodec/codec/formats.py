@@ -1,7 +1,7 @@
 """Images of other formats <-> PNG: BMP, PBM, PGM, PPM, TIFF, WebP, JPEG, GIF, .npy, arrays and Pillow images.
 
-Only exact conversions are made; anything else is refused. A file that is not a PNG gives its pixels, palette, colour profile and
-Exif. JPEG and lossy WebP give the pixels that Pillow decodes.
+Only exact conversions are made; anything else is refused. A file that is not a PNG gives its pixels, palette, colour
+profile and Exif. JPEG and lossy WebP give the pixels that Pillow decodes.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def from_png(data: bytes, format: str, max_pixels: int = MAX_PIXELS) -> bytes:
         return stream.getvalue()
     channels, bits = pixels.shape[2] if pixels.ndim == 3 else 1, 8 * pixels.itemsize
     if (channels, bits) not in _HOLDS[format]:
-        raise UnsupportedImageError(f"{format} cannot hold {bits}-bit {color_types.NAMES[color_types.OF_SAMPLES[channels]]} exactly")
+        name = color_types.NAMES[color_types.OF_SAMPLES[channels]]
+        raise UnsupportedImageError(f"{format} cannot hold {bits}-bit {name} exactly")
     if format == "ppm":
         start = f"P{5 if channels == 1 else 6}\n{pixels.shape[1]} {pixels.shape[0]}\n{(1 << bits) - 1}\n"
         return start.encode() + pixels.astype(pixels.dtype.newbyteorder(">")).tobytes()
@@ -94,7 +95,8 @@ def from_array(pixels: np.ndarray, max_pixels: int = MAX_PIXELS) -> Png:
     Raises UnsupportedImageError: another shape or dtype, no pixels, or more than `max_pixels`.
     """
     shape = pixels.shape if pixels.ndim == 3 else (*pixels.shape, 1)
-    if pixels.dtype.newbyteorder("=") not in (np.uint8, np.uint16) or len(shape) != 3 or shape[2] not in color_types.OF_SAMPLES:
+    is_integer = pixels.dtype.newbyteorder("=") in (np.uint8, np.uint16)
+    if not is_integer or len(shape) != 3 or shape[2] not in color_types.OF_SAMPLES:
         what = f"{pixels.dtype} {pixels.shape}"
         raise UnsupportedImageError(f"an array {what} is not an image: (H, W) or (H, W, 1 to 4), uint8 or uint16")
     if 0 in shape:
@@ -206,7 +208,8 @@ def _read_npy(data: bytes) -> np.ndarray:
 
 
 def _read_pnm(data: bytes, match: re.Match) -> np.ndarray | None:
-    """The samples (H, W) or (H, W, 3) of a 16-bit PGM or PPM, which Pillow would round. None: Pillow reads the file exactly."""
+    """The samples (H, W) or (H, W, 3) of a 16-bit PGM or PPM, which Pillow would round. None: Pillow reads the file
+    exactly."""
     kind, width, height = (int(group) for group in match.groups())
     limit = _PNM_LIMIT.match(data, match.end()) if kind not in (1, 4) else None
     if kind == 4 or kind > 4 and limit:  # a binary file may hold several images

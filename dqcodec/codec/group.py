@@ -62,7 +62,7 @@ def encode(
     effort = Effort(best, particles)
     try:
         return _code(sources, _choose(sources, programs, effort), effort)
-    except (LatentOverflow, StackUnderflow):  # some layers left the flow, and the rest is too small to pay its first loan
+    except (LatentOverflow, StackUnderflow):  # layers left the flow; the rest cannot pay its first loan
         return encode(sources, [program for program in programs if program.codes_all], best=best)
 
 
@@ -71,8 +71,8 @@ def encode_sets(
 ) -> list[tuple[list[int], CodedGroup]]:
     """Divide images into sets and code each set as one group. Returns (numbers of its images, group) of each set.
 
-    Three divisions are coded in full, and the smallest is returned: all images in one set; each image in its own set; or one
-    set, without the images that are smaller alone. So no image takes more bytes than alone.
+    Three divisions are coded in full, and the smallest is returned: all images in one set; each image in its own set;
+    or one set, without the images that are smaller alone. So no image takes more bytes than alone.
     """
     options = {"best": best, "particles": particles}
     units = _same_samples(sources)
@@ -85,7 +85,8 @@ def encode_sets(
     if any(leaves) and not all(leaves):
         stay = sorted(itertools.chain.from_iterable(itertools.compress(units, (not each for each in leaves))))
         with contextlib.suppress(LatentOverflow, StackUnderflow):  # too small for a flow without the others
-            rest = _code([sources[number] for number in stay], [together.choices[number] for number in stay], Effort(**options))
+            choices = [together.choices[number] for number in stay]
+            rest = _code([sources[number] for number in stay], choices, Effort(**options))
             ways.append([(stay, rest), *itertools.compress(alone, leaves)])
     return min(ways, key=lambda sets: sum(_set_bytes(coded) for _, coded in sets))
 
@@ -93,8 +94,8 @@ def encode_sets(
 def decode(group: Group, find_program: FindProgram, max_pixels: int = png.MAX_PIXELS) -> list[Decoded]:
     """The images of a group, in order: a Png, or the bytes of the PNG file for a stored image.
 
-    Raises CorruptError (a payload is damaged, or samples do not match the checksum), UnknownModelError, UnsupportedImageError
-    (a stored image has more than `max_pixels`).
+    Raises CorruptError (a payload is damaged, or samples do not match the checksum), UnknownModelError,
+    UnsupportedImageError (a stored image has more than `max_pixels`).
     """
     entries = group.entries
     layers_of = [entry.layers for entry in entries]
@@ -125,8 +126,8 @@ def decode(group: Group, find_program: FindProgram, max_pixels: int = png.MAX_PI
 def restore(entry: Entry, image: Decoded, *, repack: bool = False) -> bytes:
     """The PNG file of a decoded image.
 
-    An image with a recipe gives the original file byte for byte; with `repack` it is packed anew. Raises CorruptError: the
-    recipe does not give the original file.
+    An image with a recipe gives the original file byte for byte; with `repack` it is packed anew. Raises CorruptError:
+    the recipe does not give the original file.
     """
     if isinstance(image, bytes):
         return image
@@ -170,7 +171,8 @@ def _set_bytes(coded: CodedGroup) -> int:
 
 
 def _same_samples(sources: Sequence[Source]) -> list[list[int]]:
-    """The numbers of all images. Images with the same samples form one list; lists are in the order of their first images."""
+    """The numbers of all images. Images with the same samples form one list; lists are in the order of their first
+    images."""
     if len(sources) == 1:
         return [[0]]
     found: dict[object, list[int]] = {}
@@ -184,7 +186,8 @@ def _same_samples(sources: Sequence[Source]) -> list[list[int]]:
 
 
 def _choose(sources: Sequence[Source], programs: Sequence[Program], effort: Effort) -> list[Choice]:
-    """The choice for each image. An image with the same samples as an earlier one repeats it, unless that one is stored."""
+    """The choice for each image. An image with the same samples as an earlier one repeats it, unless that one is
+    stored."""
     units, choices = _same_samples(sources), {}
     firsts = choose([sources[unit[0]] for unit in units], programs, effort)
     for (first, *others), chosen in zip(units, firsts):
@@ -199,7 +202,8 @@ def _choose(sources: Sequence[Source], programs: Sequence[Program], effort: Effo
 
 
 def _code(sources: Sequence[Source], choices: Sequence[Choice], effort: Effort) -> CodedGroup:
-    """Code images by their choices; an image comes with the one that it repeats. Raises LatentOverflow, StackUnderflow."""
+    """Code images by their choices; an image comes with the one that it repeats. Raises LatentOverflow,
+    StackUnderflow."""
     first = {number: unit[0] for unit in _same_samples(sources) for number in unit}
     entries = [
         dataclasses.replace(each.entry, repeats=number - first[number]) if each.entry.repeats else each.entry
@@ -215,7 +219,8 @@ def _code(sources: Sequence[Source], choices: Sequence[Choice], effort: Effort) 
 def _payload(
     owned: Sequence[tuple[int, int]], sources: Sequence[Source], choices: Sequence[Choice], effort: Effort
 ) -> Payload:
-    """The payload of the layers `owned`, as (image, layer). It is coded anew unless the trial coded exactly these layers."""
+    """The payload of the layers `owned`, as (image, layer). It is coded anew unless the trial coded exactly these
+    layers."""
     image, layer = owned[0]
     if choices[image].entry.skeleton is None:
         return Payload(choices[image].stored)

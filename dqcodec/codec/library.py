@@ -34,9 +34,9 @@ def compress(
 ) -> bytes:
     """Code an image as a .dqc file.
 
-    source: the path or the bytes of a file (PNG, or another format that formats.to_png reads), a Pillow image of one frame, or an
-    array (H, W) or (H, W, 1 to 4), uint8 or uint16. models: one or several model names, model files or loaded programs; None:
-    all models at hand. options: see codec.compress.
+    source: the path or the bytes of a file (PNG, or another format that formats.to_png reads), a Pillow image of one
+    frame, or an array (H, W) or (H, W, 1 to 4), uint8 or uint16. models: one or several model names, model files or
+    loaded programs; None: all models at hand. options: see codec.compress.
 
     Raises UnsupportedImageError, CorruptError, ParticlesError, VerifyError, UnknownModelError, ModelError, OSError.
     """
@@ -50,12 +50,12 @@ def decompress(
 ) -> np.ndarray:
     """Decode a .dqc file, given as bytes or path, to its pixels.
 
-    Returns (H, W) for gray, (H, W, C) for gray and alpha, RGB and RGBA; uint8, or uint16 for 16 bits. Palette indices become
-    colours, a transparent colour becomes alpha, and samples of fewer than 8 bits are scaled to 8 bits. models: models to use
-    beside those at hand, as in `compress`.
+    Returns (H, W) for gray, (H, W, C) for gray and alpha, RGB and RGBA; uint8, or uint16 for 16 bits. Palette indices
+    become colours, a transparent colour becomes alpha, and samples of fewer than 8 bits are scaled to 8 bits. models:
+    models to use beside those at hand, as in `compress`.
 
-    Raises UnsupportedImageError (an animation, or more than `max_pixels`), FormatError, CorruptError, UnknownModelError,
-    ModelError, OSError.
+    Raises UnsupportedImageError (an animation, or more than `max_pixels`), FormatError, CorruptError,
+    UnknownModelError, ModelError, OSError.
     """
     data = decompress_png(data, models, repack=True, max_pixels=max_pixels)
     if is_animation(data):
@@ -64,7 +64,11 @@ def decompress(
 
 
 def decompress_png(
-    data: bytes | str | os.PathLike, models: Model | Iterable[Model] = (), *, repack: bool = False, max_pixels: int = MAX_PIXELS
+    data: bytes | str | os.PathLike,
+    models: Model | Iterable[Model] = (),
+    *,
+    repack: bool = False,
+    max_pixels: int = MAX_PIXELS,
 ) -> bytes:
     """Decode a .dqc file, given as bytes or path, to its PNG file, with all frames of an animation.
 
@@ -74,7 +78,8 @@ def decompress_png(
     data = _bytes(data)
     if archive.is_archive(data):
         raise FormatError("the file is an archive: open it with dqcodec.Archive")
-    return codec.decompress(data, functools.partial(zoo.find, named=zoo.listed(models)), repack=repack, max_pixels=max_pixels)[0]
+    find_program = functools.partial(zoo.find, named=zoo.listed(models))
+    return codec.decompress(data, find_program, repack=repack, max_pixels=max_pixels)[0]
 
 
 def open_image(file: str | os.PathLike) -> Image.Image:

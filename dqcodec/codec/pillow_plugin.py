@@ -1,7 +1,7 @@
 """PIL.Image.open for .dqc files. `import dqcodec` registers it.
 
-Opening reads the header; loading decodes. A loaded image is the same as Pillow's image of the PNG: mode, palette, texts and
-frames. The header holds the number of frames; seeking to another frame decodes all.
+Opening reads the header; loading decodes. A loaded image is the same as Pillow's image of the PNG: mode, palette, texts
+and frames. The header holds the number of frames; seeking to another frame decodes all.
 """
 
 from __future__ import annotations

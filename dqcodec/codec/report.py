@@ -14,8 +14,8 @@ from typing import Any
 class LayerReport:
     """How a layer is coded.
 
-    raster: number of its raster, from 0 on. name: what it holds. bytes: of the payload; layers that are coded together share
-    one, and only the first of them has the number. model: name or id of the model, or None.
+    raster: number of its raster, from 0 on. name: what it holds. bytes: of the payload; layers that are coded together
+    share one, and only the first of them has the number. model: name or id of the model, or None.
     """
 
     raster: int
@@ -35,11 +35,11 @@ class LayerReport:
 class CompressReport:
     """Where the bytes of one compressed image are.
 
-    method: the layers' methods, joined by `+`. samples: per pixel. dims: samples of all frames. png_bytes: the source file, PNG or
-    not. dqc_bytes: the sum of payload_bytes, chunk_bytes, recipe_bytes (as packed) and container_bytes. candidates: method ->
-    bytes of the whole file by it. model: names of the models, joined by `+`, or None. learned: the fields of ModelReport for the
-    whole image, or None without a model. dropped: types of the chunks that are not kept. broken: what is wrong with a damaged PNG
-    that is stored.
+    method: the layers' methods, joined by `+`. samples: per pixel. dims: samples of all frames. png_bytes: the source
+    file, PNG or not. dqc_bytes: the sum of payload_bytes, chunk_bytes, recipe_bytes (as packed) and container_bytes.
+    candidates: method -> bytes of the whole file by it. model: names of the models, joined by `+`, or None. learned:
+    the fields of ModelReport for the whole image, or None without a model. dropped: types of the chunks that are not
+    kept. broken: what is wrong with a damaged PNG that is stored.
     """
 
     method: str

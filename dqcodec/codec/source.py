@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 class Source:
     """An image to code.
 
-    stored: the PNG file to keep if no method makes it smaller. recipe: how to pack the samples to get the original file; b"" if
-    its bytes need not be kept; None if they must be kept but no recipe gives them. dropped: the types of the file's chunks that
-    `image` lacks. is_stripped: `stored` lacks them too. damage: what is wrong with a damaged PNG, which has no rasters.
+    stored: the PNG file to keep if no method makes it smaller. recipe: how to pack the samples to get the original
+    file; b"" if its bytes need not be kept; None if they must be kept but no recipe gives them. dropped: the types of
+    the file's chunks that `image` lacks. is_stripped: `stored` lacks them too. damage: what is wrong with a damaged
+    PNG, which has no rasters.
     """
 
     image: Png
@@ -57,9 +58,9 @@ def read(
 ) -> Source:
     """Read the PNG file `data`.
 
-    Chunks that describe the old packing are dropped, see Skeleton.repacked. strip: also drop chunks that change neither the
-    samples nor their meaning. exact: keep everything, so that the same bytes come back. keep_broken: store a damaged PNG as it is
-    if its header is valid.
+    Chunks that describe the old packing are dropped, see Skeleton.repacked. strip: also drop chunks that change neither
+    the samples nor their meaning. exact: keep everything, so that the same bytes come back. keep_broken: store a
+    damaged PNG as it is if its header is valid.
 
     Raises UnsupportedImageError (not a PNG, or more than `max_pixels`), CorruptError (a damaged PNG).
     """

@@ -1,4 +1,5 @@
-"""Code a sample of layers, to see which model suits them and whether mixing may be smaller. Layers are (H, W, C) uint8."""
+"""Code a sample of layers, to see which model suits them and whether mixing may be smaller. Layers are (H, W, C)
+uint8."""
 
 from __future__ import annotations
 

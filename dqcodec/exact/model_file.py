@@ -41,7 +41,7 @@ def load(path: Path, make: Callable[[dict, Tensors, bytes], Made]) -> Made:
             tensors = {name: _integers(name, file.get_tensor(name)) for name in file.keys()}
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
-    except (SafetensorError, ValueError, TypeError, AttributeError, RecursionError) as error:  # AttributeError: a dtype that numpy lacks
+    except (SafetensorError, ValueError, TypeError, AttributeError, RecursionError) as error:  # numpy lacks some dtypes
         raise ModelError(f"{path}: not a model file: {error}") from None
     if not isinstance(description, dict) or description.pop("format", None) != _FORMAT:
         raise ModelError(f"{path}: not a model file of format {_FORMAT}")

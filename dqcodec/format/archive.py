@@ -1,6 +1,8 @@
-"""The archive format, version 2: many files in one .dqc file, in groups that are read independently. This is its layout in short.
+"""The archive format, version 2: many files in one .dqc file, in groups that are read independently. This is its layout
+in short.
 
-docs/format.md is the complete specification; the two must agree. varint, section, head, checksum and payloads: see container.py.
+docs/format.md is the complete specification; the two must agree. varint, section, head, checksum and payloads: see
+container.py.
 
     4      magic       89 44 51 41 ("\\x89DQA")
     1      version     2
@@ -12,10 +14,11 @@ docs/format.md is the complete specification; the two must agree. varint, sectio
     4      index       its length in bytes, little-endian
     4      CRC-32      from the mark on, little-endian
 
-**Damage.** A group holds its archive id, its number and its names, and a CRC covers these and its images. So a reader can find the
-groups without the index: it searches for marks, and accepts a frame if the CRC is right. Damage in one place costs at most one
-group, and a name never leads to the image of another. The index saves time; it also gives the names of a damaged group. After a
-whole group the search goes on at its end, because a verbatim file in it may be an archive.
+**Damage.** A group holds its archive id, its number and its names, and a CRC covers these and its images. So a reader
+can find the groups without the index: it searches for marks, and accepts a frame if the CRC is right. Damage in one
+place costs at most one group, and a name never leads to the image of another. The index saves time; it also gives the
+names of a damaged group. After a whole group the search goes on at its end, because a verbatim file in it may be an
+archive.
 
 **Frame**: a group or an index block.
 
@@ -32,12 +35,17 @@ whole group the search goes on at its end, because a verbatim file in it may be 
 The **header of a group**, unpacked:
 
     1-5    members     varint, 1 to 4096
-    *      contents    for each member a signed varint: the number of its content, minus that of the member before, minus 1. The
-                       number before the first is -1. Members with the same number are equal files. Each content has a member
-    *      names       for each member a relative path in UTF-8 (other bytes: as Python's surrogateescape), then a byte 0. At most
-                       4096 bytes. The separator is /, and no part is empty, . or .. . In an archive, names are distinct, and no
+    *      contents    for each member a signed varint: the number of its content, minus that of the member before,
+    minus 1. The
+                       number before the first is -1. Members with the same number are equal files. Each content has a
+                       member
+    *      names       for each member a relative path in UTF-8 (other bytes: as Python's surrogateescape), then a byte
+    0. At most
+                       4096 bytes. The separator is /, and no part is empty, . or .. . In an archive, names are
+                       distinct, and no
                        name is a folder of another
-    *      times       for each member: a signed varint, the modification time in seconds since 1970, minus that of the member
+    *      times       for each member: a signed varint, the modification time in seconds since 1970, minus that of the
+    member
                        before; a varint, the nanoseconds
     *      modes       for each member a varint below 512, its permissions
     1-5    parts       varint, the number of parts. Contents are numbered through all parts
@@ -45,8 +53,8 @@ The **header of a group**, unpacked:
     1-5    images      varint: 0 for a verbatim file; otherwise the number of images in a set, which are coded together
     *      heads       of the images of a set
 
-A signed varint is a varint with the sign in the lowest bit: 0, -1, 1, -2, ... The **body of a group** has the parts in order. A
-varint, the length in bytes, precedes each part except the last. A part:
+A signed varint is a varint with the sign in the lowest bit: 0, -1, 1, -2, ... The **body of a group** has the parts in
+order. A varint, the length in bytes, precedes each part except the last. A part:
 
     a set      8      checksum    of the samples of all images that are not stored; absent if all are stored
                *      payloads
@@ -54,8 +62,8 @@ varint, the length in bytes, precedes each part except the last. A part:
                1      packing     of the section that follows
                *      file        a section
 
-The **header of an index block**, unpacked. The blocks cover all groups in order. A block ends once its list of groups has more
-than 2^15 bytes.
+The **header of an index block**, unpacked. The blocks cover all groups in order. A block ends once its list of groups
+has more than 2^15 bytes.
 
     1-5    groups      varint, groups of the archive
     8      offset      of the block's first group from the archive's first byte, little-endian
@@ -123,8 +131,8 @@ class Verbatim:
 class ArchiveGroup:
     """A group of an archive.
 
-    members: its files. parts: sets of images, and verbatim files. contents: for each member the number of its image or verbatim
-    file, counted through all parts.
+    members: its files. parts: sets of images, and verbatim files. contents: for each member the number of its image or
+    verbatim file, counted through all parts.
     """
 
     members: tuple[Member, ...]
@@ -211,8 +219,8 @@ def read_members(header: bytes) -> tuple[Member, ...]:
 class Block:
     """An index block.
 
-    groups: number of groups in the archive. offset: of the block's first group, bytes. places: (length in bytes, names) of each of
-    the block's groups.
+    groups: number of groups in the archive. offset: of the block's first group, bytes. places: (length in bytes, names)
+    of each of the block's groups.
     """
 
     groups: int
@@ -284,7 +292,8 @@ class Writer:
 
 
 def clashes(names: Sequence[str]) -> set[int]:
-    """The numbers of the names that equal another name, or that have another name as a folder. One of equal names is kept."""
+    """The numbers of the names that equal another name, or that have another name as a folder. One of equal names is
+    kept."""
     found, last = set(), None
     for key, number in sorted((name.replace("/", "\0"), number) for number, name in enumerate(names)):
         if last is not None and (key == last or key.startswith(last + "\0")):

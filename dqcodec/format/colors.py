@@ -11,7 +11,8 @@ from dqcodec.png.chunks import PALETTE
 
 
 def colors(image: Png) -> np.ndarray:
-    """The colours of the default image, (H, W, C), uint8, or uint16 for 16 bits. C: 1 gray, 2 gray and alpha, 3 RGB, 4 RGBA.
+    """The colours of the default image, (H, W, C), uint8, or uint16 for 16 bits. C: 1 gray, 2 gray and alpha, 3 RGB, 4
+    RGBA.
 
     Raises:
         CorruptError: a palette index has no colour, or the palette is malformed.

@@ -26,7 +26,8 @@ A varint is a number of 1 to 5 bytes, see base/varint.py. A section is a varint 
     *      recipe      section, see `png/exact.py`              only if present
     1      split       bits 0-2 step, bit 3 alpha set apart: see `split.py`
                        bits 4-7 method of the first layer.
-                       96: the image repeats the samples of an earlier image, only in an archive. A varint d follows, and the
+                       96: the image repeats the samples of an earlier image, only in an archive. A varint d follows,
+                       and the
                        head ends: the samples are those of the image d places before, which has its own layers
     8      model id    of the first layer, as below
                        for each other layer:
@@ -37,20 +38,21 @@ A varint is a number of 1 to 5 bytes, see base/varint.py. A section is a varint 
 The layers of the default image come first, then the layers of each animation frame with its own data. Chunks and split
 determine their number and shapes.
 
-**payloads**: a stored image has one payload, its PNG file. Otherwise each layer by method 1 has a payload, in order. Then each
-company has one, in the order of the companies' first layers. A company is all layers of one method and one model, or all mixing
-layers of one number of channels. A varint, the length, precedes each payload except the last. The modules of dqcodec/methods
-specify the contents.
+**payloads**: a stored image has one payload, its PNG file. Otherwise each layer by method 1 has a payload, in order.
+Then each company has one, in the order of the companies' first layers. A company is all layers of one method and one
+model, or all mixing layers of one number of channels. A varint, the length, precedes each payload except the last. The
+modules of dqcodec/methods specify the contents.
 
-**chunks**: the PNG's chunks except the image data, packed by png/metadata.py, the palette by palette.py. Packing 1 is this raw
-form. Packings 2 and 3 are a varint, the length of the raw form (at most 2^26), and a raw stream: deflate with the preset
-dictionary of png/metadata.py, or LZMA1 with lc 3, lp 0, pb 0 and a dictionary of 1 MiB.
+**chunks**: the PNG's chunks except the image data, packed by png/metadata.py, the palette by palette.py. Packing 1 is
+this raw form. Packings 2 and 3 are a varint, the length of the raw form (at most 2^26), and a raw stream: deflate with
+the preset dictionary of png/metadata.py, or LZMA1 with lc 3, lp 0, pb 0 and a dictionary of 1 MiB.
 
-**checksum**: the first 8 bytes of a SHA-256. For each raster it hashes width, height and samples per pixel, each as a varint, and
-the samples in the order rows, columns, channels: one byte each, or two with the high byte first.
+**checksum**: the first 8 bytes of a SHA-256. For each raster it hashes width, height and samples per pixel, each as a
+varint, and the samples in the order rows, columns, channels: one byte each, or two with the high byte first.
 
-A reader checks magic and version first (FormatError), then the CRC, then the rest (CorruptError). A file takes 10 bytes more than
-a stored PNG; with one layer by a model and no chunks, at most 32 bytes more than its payload, up to 2^28 - 1 pixels.
+A reader checks magic and version first (FormatError), then the CRC, then the rest (CorruptError). A file takes 10 bytes
+more than a stored PNG; with one layer by a model and no chunks, at most 32 bytes more than its payload, up to 2^28 - 1
+pixels.
 """
 
 from __future__ import annotations
@@ -79,7 +81,7 @@ CRC_BYTES = 4
 FRAME_BYTES = len(MAGIC) + 1 + CRC_BYTES
 _MAX_RAW_BYTES, _MIN_LZMA_BYTES = 1 << 26, 1 << 11
 _RAW, _DEFLATE, _LZMA = 1, 2, 3
-_MAX_NOISE_BYTES = 1 << 20  # LZMA takes a second; longer sections that deflate cannot shrink are searched for repeats first
+_MAX_NOISE_BYTES = 1 << 20  # LZMA takes a second; longer noise is not tried
 _ODD = 0x9E3779B97F4A7C15  # 2^64 divided by the golden ratio: multiplying by it hashes a word
 _PACKED_CHUNKS: weakref.WeakKeyDictionary[Skeleton, tuple[int, bytes]] = weakref.WeakKeyDictionary()
 _REPEAT = 6 << 4
@@ -118,9 +120,9 @@ class Layer:
 class Entry:
     """The head of an image.
 
-    skeleton: None for a stored image. With the step COLORS its palette is coded, see palette.py. rasters: the layers of each
-    raster. recipe: see png/exact.py, or b"". repeats: d > 0 means that the image has no layers, and the samples of the image d
-    places before.
+    skeleton: None for a stored image. With the step COLORS its palette is coded, see palette.py. rasters: the layers of
+    each raster. recipe: see png/exact.py, or b"". repeats: d > 0 means that the image has no layers, and the samples of
+    the image d places before.
     """
 
     skeleton: Skeleton | None = None
@@ -152,8 +154,8 @@ class Entry:
     def head(self, last_id: bytes = b"", *, is_lone: bool = True) -> bytes:
         """The head as bytes.
 
-        last_id: model id of the last layer with a model in the heads before. is_lone: pack the chunks; otherwise they are raw, and
-        the header of an archive group packs all heads together.
+        last_id: model id of the last layer with a model in the heads before. is_lone: pack the chunks; otherwise they
+        are raw, and the header of an archive group packs all heads together.
         """
         if self.skeleton is None:
             return bytes([Method.STORED])
@@ -176,7 +178,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Group:
-    """Images, the payloads of their layers in the order of the format, and the checksum of all images that are not stored."""
+    """Images, the payloads of their layers in the order of the format, and the checksum of all images that are not
+    stored."""
 
     entries: tuple[Entry, ...]
     payloads: tuple[bytes, ...]
@@ -191,8 +194,8 @@ class Group:
     def parse(cls, data: bytes, max_pixels: int = MAX_PIXELS) -> Group:
         """The inverse of pack.
 
-        Raises FormatError (not a .dqc file, or of another version), CorruptError (damaged), UnsupportedImageError (all frames
-        together have more than `max_pixels`).
+        Raises FormatError (not a .dqc file, or of another version), CorruptError (damaged), UnsupportedImageError (all
+        frames together have more than `max_pixels`).
         """
         reader = checked_reader(data, MAGIC, VERSION, ".dqc file")
         return read_tail(read_heads(reader, 1, max_pixels), reader)
@@ -241,7 +244,8 @@ def read_tail(entries: tuple[Entry, ...], reader: Reader) -> Group:
 
 
 def owners(entries: Sequence[Entry]) -> list[list[tuple[int, int]]]:
-    """For each payload of a group, the layers in it, as (image, layer), counted from 0. A stored image counts as one layer."""
+    """For each payload of a group, the layers in it, as (image, layer), counted from 0. A stored image counts as one
+    layer."""
     alone, together = [], {}
     for image, entry in enumerate(entries):
         if entry.skeleton is None:
@@ -293,7 +297,8 @@ class Reader:
 def checked_reader(data: bytes, magic: bytes, version: int | None, what: str) -> Reader:
     """A reader of the bytes between magic, version and CRC, which are checked. version: None if the file has none.
 
-    Raises FormatError (other magic or version), CorruptError (truncated, or the CRC differs). what: the kind of file, for messages.
+    Raises FormatError (other magic or version), CorruptError (truncated, or the CRC differs). what: the kind of file,
+    for messages.
     """
     if data[: len(magic)] != magic:
         raise FormatError(f"not a {what}")
@@ -340,7 +345,8 @@ def pack_section(raw: bytes) -> tuple[int, bytes]:
 def _has_repeats(raw: bytes) -> bool:
     """Whether a kilobyte or more occurs twice, at any distance.
 
-    It looks for equal 8-byte words. A hash of the word selects 1 of 256 words, so both copies of a text select the same ones.
+    It looks for equal 8-byte words. A hash of the word selects 1 of 256 words, so both copies of a text select the same
+    ones.
     """
     at_offsets = [np.frombuffer(raw, "<u8", (len(raw) - offset) // 8, offset) for offset in range(8)]
     words = np.concatenate([each[each * np.uint64(_ODD) >> np.uint64(56) == 0] for each in at_offsets])

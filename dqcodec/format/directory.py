@@ -169,8 +169,8 @@ def read_frame(file: Positional | _Scan, offset: int) -> Frame | None:
 def load_group(file: Positional, archive_id: bytes, place: Place, max_pixels: int) -> ArchiveGroup:
     """Read the group at a place.
 
-    Raises CorruptError (damaged, or another group or other names than expected), UnsupportedImageError (all images together have
-    more than `max_pixels`), OSError.
+    Raises CorruptError (damaged, or another group or other names than expected), UnsupportedImageError (all images
+    together have more than `max_pixels`), OSError.
     """
     frame = read_frame(file, place.offset)
     if frame is None or frame.mark != GROUP_MARK or frame.end - frame.offset != place.length:
@@ -250,7 +250,8 @@ class _Scan:
         self.size = file.size
         self.found: dict[tuple[bytes, int], _Found] = {}
         self._piece, self._piece_offset = b"", 0
-        self._inside = b"", 0  # (archive id, end) of a damaged group's body: other archives inside are files of the group
+        # (archive id, end) of a damaged group's body; other archives inside are files of the group
+        self._inside = b"", 0
 
     def read(self, offset: int, count: int) -> bytes:
         self.work -= count

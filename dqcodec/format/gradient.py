@@ -1,4 +1,5 @@
-"""16-bit samples <-> residuals of a prediction from neighbours, see split.py. numba compiles the loops at the first use."""
+"""16-bit samples <-> residuals of a prediction from neighbours, see split.py. numba compiles the loops at the first
+use."""
 
 import numpy as np
 

@@ -2,8 +2,9 @@
 
 A table is (n, 3 or 4) uint8, n at most 256: the colours of PLTE, and the alphas of tRNS if the PNG has that chunk.
 
-The decoder knows the u colours of the image before it reads the table. So the table is coded as a permutation of them, and only
-the n - u entries that no pixel uses are kept as colours. `compact` puts this code into the bodies of PLTE and tRNS:
+The decoder knows the u colours of the image before it reads the table. So the table is coded as a permutation of them,
+and only the n - u entries that no pixel uses are kept as colours. `compact` puts this code into the bodies of PLTE and
+tRNS:
 
     PLTE   varint n
            1 byte, the sort order of the u colours: an index of `_ORDERS`
@@ -11,9 +12,9 @@ the n - u entries that no pixel uses are kept as colours. `compact` puts this co
            a little-endian number, without zero bytes at its end: n digits of mixed radix, the first digit is the lowest
     tRNS   varint, the number of alphas in the original chunk
 
-A digit says which of the colours that are left comes next. They are counted from the place of the previous one, cyclically. A
-digit equal to their number stands for the next unused entry. The radix is their number, plus 1 while unused entries are left.
-docs/format.md has the decoder's loop.
+A digit says which of the colours that are left comes next. They are counted from the place of the previous one,
+cyclically. A digit equal to their number stands for the next unused entry. The radix is their number, plus 1 while
+unused entries are left. docs/format.md has the decoder's loop.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from dqcodec.png import Skeleton
 
 
 def table(skeleton: Skeleton) -> np.ndarray:
-    """The table (n, 3 or 4) uint8 of a palette PNG; raises CorruptError: a malformed PLTE, or more alphas than colours."""
+    """The table (n, 3 or 4) uint8 of a palette PNG; raises CorruptError: a malformed PLTE, or more alphas than
+    colours."""
     colors = np.frombuffer(skeleton.find(b"PLTE"), np.uint8)
     if len(colors) % 3 or not 0 < len(colors) <= 768:
         raise CorruptError("PNG with a palette of an invalid length")

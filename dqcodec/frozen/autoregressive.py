@@ -20,10 +20,12 @@ def inputs(planes: int) -> int:
 
 
 # the order of coding
-SLOPE = 3  # a neighbour is at most SLOPE - 1 columns to the right per row up, so pixels of equal x + SLOPE y are independent
+# a neighbour is at most SLOPE - 1 columns to the right per row up, so pixels of equal x + SLOPE y are independent
+SLOPE = 3
 FRONT = 512  # pixels: long vectors are fast, but the last layers learn only once a front
 LEAST_CHUNK = 2  # pixels
-BITS_FOR_ONE = 128  # bits of coded samples that pay the loan of one more pixel, if each bit takes at least half a bit of code
+# bits of coded samples that pay the loan of one more pixel, if each takes at least half a bit of code
+BITS_FOR_ONE = 128
 SHALLOW_CHUNK = 32  # the largest chunk below 8 bits, where many pixels may take almost no code
 MAX_STACK_PIXELS = 1 << 20  # a pixel takes about 100 bytes of memory
 
@@ -51,5 +53,5 @@ INVERSE_SCALE_BITS = 11  # inverse scales are in units of 2^-11 per pixel step
 GRADIENT_GRID = 1024  # gradients are in units of 1/1024 nat ...
 GRADIENT_BOUND = 64 * GRADIENT_GRID  # ... up to 64 nats
 MOMENTUM, SECOND_MOMENTUM = 0.9, 0.99
-EPSILON = 1.0  # added to the root of the second moment, in units of the gradient grid
+EPSILON = 1.0  # of Adam, in units of the sums of integer gradients
 EXACT = float(1 << 24)  # a step is skipped if a sum could reach this: float32 would not be exact

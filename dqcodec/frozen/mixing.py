@@ -10,14 +10,15 @@ CONTEXTS = 18
 INPUTS = 2 * CONTEXTS + 1  # two of each context, and the model's
 MAX_SLOT_BITS = 16  # log2 of the slots of a context; a slot has 64 bytes
 
-# Logits are in units of 1/256, between -LIMIT and LIMIT. Probabilities are those of a 1, in units of 1/65536. No value is close to
-# a half, so that any machine's exp rounds it to the same integer.
+# Logits are in units of 1/256, between -LIMIT and LIMIT. Probabilities are those of a 1, in units of 1/65536.
+# No value is close to a half, so that any machine's exp rounds it to the same integer.
 LIMIT = 2815
 SQUASH = np.array([round(65536 / (1 + math.exp(-logit / 256))) for logit in range(-LIMIT, LIMIT + 1)])
 STRETCH = np.searchsorted(SQUASH, np.arange(4096) * 16 + 8) - LIMIT
 MIN_PROBABILITY = 16
-# A state is the number of zeros and ones that a context saw lately, 4 bits each; 0 is none. The first probability of each state:
+# A state is the number of zeros and ones that a context saw lately, 4 bits each; 0 is none.
+# STATES: the first probability of each state.
 STATES = np.array([65536 * (5 * (state & 15) + 2) // (5 * ((state >> 4) + (state & 15)) + 4) for state in range(256)])
-RATES = np.array([65536 * 2 // (2 * count + 3) for count in range(256)])  # learning rates, by the number of earlier updates
+RATES = np.array([65536 * 2 // (2 * count + 3) for count in range(256)])  # by the number of earlier updates
 MIN_USES, MAX_USES = 6, 240
 WEIGHT = 65536 // 10

@@ -1,11 +1,11 @@
 """The method autoregressive: layers by an autoregressive model.
 
-Each layer is cut from its top left into tiles of the model's size. A tile is coded without the pixels of the others. Tiles are
-taken layer after layer, row by row, and put on stacks. A stack has at most 2^20 pixels, which bounds
-the memory. While a stack is coded, the model's last layers learn; each stack starts with the trained weights.
+Each layer is cut from its top left into tiles of the model's size. A tile is coded without the pixels of the others.
+Tiles are taken layer after layer, row by row, and put on stacks. A stack has at most 2^20 pixels, which bounds the
+memory. While a stack is coded, the model's last layers learn; each stack starts with the trained weights.
 
-The payload has for each stack: varint s; varint, the length of the stack in bytes; the stack, 32-bit words. The stack's seed is s
-zero bytes, which the first pops borrow.
+The payload has for each stack: varint s; varint, the length of the stack in bytes; the stack, 32-bit words. The stack's
+seed is s zero bytes, which the first pops borrow.
 """
 
 import math

@@ -1,11 +1,11 @@
 """The method classical: one layer by lossless WebP, or as raw bytes.
 
-The payload's first byte is a tag. 0: the samples follow, in the order rows, columns, channels. 1: WebP streams follow, one for
-each block of 2048 x 2048 pixels (less at the right and bottom edges), row by row. The length of each stream except the last
-precedes it, 4 bytes little-endian.
+The payload's first byte is a tag. 0: the samples follow, in the order rows, columns, channels. 1: WebP streams follow,
+one for each block of 2048 x 2048 pixels (less at the right and bottom edges), row by row. The length of each stream
+except the last precedes it, 4 bytes little-endian.
 
-A stream lacks its first 25 bytes (RIFF and VP8L headers and the size), because they follow from the layer's shape and the
-stream's length. WebP gets one channel as R = G = B, and two channels as R = G = B and alpha.
+A stream lacks its first 25 bytes (RIFF and VP8L headers and the size), because they follow from the layer's shape and
+the stream's length. WebP gets one channel as R = G = B, and two channels as R = G = B and alpha.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from dqcodec.methods.payload import Effort, Payload
 
 _RAW, _WEBP = b"\0", b"\1"
 _HAS_ALPHA = 1 << 28  # a flag in the size field
-# WebP's (quality, method): they set the effort, never a loss. The slowest takes about ten seconds for half a megapixel. It saves 1
-# to 3 % on photographs, but gives larger files for many small or synthetic images.
+# WebP's (quality, method): they set the effort, never a loss. The slowest takes about ten seconds for half a megapixel.
+# It saves 1 to 3 % on photographs, but gives larger files for many small or synthetic images.
 _QUICK = ((50, 3),)
 _THOROUGH = ((100, 4), (90, 6), (100, 6))
 

@@ -1,15 +1,16 @@
 """The method flow: layers by a trained flow and bits-back coding.
 
-Each layer is cut from its top left into the model's tiles. Tiles at the right and bottom edges are smaller; their sides are
-multiples of the model's `multiple`. Strips narrower than that remain. The tiles of all layers form one list: the largest first,
-tiles of one size layer after layer, row by row.
+Each layer is cut from its top left into the model's tiles. Tiles at the right and bottom edges are smaller; their sides
+are multiples of the model's `multiple`. Strips narrower than that remain. The tiles of all layers form one list: the
+largest first, tiles of one size layer after layer, row by row.
 
-Bits-back coding borrows bits from the stack before it pays them back. So the strips and the first `loan_tiles` tiles are coded by
-methods/mixing.py, and lie at the bottom of the stack, as its seed. The other tiles follow in batches of one shape. A batch has at
-most 1/loan_tiles of the number of tiles before it: `loan_tiles` coded tiles hold the bits that one more tile borrows.
+Bits-back coding borrows bits from the stack before it pays them back. So the strips and the first `loan_tiles` tiles
+are coded by methods/mixing.py, and lie at the bottom of the stack, as its seed. The other tiles follow in batches of
+one shape. A batch has at most 1/loan_tiles of the number of tiles before it: `loan_tiles` coded tiles hold the bits
+that one more tile borrows.
 
-The payload: varint particles, see ans/bits_back.py; varint loan_tiles; varint, the length of the seed in bytes; the stack, 32-bit
-words.
+The payload: varint particles, see ans/bits_back.py; varint loan_tiles; varint, the length of the seed in bytes; the
+stack, 32-bit words.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +30,8 @@ _FIRST_LOAN_TILES = 3
 
 
 def encode(layers: Sequence[np.ndarray], program: FlowProgram, effort: Effort = Effort()) -> Payload:
-    """The payload of layers (H, W, C) uint8, close to the vi bound, or to the importance-weighted bound of several particles.
+    """The payload of layers (H, W, C) uint8, close to the vi bound, or to the importance-weighted bound of several
+    particles.
 
     Raises:
         ParticlesError: see FlowProgram.coupled.

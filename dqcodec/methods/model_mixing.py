@@ -1,8 +1,8 @@
-"""The method model mixing: context mixing with the predictions of an autoregressive model. It is the slowest method, and gives the
-smallest files.
+"""The method model mixing: context mixing with the predictions of an autoregressive model. It is the slowest method,
+and gives the smallest files.
 
-Layers are divided into tiles and stacks as in autoregressive.py. All stacks share one code and one mixer, which keeps what it
-learns. The payload is the code, see exact/mixing/.
+Layers are divided into tiles and stacks as in autoregressive.py. All stacks share one code and one mixer, which keeps
+what it learns. The payload is the code, see exact/mixing/.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,8 @@ def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram, effort:
 
 
 def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: AutoregressiveProgram) -> list[np.ndarray]:
-    """The layers (H, W, C) uint8 of a payload. A damaged payload gives wrong layers, no error; the checksum finds them."""
+    """The layers (H, W, C) uint8 of a payload. A damaged payload gives wrong layers, no error; the checksum finds
+    them."""
     mixer = Mixer.new(shapes, [program.bits] * len(shapes), payload)
     layers = [np.empty(shape, np.uint8) for shape in shapes]
     with single_thread():

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 class Effort:
     """How much time coding may take.
 
-    best: try slow methods on large layers too. particles: of a flow, 1 to MAX_PARTICLES; more particles give fewer bits, and make
-    coding and decoding slower. quick: an estimate of the size is enough.
+    best: try slow methods on large layers too. particles: of a flow, 1 to MAX_PARTICLES; more particles give fewer
+    bits, and make coding and decoding slower. quick: an estimate of the size is enough.
     """
 
     best: bool = False
@@ -21,9 +21,9 @@ class ModelReport:
     """Where the bits of a model's payload are.
 
     layer_bits: the bound of the exact program for each layer: -log2 P(x) if the model gives it; otherwise the vi bound
-    -log2 p(x+u) + log2 q(u|x), or the importance-weighted bound with several particles. seed_bits: of the stack's seed, which the
-    first pops borrow. initial_bits: what the seed costs beyond the bound. grid_bits: what integer grids and tables cost beyond
-    the bound. particles: of a flow.
+    -log2 p(x+u) + log2 q(u|x), or the importance-weighted bound with several particles. seed_bits: of the stack's seed,
+    which the first pops borrow. initial_bits: what the seed costs beyond the bound. grid_bits: what integer grids and
+    tables cost beyond the bound. particles: of a flow.
     """
 
     layer_bits: tuple[float, ...]
@@ -42,7 +42,8 @@ class ModelReport:
 class Payload:
     """The code of some layers.
 
-    data: its bytes. sizes: the bytes of each layer, or () if the method does not know them. report: of the model, or None.
+    data: its bytes. sizes: the bytes of each layer, or () if the method does not know them. report: of the model, or
+    None.
     """
 
     data: bytes

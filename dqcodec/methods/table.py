@@ -1,7 +1,7 @@
 """The table of methods: one row for each method that codes layers.
 
-The module of a method has functions `encode` and `decode` with the signatures of Row. Layers are arrays (H, W, C) uint8. A module
-is imported at its first use.
+The module of a method has functions `encode` and `decode` with the signatures of Row. Layers are arrays (H, W, C)
+uint8. A module is imported at its first use.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class Row:
     """A method.
 
-    number: in the format. module: its name in dqcodec.methods. needs: the kind of program that it codes with, or None. is_slow:
-    coding and decoding take long, so it codes large layers only with Effort.best.
+    number: in the format. module: its name in dqcodec.methods. needs: the kind of program that it codes with, or None.
+    is_slow: coding and decoding take long, so it codes large layers only with Effort.best.
     """
 
     number: Method
@@ -41,14 +41,16 @@ class Row:
     ) -> Payload:
         """The payload of layers.
 
-        Raises LatentOverflow, StackUnderflow (a flow cannot code these layers), ParticlesError (it cannot use this number of particles).
+        Raises LatentOverflow, StackUnderflow (a flow cannot code these layers), ParticlesError (it cannot use this
+        number of particles).
         """
         return self._module().encode(layers, program, effort)
 
     def decode(
         self, data: bytes, shapes: Sequence[tuple[int, int, int]], program: Program | None = None
     ) -> list[np.ndarray]:
-        """The layers of these shapes: the inverse of encode. Raises CorruptError, or numpy's errors, for a damaged payload."""
+        """The layers of these shapes: the inverse of encode. Raises CorruptError, or numpy's errors, for a damaged
+        payload."""
         return self._module().decode(data, shapes, program)
 
     def _module(self) -> ModuleType:

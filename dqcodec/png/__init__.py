@@ -2,8 +2,9 @@
 
     read(data) -> Png        write(Png) -> data, with a new packing        read_header(data) -> Header
 
-Pillow converts samples, so `chunks.py` and `samples.py` parse a PNG's bytes themselves. Row filters, compression, the division of
-streams into chunks and interlacing are the packing of a file. They do not change the image; only `exact.py` keeps them.
+Pillow converts samples, so `chunks.py` and `samples.py` parse a PNG's bytes themselves. Row filters, compression, the
+division of streams into chunks and interlacing are the packing of a file. They do not change the image; only `exact.py`
+keeps them.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ MAX_PIXELS = 1 << 27  # the default limit on width * height, summed over all fra
 class Png:
     """One PNG.
 
-    rasters: the image, and the other frames of an animation; (H, W, C) uint8, or uint16 for 16 bits, as stored. Palette indices
-    stay indices. Samples of 1, 2 and 4 bits stay below 2, 4 and 16. Empty if the image is not decoded.
-    skeleton: everything else. None if the file is valid but a skeleton cannot express it; rasters then has only the default
-    image.
+    rasters: the image, and the other frames of an animation; (H, W, C) uint8, or uint16 for 16 bits, as stored. Palette
+    indices stay indices. Samples of 1, 2 and 4 bits stay below 2, 4 and 16. Empty if the image is not decoded.
+    skeleton: everything else. None if the file is valid but a skeleton cannot express it; rasters then has only the
+    default image.
     """
 
     header: Header

@@ -1,9 +1,10 @@
 """A PNG file as chunks: the compressed streams of image data, and the other chunks, verbatim and in order.
 
-All CRCs are checked. A PNG has one raster, the default image (IDAT). An animated PNG has another raster for each frame with its
-own data (fcTL holds its size, fdAT its data). A `Skeleton` is everything except the rasters; with the rasters it gives the PNG
-again. Only the packing is lost: the division of streams into chunks, and the sequence numbers of fcTL and fdAT. A valid PNG that
-does not fit this form (bytes after IEND, unknown critical chunks, malformed animations) has no skeleton.
+All CRCs are checked. A PNG has one raster, the default image (IDAT). An animated PNG has another raster for each frame
+with its own data (fcTL holds its size, fdAT its data). A `Skeleton` is everything except the rasters; with the rasters
+it gives the PNG again. Only the packing is lost: the division of streams into chunks, and the sequence numbers of fcTL
+and fdAT. A valid PNG that does not fit this form (bytes after IEND, unknown critical chunks, malformed animations) has
+no skeleton.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ _SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # colour type -> samples per pixel
 _NOT_SURROUNDING = {b"IHDR", b"IDAT", b"fdAT", b"IEND"}
 MAX_PARTS = 1 << 12  # the largest number of rasters and chunks of a skeleton
 _IDAT_BYTES = 1 << 20  # the largest image data chunk that is written
-# Chunks that describe the bytes of the file. They are wrong after a new packing: iDOT has offsets into the data (screenshots of
-# macOS); dSIG and caBX (content credentials of C2PA) have signatures and hashes of chunks.
+# Chunks that describe the bytes of the file. They are wrong after a new packing: iDOT has offsets into the data
+# (screenshots of macOS); dSIG and caBX (content credentials of C2PA) have signatures and hashes of chunks.
 _PACKED = {b"iDOT", b"dSIG", b"caBX"}
 # Chunks that change how the image looks, or when a frame is shown. All others are only information about the image.
 _MEANING = {b"PLTE", b"tRNS", b"acTL", b"fcTL", b"gAMA", b"cHRM", b"sRGB", b"iCCP", b"cICP", b"mDCV", b"cLLI", b"sBIT"}
@@ -92,7 +93,8 @@ class Skeleton:
         return dataclasses.replace(self, parts=parts)
 
     def repacked(self) -> Skeleton:
-        """The skeleton without chunks that describe the file's bytes: iDOT, dSIG, caBX. They are wrong after a new packing.
+        """The skeleton without chunks that describe the file's bytes: iDOT, dSIG, caBX. They are wrong after a new
+        packing.
 
         All other chunks stay. Many of them are unsafe to copy by their names, because they depend on the samples, the
         palette or the order of chunks; none of these change here.
@@ -141,8 +143,8 @@ class Skeleton:
 class Structure:
     """A parsed PNG file.
 
-    interlace: 0, or 1 for Adam7. skeleton: see the module, or None. streams: the compressed data of each raster, one piece for
-    each chunk; without a skeleton only the default image.
+    interlace: 0, or 1 for Adam7. skeleton: see the module, or None. streams: the compressed data of each raster, one
+    piece for each chunk; without a skeleton only the default image.
     """
 
     header: Header

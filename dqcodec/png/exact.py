@@ -1,24 +1,26 @@
 """A PNG file byte for byte: a recipe to pack its samples and chunks exactly as before.
 
-Most programs compress with zlib. If a setting of its deflate gives the same stream as the file, a short recipe restores the
-file's bytes. The recipe is a part of the .dqc format (in short; docs/format.md is the complete specification):
+Most programs compress with zlib. If a setting of its deflate gives the same stream as the file, a short recipe restores
+the file's bytes. The recipe is a part of the .dqc format (in short; docs/format.md is the complete specification):
 
     1    packing     bit 0 interlace; bits 1-4 level; bit 5 memLevel: 8, or 9 if set
     1    deflate     bits 0-2 strategy; bits 3-6 window bits, as given to zlib
     2    header      the first two bytes of the zlib stream
     8    checksum    first 8 bytes of the file's SHA-256
-    *    IDAT        varint n, the number of IDAT chunks; 0 means one chunk. If n > 1, the sizes of all chunks except the last
+    *    IDAT        varint n, the number of IDAT chunks; 0 means one chunk. If n > 1, the sizes of all chunks except
+    the last
                      follow: a varint size + 1 for each; or, if they are equal, a varint 0 and a varint size.
                      The last chunk has the rest of the stream
-    1    filters     0 to 4: the filter of all rows. 5: a number in base 5 follows, little-endian; the lowest digit is the filter
+    1    filters     0 to 4: the filter of all rows. 5: a number in base 5 follows, little-endian; the lowest digit is
+    the filter
                      of the first row. 6: a raw deflate stream follows, with one byte for each row
     *
 
 Animations have no recipe.
 
 A recipe needs zlib's own deflate; versions 1.2.8 to 1.3.1 give the same streams. zlib-ng and other implementations give
-different streams. On a machine with one of these, no recipes are made, and files are stored. Such a machine cannot use a recipe
-either: the checksum differs, which is an error. It can still decode the image, with a new packing.
+different streams. On a machine with one of these, no recipes are made, and files are stored. Such a machine cannot use
+a recipe either: the checksum differs, which is an error. It can still decode the image, with a new packing.
 """
 
 from __future__ import annotations
@@ -113,9 +115,10 @@ def restore(image: Png, recipe: bytes) -> bytes:
     pieces = [stream[start:stop] for start, stop in zip(starts, [*starts[1:], len(stream)])]
     data = chunks.assemble(image.skeleton, [pieces], interlace)
     if _checksum(data) != recipe[4 : 4 + _CHECKSUM_BYTES]:
-        version = zlib.ZLIB_RUNTIME_VERSION
-        cause = "the recipe is damaged" if is_zlibs_own() else f"this needs zlib's own deflate, and {version} here is another"
-        raise CorruptError(f"the PNG file cannot be restored byte for byte: {cause} (--repack gives the image, packed anew)")
+        other = f"this needs zlib's own deflate, and {zlib.ZLIB_RUNTIME_VERSION} here is another"
+        cause = "the recipe is damaged" if is_zlibs_own() else other
+        advice = "--repack gives the image, packed anew"
+        raise CorruptError(f"the PNG file cannot be restored byte for byte: {cause} ({advice})")
     return data
 
 

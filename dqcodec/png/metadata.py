@@ -1,10 +1,11 @@
 """The chunks of a skeleton <-> few bytes. A part of the .dqc format.
 
-Each chunk becomes an item, in the order of the PNG. A byte 0 marks the place of each raster. If there is only one raster and no
-chunk follows it, the byte is left out. The item of a chunk:
+Each chunk becomes an item, in the order of the PNG. A byte 0 marks the place of each raster. If there is only one
+raster and no chunk follows it, the byte is left out. The item of a chunk:
 
     1     code    bits 0-6: number of its type in the list below, from 1 on; 127: the type follows, 4 letters
-                  bit 7: set if a varint follows, the length of the body; otherwise the length is the usual one, in the list
+                  bit 7: set if a varint follows, the length of the body; otherwise the length is the usual one, in the
+                  list
     *     body
 
 format/palette.py may code a PLTE chunk and its tRNS chunk by the colours of the image instead.

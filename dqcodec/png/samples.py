@@ -1,8 +1,8 @@
 """Compressed image data of a PNG <-> samples (H, W, C), exactly as stored: uint8, or uint16 if they have 16 bits.
 
 Decoding inflates the stream, undoes the row filters, unpacks bits, and joins the passes of an interlaced image.
-Encoding does the inverse. `rows` are the rows of a raster as bytes: a list of arrays (h, bytes) uint8. It has one array, or one
-for each pass of an interlaced image that is not empty.
+Encoding does the inverse. `rows` are the rows of a raster as bytes: a list of arrays (h, bytes) uint8. It has one
+array, or one for each pass of an interlaced image that is not empty.
 """
 
 from __future__ import annotations
