@@ -4,13 +4,11 @@
 
 1. candidates.py codes similar layers of all images together: by the model that suits them best, and by mixing.
 2. Similar layers mostly take the same way, because layers that are coded together help each other. `_usual` keeps the
-way that
-   is smallest in total, and for a single layer also a way that is much smaller for it.
-3. For each image and each split, each layer takes its smallest way. WebP, which codes each layer alone, is tried where
-no other
-   way is found. A lone image has time for WebP in all cases.
+   way that is smallest in total. It also keeps a way that is much smaller for a single layer.
+3. For each image and each split, each layer takes its smallest way. WebP, which codes each layer alone, is tried if no
+   other way is found. A lone image has time to try WebP in all cases.
 4. Similar images mostly take the same split, for the same reason. `_for_each` takes it, or keeps the PNG file if that
-is smaller.
+   is smaller.
 
 Sizes are those of the trial. group.py then codes the layers that have stayed together.
 """

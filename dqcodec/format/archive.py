@@ -1,8 +1,7 @@
-"""The archive format, version 2: many files in one .dqc file, in groups that are read independently. This is its layout
-in short.
+"""The archive format, version 2: many files in one .dqc file, in groups that can be read independently.
 
-docs/format.md is the complete specification; the two must agree. varint, section, head, checksum and payloads: see
-container.py.
+This is its layout in short; docs/format.md is the complete specification. The two must agree. For varint, section,
+head, checksum and payloads see container.py.
 
     4      magic       89 44 51 41 ("\\x89DQA")
     1      version     2
@@ -35,18 +34,14 @@ archive.
 The **header of a group**, unpacked:
 
     1-5    members     varint, 1 to 4096
-    *      contents    for each member a signed varint: the number of its content, minus that of the member before,
-    minus 1. The
-                       number before the first is -1. Members with the same number are equal files. Each content has a
+    *      contents    for each member a signed varint: the number of its content, minus that of the member before (-1
+                       before the first), minus 1. Members with the same number are equal files. Each content has a
                        member
-    *      names       for each member a relative path in UTF-8 (other bytes: as Python's surrogateescape), then a byte
-    0. At most
-                       4096 bytes. The separator is /, and no part is empty, . or .. . In an archive, names are
-                       distinct, and no
-                       name is a folder of another
-    *      times       for each member: a signed varint, the modification time in seconds since 1970, minus that of the
-    member
-                       before; a varint, the nanoseconds
+    *      names       for each member a relative path in UTF-8 (other bytes: as Python's surrogateescape), then a
+                       byte 0. At most 4096 bytes. The separator is /, and no part is empty, . or .. . In an archive,
+                       names are distinct, and no name is a folder of another
+    *      times       for each member: a signed varint, the seconds of its modification time since 1970, minus those
+                       of the member before; a varint, the nanoseconds
     *      modes       for each member a varint below 512, its permissions
     1-5    parts       varint, the number of parts. Contents are numbered through all parts
                        for each part:

@@ -26,9 +26,8 @@ A varint is a number of 1 to 5 bytes, see base/varint.py. A section is a varint 
     *      recipe      section, see `png/exact.py`              only if present
     1      split       bits 0-2 step, bit 3 alpha set apart: see `split.py`
                        bits 4-7 method of the first layer.
-                       96: the image repeats the samples of an earlier image, only in an archive. A varint d follows,
-                       and the
-                       head ends: the samples are those of the image d places before, which has its own layers
+                       96, only in an archive: the image repeats the samples of an earlier one. A varint d follows, and
+                       the head ends: the samples are those of the image d places before, which has its own layers
     8      model id    of the first layer, as below
                        for each other layer:
     1      method      bits 0-2: 1 classical, 2 flow, 3 autoregressive, 4 mixing, 5 model mixing;

@@ -12,9 +12,9 @@ tRNS:
            a little-endian number, without zero bytes at its end: n digits of mixed radix, the first digit is the lowest
     tRNS   varint, the number of alphas in the original chunk
 
-A digit says which of the colours that are left comes next. They are counted from the place of the previous one,
-cyclically. A digit equal to their number stands for the next unused entry. The radix is their number, plus 1 while
-unused entries are left. docs/format.md has the decoder's loop.
+A digit says which of the remaining colours comes next. They are counted cyclically, from the one after the previous
+entry. A digit equal to their number stands for the next unused entry. The radix is their number, plus 1 while unused
+entries remain. docs/format.md has the decoder's loop.
 """
 
 from __future__ import annotations

@@ -5,15 +5,12 @@ A split has two parts. Its step turns samples into one or two arrays of bytes:
     PLAIN      at most 8 bits: the samples
     SCALED     16 bits, where the two bytes of every sample are equal: one of the bytes
     BYTES      16 bits: the high bytes, then the low bytes
-    RESIDUAL   16 bits: residuals, their high bytes, then their low bytes. The residual is the sample minus its
-    prediction, modulo
-               2^16, with the sign in the lowest bit (0, -1, 1, -2, ...). The prediction is left + up - corner, clamped
-               to the range of
-               left and up; samples outside the image are 0. In colour images, green is first subtracted from red and
-               blue
-    COLORS     palette indices: the colours of the palette, (H, W, 3), or (H, W, 4) with a tRNS chunk. Only if the
-    indices follow
-               from the colours
+    RESIDUAL   16 bits: the high bytes of residuals, then their low bytes. A residual is the sample minus its
+               prediction, modulo 2^16, with the sign in the lowest bit (0, -1, 1, -2, ...). The prediction is left + up - corner,
+               clamped to the range of left and up; samples outside the image are 0. In colour images, green is first
+               subtracted from red and blue
+    COLORS     palette indices: the colours of the palette, (H, W, 3), or (H, W, 4) with a tRNS chunk. It is used only
+               if the colours determine the indices
 
 With `alpha`, each array of 2 or 4 channels becomes two layers: the colours, then the alphas.
 """

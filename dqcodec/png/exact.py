@@ -8,12 +8,10 @@ the file's bytes. The recipe is a part of the .dqc format (in short; docs/format
     2    header      the first two bytes of the zlib stream
     8    checksum    first 8 bytes of the file's SHA-256
     *    IDAT        varint n, the number of IDAT chunks; 0 means one chunk. If n > 1, the sizes of all chunks except
-    the last
-                     follow: a varint size + 1 for each; or, if they are equal, a varint 0 and a varint size.
+                     the last follow: a varint size + 1 for each; or, if they are equal, a varint 0 and a varint size.
                      The last chunk has the rest of the stream
     1    filters     0 to 4: the filter of all rows. 5: a number in base 5 follows, little-endian; the lowest digit is
-    the filter
-                     of the first row. 6: a raw deflate stream follows, with one byte for each row
+                     the filter of the first row. 6: a raw deflate stream follows, with one byte for each row
     *
 
 Animations have no recipe.

@@ -4,8 +4,7 @@ Each chunk becomes an item, in the order of the PNG. A byte 0 marks the place of
 raster and no chunk follows it, the byte is left out. The item of a chunk:
 
     1     code    bits 0-6: number of its type in the list below, from 1 on; 127: the type follows, 4 letters
-                  bit 7: set if a varint follows, the length of the body; otherwise the length is the usual one, in the
-                  list
+                  bit 7: set if a varint follows, the length of the body; otherwise the list has the length
     *     body
 
 format/palette.py may code a PLTE chunk and its tRNS chunk by the colours of the image instead.

@@ -93,8 +93,7 @@ class FlowProgram:
 
     Attributes:
         id: 8 bytes, see exact.identity. codec: pushes and pops int64 tiles (B, H, W, C), at the vi bound. tile: side of
-        a full
-        tile, pixels. multiple: sides of tiles are multiples of it. card: facts about the model.
+        a full tile, pixels. multiple: sides of tiles are multiples of it. card: facts about the model.
     """
 
     kind = "flow"

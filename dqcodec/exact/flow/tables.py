@@ -40,8 +40,9 @@ class TableLaw:
     def __post_init__(self):
         """Check the table (ModelError), and derive sums, slots and costs from it."""
         f = self.frequencies
-        is_valid = f.ndim == 1 and len(f) >= 3 and f.min() >= 1 and f.max() <= 1 << PRECISION and f.sum() == 1 << PRECISION
-        if not is_valid or not 0 <= self.low_bits <= 22:
+        total = 1 << PRECISION
+        is_law = f.ndim == 1 and len(f) >= 3 and f.min() >= 1 and f.max() <= total and f.sum() == total
+        if not is_law or not 0 <= self.low_bits <= 22:
             raise ModelError("a frequency table is not valid")
         if abs(self.first) > 1 << 24:
             raise ModelError("a frequency table starts too far from 0")
