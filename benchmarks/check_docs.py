@@ -23,6 +23,7 @@ _DIGITS_TABLES = {"sheet", "archive"}
 
 
 def main() -> None:
+    """The command line, see the module."""
     checks = (readme, stale_tables, missing_files, missing_headings, packages, results, checkerboard, images, digits)
     problems = [problem for check in checks for problem in check()]
     print(*problems, sep="\n", end="\n" if problems else "")
@@ -30,12 +31,14 @@ def main() -> None:
 
 
 def readme() -> Iterator[str]:
+    """The README is too long."""
     lines = (ROOT / "README.md").read_text().splitlines()
     if len(lines) > _MOST_LINES:
         yield f"README.md: {len(lines)} lines, more than {_MOST_LINES}"
 
 
 def stale_tables() -> Iterator[str]:
+    """Tables that differ from the results."""
     for document in DOCUMENTS:
         text = document.read_text()
         if render(text) != text:
@@ -43,7 +46,7 @@ def stale_tables() -> Iterator[str]:
 
 
 def missing_files() -> Iterator[str]:
-    """Files that a document links to or names, but that are not there."""
+    """Files that a document links to or names, but that do not exist."""
     for document in _markdown():
         text = document.read_text()
         for target, _ in _LINK.findall(_prose(document)):
@@ -55,6 +58,7 @@ def missing_files() -> Iterator[str]:
 
 
 def missing_headings() -> Iterator[str]:
+    """Links to a heading that does not exist."""
     for document in _markdown():
         for target, anchor in _LINK.findall(_prose(document)):
             linked = document.parent / target if target else document
@@ -63,20 +67,20 @@ def missing_headings() -> Iterator[str]:
 
 
 def packages() -> Iterator[str]:
-    """Packages that the reading order lacks, or that are not there."""
+    """Packages that are missing in the reading order, or in the tree."""
     found = {str(path.parent.relative_to(ROOT / "dqcodec")) for path in (ROOT / "dqcodec").rglob("__init__.py")} - {"."}
     for package in sorted(found ^ set(PACKAGES)):
         yield f"benchmarks/documents.py: PACKAGES and the tree differ in dqcodec/{package}"
 
 
 def results() -> Iterator[str]:
-    """Results without a command that measures them, and the other way round."""
+    """Results without a command, and commands without a result."""
     for name in sorted({path.stem for path in RESULTS.glob("*.json")} ^ set(COMMANDS)):
         yield f"benchmarks/results/{name}.json: without a command in measured.py, or a command without it"
 
 
 def checkerboard() -> Iterator[str]:
-    """Bounds in their order, and as good as the paper's."""
+    """Bounds that are in a wrong order, or worse than the paper's."""
     measured = cells("checkerboard")
     for name, cell in measured.items():
         if cell["iw_bits"] > cell["vi_bits"] + 3 * (cell["vi_error"] + cell["iw_error"]):
@@ -92,7 +96,7 @@ def checkerboard() -> Iterator[str]:
 
 
 def images() -> Iterator[str]:
-    """Bounds in their order, dequantizers in the paper's, and files near the bound."""
+    """Bounds or dequantizers in a wrong order, and files that are far from the bound."""
     for table, rows in IMAGES.items():
         measured = cells(table)
         for name, cell in measured.items():
@@ -110,7 +114,7 @@ def images() -> Iterator[str]:
 
 
 def digits() -> Iterator[str]:
-    """Digits at the bound of their particles, and smallest as files by dqcodec with its model."""
+    """Digits that miss the bound of their particles, and files of dqcodec that are not the smallest."""
     coded = cells("coded")
     for name, cell in coded.items():
         net = cell["coded_bpd"] - cell["initial_bpd"]
@@ -147,7 +151,7 @@ def _markdown() -> list[Path]:
 
 
 def _anchors(document: Path) -> set[str]:
-    """Of headings, as GitHub makes them."""
+    """The anchors of a document's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", document.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -19,7 +19,7 @@ import tables  # noqa: E402
 
 DOCUMENTS = tuple(ROOT / name for name in ("README.md", "docs/results.md"))
 PACKAGES = (  # in the order to read them
-    "ans", "flows", "export", "exact", "exact/flow", "exact/autoregressive", "exact/mixing", "methods", "png", "format", "codec",
+    "ans", "context", "flows", "export", "exact", "exact/flow", "exact/autoregressive", "exact/mixing", "methods", "png", "format", "codec",
     "command", "training", "bench", "frozen", "base",
 )  # fmt: skip
 
@@ -27,17 +27,22 @@ _BLOCK = re.compile(r"(<!-- (?!end)(\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def main() -> None:
+    """The command line, see the module."""
     for document in DOCUMENTS:
         document.write_text(render(document.read_text()))
 
 
 def render(text: str) -> str:
-    """A document with its tables as the results say; KeyError for a table that there is not."""
+    """A document with tables made from the results.
+
+    Raises:
+        KeyError: the document names an unknown table.
+    """
     return _BLOCK.sub(lambda block: f"{block[1]}{TABLES[block[2]]()}\n{block[3]}", text)
 
 
 def reading_order() -> str:
-    """Each package and the first sentence of what it says of itself."""
+    """Each package with the first sentence of its docstring."""
     width = max(map(len, PACKAGES)) + len("dqcodec//  ")
     lines = [f"{f'dqcodec/{package}/':<{width}}{_first_sentence(package)}" for package in PACKAGES]
     return "\n".join(f"    {line}" for line in lines)

@@ -44,17 +44,18 @@ _TREES = {  # result, tree -> its name here
 
 
 def read(name: str) -> dict:
+    """A committed result."""
     return json.loads((RESULTS / f"{name}.json").read_text())
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Markdown; the first column is text, the others are numbers."""
+    """A Markdown table. The first column is text, the others are numbers."""
     rule = ["---", *("---:" for _ in header[1:])]
     return "\n".join("| " + " | ".join(row) + " |" for row in (header, rule, *rows))
 
 
 def provenance(*names: str) -> str:
-    """When, on what and by which commands results were measured."""
+    """When, on which machine and by which commands results were measured."""
     lines = []
     for name in names:
         machine = (result := read(name))["machine"]
@@ -67,7 +68,7 @@ def provenance(*names: str) -> str:
 
 
 def photographs() -> str:
-    """The README's table: photos_test beside kodak."""
+    """The README's table: photos_test and kodak."""
     small, kodak = totals("photos_test"), totals("kodak")
     rows = []
     for codec, label in (("dqcodec", "**dqcodec**"), ("jxl-e9", None), ("jxl-e7", None), ("webp", None), ("png", None)):
@@ -122,7 +123,7 @@ def bench(name: str, *others: str) -> str:
 
 
 def model_parts(name: str) -> str:
-    """What a model's files take beyond its bound."""
+    """The bits of a model's files in addition to its bound."""
     parts = totals(name)["dqcodec"]["model"]
     cost = ", ".join(f"{label} {parts[key]:.4f}" for key, label in (
         ("initial", "initial bits"), ("grids", "grids and tables"), ("container", "the container"), ("metadata", "metadata"),
@@ -134,7 +135,7 @@ def model_parts(name: str) -> str:
 
 
 def bounds() -> str:
-    """How far coded bytes are from the float model's vi bound."""
+    """Coded bytes against the float model's vi bound."""
     names = ("cifar10_bound", "cifar10_ard_bound")
     results = [read(name) for name in names]
     parts = [result["gap_parts_bpd"] for result in results]
@@ -147,6 +148,7 @@ def bounds() -> str:
 
 
 def archives() -> str:
+    """Archives of small images, and other codecs with one file for each image."""
     names = ("archives_cifar10", "archives_icons")
     rows = []
     for name, label in zip(names, ("CIFAR-10's first test images", "icons, the first by name")):
@@ -163,6 +165,7 @@ def archives() -> str:
 
 
 def trees() -> str:
+    """Trees that the command compressed and restored."""
     rows = []
     for (name, tree), label in _TREES.items():
         found = next(each for each in read(name)["trees"] if each["tree"] == tree)
@@ -175,6 +178,7 @@ def trees() -> str:
 
 
 def exactness() -> str:
+    """Files by different instruction sets."""
     answers = {True: "yes", False: "**no**"}
     rows = [
         [each["setting"], answers[each["decodes the first file"]], answers[each["same bytes"]], f"`{each['sha256']}`"]
@@ -184,6 +188,7 @@ def exactness() -> str:
 
 
 def memory() -> str:
+    """Peak memory by size of the image."""
     result = read("memory")
     ways = ("compress_megabytes", "decompress_megabytes")
     rows = [[row["size"].replace("x", " x "), *(f"{row[way]} MB" for way in ways)] for row in result["rows"]]
@@ -192,6 +197,7 @@ def memory() -> str:
 
 
 def engines() -> str:
+    """The stack of .dqc files and craystack messages."""
     rows = [
         [
             engine,
@@ -206,7 +212,7 @@ def engines() -> str:
 
 
 def totals(name: str) -> dict[str, dict]:
-    """Codec -> its totals, of a result of `dqcodec bench`. is_busy: some codec of the run had to wait for other processes."""
+    """Codec -> its totals in a result of `dqcodec bench`. is_busy: some codec of the run waited for other processes."""
     found = read(name)["totals"]
     is_busy = any(total["cpu_seconds"] < _WAITED * _clock(total) for total in found)
     return {total["codec"]: total | {"is_busy": is_busy} for total in found}

@@ -1,18 +1,18 @@
-"""Signals at random moments: does the command end, and are files whole, sources there, and nothing left behind?
+"""Signals at random moments: does the command end, are files complete, do sources remain, is nothing left behind?
 
     python benchmarks/signals.py [--minutes N] [--seed N] [--json RESULT.json]
 
-A command works on a small tree or archive, with 1 or 2 processes, sources being removed or not, and gets a signal at a moment
-between its start and its usual end; SIGINT and SIGHUP come to all its processes, as from a terminal. Then, what is checked:
+A command works on a small tree or archive, with 1 or 2 processes, with or without --rm. It gets a signal at a moment
+between its start and its usual end. SIGINT and SIGHUP go to all its processes, as from a terminal. These are checked:
 
-    ended       no process of the command is left, neither itself nor those that it started
-    whole       each file under its final name is what the command makes undisturbed
-    kept        each source is as it was, or what is made of it is whole
-    left        no temporary file; after SIGKILL one at most
-    next        the same command, again, makes all, and leaves no temporary file
+    ended       the command and all processes that it started are gone
+    whole       each file under its final name equals the one of an undisturbed run
+    kept        each source is unchanged, or its output is whole
+    left        no temporary file is left; after SIGKILL at most one
+    next        the same command, run again, makes all files and leaves no temporary file
 
-One row for each kind of command, count of processes and signal: how many trials, the most seconds from signal to end, and what
-failed. Exits 1 where anything did.
+The result has one row for each kind of command, number of processes and signal: the number of trials, the longest time
+from the signal to the end, and the failures. The exit code is 1 if anything failed.
 """
 
 from __future__ import annotations
@@ -43,11 +43,12 @@ _COMMANDS = {
     "unpack an archive": ["decompress", "all.dqc", "-o", "out"],
 }
 _SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL]
-_GRACE = 20  # seconds until what has not ended is taken to hang
+_GRACE = 20  # seconds; a command that takes longer to end hangs
 _IMAGES, _HEIGHT, _WIDTH = 4, 60, 80
 
 
 def main() -> None:
+    """The command line, see the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=0)
@@ -85,7 +86,7 @@ def main() -> None:
 
 
 def make_inputs(folder: Path) -> None:
-    """png/: images; dqc/: the same, compressed; all.dqc: the same as an archive of several groups."""
+    """Make inputs: png/, some images; dqc/, the same compressed; all.dqc, the same as an archive of several groups."""
     (folder / "png").mkdir(parents=True)
     rng = np.random.default_rng(0)
     y, x = np.mgrid[:_HEIGHT, :_WIDTH]
@@ -98,12 +99,13 @@ def make_inputs(folder: Path) -> None:
 
 
 def command(kind: str, jobs: int, removes: bool) -> list[str]:
+    """The command line of a kind of command."""
     options = ["-q", "-f", "-j", str(jobs), *(["--rm"] if removes else [])]
     return [sys.executable, "-m", "dqcodec", *_COMMANDS[kind], *options]
 
 
 def undisturbed(start: Path, folder: Path, kind: str, jobs: int) -> tuple[dict[str, bytes], float]:
-    """The files that a command makes, and the seconds that it takes."""
+    """(the files that a command makes without a signal, its seconds)."""
     shutil.copytree(start, folder)
     begin = time.monotonic()
     subprocess.run(command(kind, jobs, False), cwd=folder, check=True)
@@ -111,13 +113,14 @@ def undisturbed(start: Path, folder: Path, kind: str, jobs: int) -> tuple[dict[s
 
 
 def files(folder: Path) -> dict[str, bytes]:
+    """Name -> content of all files below a folder."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def trial(
     folder: Path, arguments: list[str], number: signal.Signals, moment: float, made: dict[str, bytes]
 ) -> tuple[float, list[str]]:
-    """(seconds from the signal to the end, what failed)."""
+    """Run a command and send it a signal -> (seconds from the signal to the end, failures)."""
     before, failed = files(folder), []
     with subprocess.Popen(arguments, cwd=folder, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         time.sleep(moment)
@@ -127,7 +130,7 @@ def trial(
         else:
             process.send_signal(number)
         try:
-            _, complaints = process.communicate(timeout=_GRACE)  # all that have its stderr are gone then
+            _, complaints = process.communicate(timeout=_GRACE)  # returns when all processes with its stderr are gone
         except subprocess.TimeoutExpired:
             failed.append("ended: a process is left")
             os.killpg(process.pid, signal.SIGKILL)
@@ -154,7 +157,7 @@ def trial(
 
 
 def is_lost(source: str, finished: dict[str, bytes]) -> bool:
-    """Whether what is made of a source is not there."""
+    """Whether a source has no output."""
     name = Path(source).name
     return not {name, f"{name}.dqc", name.removesuffix(".dqc")} & {*finished}
 

@@ -31,7 +31,7 @@ from dqcodec.training.build import build
 from dqcodec.training.config import Config
 
 KINDS = ("uniform", "gaussian", "bipartite", "ard", "alternating")  # of flows, by their dequantizer; the last an ARD
-AUTOREGRESSIVE = "autoregressive"
+AUTOREGRESSIVE, LEAST_SQUARES = "autoregressive", "least-squares"  # the latter an autoregressive one that predicts
 TILE = 8
 OUT_OF_RANGE = (LatentOverflow, CorruptError)  # what a dequantizer says of a point that it never samples
 
@@ -58,9 +58,10 @@ def config(kind: str, channels: int = 3, levels: int = 1, bits: int = 8) -> Conf
         "context_channels": 4, "channels_per_group": 2,
     }
     density = {"levels": [level] * levels}
-    if kind == AUTOREGRESSIVE:
+    if kind in (AUTOREGRESSIVE, LEAST_SQUARES):
         dequantizer = {"kind": "posterior"}
-        density = {"kind": kind, "width": 12, "blocks": 1, "head": 6, "features": 4, "mixtures": 3}
+        density = {"kind": AUTOREGRESSIVE, "width": 12, "blocks": 1, "head": 6, "features": 4, "mixtures": 3}
+        density["least_squares"] = kind == LEAST_SQUARES
     return Config.model_validate({
         "name": kind, "data": {"channels": channels, "bits": bits, "crop": TILE}, "dequantizer": dequantizer,
         "density": density,
@@ -96,7 +97,7 @@ def randomise(conv: nn.Conv2d, strength: float = 0.5) -> None:
 @functools.cache
 def data(kind: str, channels: int = 3, levels: int = 1, bits: int = 8) -> bytes:
     """The bytes of a model file."""
-    tile = None if kind == AUTOREGRESSIVE else TILE
+    tile = None if kind in (AUTOREGRESSIVE, LEAST_SQUARES) else TILE
     with torch.random.fork_rng():
         torch.manual_seed(2)
         return export_bytes(
@@ -128,9 +129,9 @@ def tiled(rows: int, columns: int, channels: int = 3, bits: int = 8) -> Autoregr
 
 
 @functools.cache
-def still(channels: int = 3, bits: int = 8) -> AutoregressiveProgram:
+def still(channels: int = 3, bits: int = 8, kind: str = AUTOREGRESSIVE) -> AutoregressiveProgram:
     """The autoregressive program that hardly learns while it codes."""
-    return load_program(write(described(AUTOREGRESSIVE, channels, 1, bits, rate_bits=32)))
+    return load_program(write(described(kind, channels, 1, bits, rate_bits=32)))
 
 
 def encode(layers: Sequence[np.ndarray], program: Program, particles: int = 1) -> tuple[bytes, ModelReport]:

@@ -28,7 +28,7 @@ from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import CorruptError, DqcodecError, UnknownModelError
 from dqcodec.base.varint import write_varint
 from dqcodec.codec import codec, trial
-from dqcodec.exact.autoregressive import fronts
+from dqcodec.context import fronts
 from dqcodec.exact.program import load_program
 from dqcodec.format.container import Method
 from dqcodec.methods import autoregressive

@@ -10,14 +10,14 @@ import threadpoolctl
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import AUTOREGRESSIVE, LOWEST, cut, noise_stack, run
+from programs import AUTOREGRESSIVE, LEAST_SQUARES, LOWEST, cut, noise_stack, run
 from safetensors.numpy import save
 
 from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import DqcodecError, ModelError, StackUnderflow
 from dqcodec.base.threads import set_threads
-from dqcodec.exact.autoregressive import fronts
-from dqcodec.exact.autoregressive.fronts import Fronts
+from dqcodec.context import fronts
+from dqcodec.context.fronts import Fronts
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram
 from dqcodec.exact.program import load_program
 from dqcodec.flows.model import bits_per_dim
@@ -138,13 +138,27 @@ def test_the_coded_bits_are_those_of_the_slots(channels, bits):
 
 @torch.no_grad()
 @every_law
+@pytest.mark.parametrize("kind", [AUTOREGRESSIVE, LEAST_SQUARES])
 @pytest.mark.parametrize("tile", [(24, 9), (7, 20)])
-def test_the_bits_of_a_program_that_does_not_learn_are_near_the_float_models(channels, bits, tile):
-    model, pixels = programs.model(AUTOREGRESSIVE, channels, 1, bits), image(24, 36, channels, bits, 5)
+def test_the_bits_of_a_program_that_does_not_learn_are_near_the_float_models(channels, bits, tile, kind):
+    model, pixels = programs.model(kind, channels, 1, bits), image(24, 36, channels, bits, 5)
     x = [torch.from_numpy(part.copy()).permute(2, 0, 1)[None].float() for part in cut(pixels, tile)]
     real = bits_per_dim(sum(model.bound(part).double().sum() for part in x), pixels.size)
-    ours = programs.still(channels, bits).slots(cut(pixels, tile)).bits / pixels.size
+    ours = programs.still(channels, bits, kind).slots(cut(pixels, tile)).bits / pixels.size
     assert abs(ours - float(real)) < 0.01
+
+
+@every_law
+@few
+@given(st.integers(0, 999), lists_of_shapes)
+def test_pop_undoes_push_where_least_squares_predict(channels, bits, seed, shapes):
+    tiles = [image(*shape, channels, bits, seed + n) for n, shape in enumerate([*shapes, (40, 3)])]
+    assert_round_trip(programs.program(LEAST_SQUARES, channels, 1, bits), tiles, noise_stack(seed))
+
+
+def test_any_image_codes_where_least_squares_predict():
+    for pixels in odd_images(3, 8).values():
+        assert_round_trip(programs.program(LEAST_SQUARES), cut(pixels, (3, 5)), noise_stack())
 
 
 @every_law
@@ -335,13 +349,13 @@ print(json.dumps([digests, numba.config.CPU_NAME, numba.config.CPU_FEATURES]))
 
 def digests(**variables) -> tuple[list[str], str | None, str | None]:
     """And what processor loops were compiled for: its name and features."""
-    paths = [programs.path(AUTOREGRESSIVE, 3, 1, 8), programs.path(AUTOREGRESSIVE, 1, 1, 5)]
+    paths = [programs.path(AUTOREGRESSIVE, 3, 1, 8), programs.path(AUTOREGRESSIVE, 1, 1, 5), programs.path(LEAST_SQUARES)]
     return json.loads(run(DIGESTS, *paths, **variables))
 
 
 def test_instruction_sets_change_no_bit():
     expected, *processor = digests()
-    assert len(set(expected)) == 2 and processor == [None, None]  # this one
+    assert len(set(expected)) == 3 and processor == [None, None]  # this one
     assert digests(**LOWEST) == [expected, "generic", ""]
 
 
@@ -356,8 +370,8 @@ def test_how_fronts_are_cut_into_chunks_changes_no_slot(channels, monkeypatch):
     program, tiles = program_of(channels), cut(image(7, 13, channels), (3, 5))
     plain = program.slots(tiles)
     for least, bits_for_one in [(1, 1 << 33), (3, 400), (1 << 30, 8)]:
-        monkeypatch.setattr("dqcodec.exact.autoregressive.fronts.LEAST_CHUNK", least)
-        monkeypatch.setattr("dqcodec.exact.autoregressive.fronts.BITS_FOR_ONE", bits_for_one)
+        monkeypatch.setattr("dqcodec.context.fronts.LEAST_CHUNK", least)
+        monkeypatch.setattr("dqcodec.context.fronts.BITS_FOR_ONE", bits_for_one)
         assert np.array_equal(program.slots(tiles).slots, plain.slots)
         assert_round_trip(program, tiles, noise_stack())
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dqcodec.base.errors import ModelError
+from dqcodec.context.context import log_spreads
 from dqcodec.exact.autoregressive import mixture
-from dqcodec.exact.autoregressive.context import log_spreads
 from dqcodec.exact.autoregressive.mixture import MixtureTables
 from dqcodec.flows.mixture import LEAST_MASS, LogisticMixture
 from dqcodec.frozen import autoregressive as frozen
@@ -35,7 +35,7 @@ class Mixtures:
         self._moments = np.array([sums, spreads], np.int32)
         offsets = np.broadcast_to(offset, len(out)).astype(np.int64)
         raw = np.ascontiguousarray(out.T)
-        mixture.set_mixtures(self._laws, self.symbols, tables, raw, self._moments, log_spreads, offsets)
+        mixture.set_mixtures(self._laws, self.symbols, tables, raw, 8 * self._moments[0], self._moments[1], log_spreads, offsets)
 
     def __len__(self) -> int:
         return self._laws.shape[2]

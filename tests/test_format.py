@@ -20,7 +20,7 @@ from dqcodec.ans import logarithms, uniform
 from dqcodec.ans.bits_back import coupled_offsets
 from dqcodec.ans.stack import Stack
 from dqcodec.codec import codec
-from dqcodec.exact.autoregressive.fronts import Fronts
+from dqcodec.context.fronts import Fronts
 from dqcodec.exact.flow.tables import TableLaw
 from dqcodec.exact.program import load_program
 from dqcodec.format.container import Group, Method

@@ -5,7 +5,7 @@ import programs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import AUTOREGRESSIVE, LOWEST, run
+from programs import AUTOREGRESSIVE, LEAST_SQUARES, LOWEST, run
 
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, DqcodecError
@@ -42,6 +42,12 @@ def test_decode_undoes_encode(seed, sizes, channels, is_noise):
     ]
     payload = model_mixing.encode(layers, program).data
     decoded = model_mixing.decode(payload, [layer.shape for layer in layers], program)
+    assert all(map(np.array_equal, decoded, layers))
+
+
+def test_decode_undoes_encode_where_least_squares_predict():
+    program, layers = programs.program(LEAST_SQUARES), [image(36, 20), image(5, 7)]
+    decoded = model_mixing.decode(model_mixing.encode(layers, program).data, [layer.shape for layer in layers], program)
     assert all(map(np.array_equal, decoded, layers))
 
 

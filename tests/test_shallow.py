@@ -10,7 +10,7 @@ from programs import AUTOREGRESSIVE
 
 from dqcodec import png
 from dqcodec.codec import candidates, codec, sampling, zoo
-from dqcodec.exact.autoregressive.fronts import Fronts
+from dqcodec.context.fronts import Fronts
 from dqcodec.methods import model_mixing
 from dqcodec.methods.payload import Effort
 

@@ -20,12 +20,13 @@ _SPENT = (  # label, key, digits
 
 
 def cells(table: str) -> dict[str, dict]:
-    """The measured cells of a table, none where there is no result yet."""
+    """The measured cells of a table; empty if there is no result yet."""
     path = RESULTS / f"{table}.json"
     return json.loads(path.read_text())["cells"] if path.exists() else {}
 
 
 def checkerboard_vi() -> str:
+    """vi of all pairs of density and dequantizer."""
     measured = cells("checkerboard")
     rows = [
         [p] + [_seeds(measured, f"{p}-{q}-vi", "vi_bits", value) for q, value in row.items()]
@@ -35,6 +36,7 @@ def checkerboard_vi() -> str:
 
 
 def checkerboard_iw() -> str:
+    """iw of the flow density, by objective and dequantizer."""
     measured = cells("checkerboard")
     labels = {"vi": "vi", "iw16": "iw (M = 16)", "renyi2": "Rényi (M = 2)"}
     rows = [
@@ -45,6 +47,7 @@ def checkerboard_iw() -> str:
 
 
 def checkerboard_renyi() -> str:
+    """iw of the flow density trained with more samples of Rényi."""
     measured = cells("checkerboard")
     row = [
         _seeds(measured, f"flow-uniform-{objective}", "iw_bits")
@@ -54,6 +57,7 @@ def checkerboard_renyi() -> str:
 
 
 def mnist_objectives() -> str:
+    """Binary MNIST by objective."""
     measured = cells("mnist")
     labels = {"vi": "vi", "iw4": "iw (M = 4)", "renyi4": "Rényi (M = 4)"}
     rows = [
@@ -72,6 +76,7 @@ def mnist_objectives() -> str:
 
 
 def mnist_coded() -> str:
+    """Binary MNIST, coded with particles."""
     measured = cells("coded")
     labels = {"vi": "vi", "iw4": "iw (M = 4)", "iw16": "iw (M = 16)"}
     rows = []
@@ -97,6 +102,7 @@ def mnist_coded() -> str:
 
 
 def digits() -> str:
+    """Digits as 1-bit PNGs, bytes by codec."""
     labels = {
         "dqcodec": "**dqcodec**",
         "mixing": "dqcodec without models: context mixing",
@@ -113,7 +119,7 @@ def digits() -> str:
 
 
 def image_row(table: str, row: str) -> str:
-    """KL, vi and -log P of a row, ours / the paper's, and what was spent on each cell."""
+    """KL, vi and -log P of a row, ours / the paper's, and the cost of each cell."""
     measured, published = cells(table), IMAGES[table][row]
     decimals = 3 if table == "mnist" else 2
     lines = []
@@ -130,7 +136,7 @@ def image_row(table: str, row: str) -> str:
 
 
 def images_vi() -> str:
-    """The vi rates of all rows of images."""
+    """vi of all rows of images."""
     labels = {
         ("mnist", "covariance"): "binary MNIST, covariance",
         ("mnist", "flow"): "binary MNIST, flow",
@@ -174,7 +180,7 @@ def _gain(measured: dict, published: dict, row: str, q: str) -> str:
 
 
 def _seeds(measured: dict, name: str, key: str, published: float | None = None) -> str:
-    """`mean ± spread` over the seeds, then the paper's value; the spread, of several, is the largest distance from the mean."""
+    """`mean ± spread` over the seeds, then the paper's value. The spread is the largest distance from the mean."""
     values = [measured[f"{name}-{seed}"][key] for seed in _SEEDS if f"{name}-{seed}" in measured]
     if not values:
         return "-"

@@ -23,7 +23,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
 from dqcodec.base import ending
 
-_CONSTANTS = "frozen"  # the package whose constants all loops may use
+_SHARED = ("context", "frozen")  # packages whose loops and constants all loops may use
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _log = logging.getLogger("dqcodec")  # by default, Python writes its warnings to stderr
 _is_warned = False
@@ -32,8 +32,8 @@ _is_warned = False
 def compiled(loop: Callable) -> Callable:
     """A decorator: compile the loop at its first call.
 
-    It may call compiled loops of the same package below dqcodec, and use constants of dqcodec.frozen: if one of these
-    files changes, the loop is compiled again.
+    It may call compiled loops of the same package below dqcodec and of dqcodec.context, and use constants of
+    dqcodec.frozen. If one of these files changes, the loop is compiled again.
     """
     dispatcher = numba.njit(nogil=True, error_model="numpy")(loop)
     try:
@@ -141,9 +141,10 @@ def _package(loop: Callable) -> Path:
 
 @cache
 def _sources(folder: Path) -> str:
-    """A hash (hex digits) of all modules in a folder and below it, of the constants, and of this module."""
+    """A hash (hex digits) of the modules in a folder and below it, in the shared packages, and of this module."""
     digest = hashlib.sha256()
-    for path in [*sorted(folder.rglob("*.py")), *sorted((folder.parent / _CONSTANTS).glob("*.py")), Path(__file__)]:
-        name = path.relative_to(folder) if path.is_relative_to(folder) else path.name
+    shared = [path for package in _SHARED for path in sorted((folder.parent / package).glob("*.py"))]
+    for path in [*sorted(folder.rglob("*.py")), *shared, Path(__file__)]:
+        name = path.relative_to(folder.parent) if path.is_relative_to(folder.parent) else path.name
         digest.update(f"{name} {path.stat().st_size} ".encode() + path.read_bytes())
     return digest.hexdigest()[:16]

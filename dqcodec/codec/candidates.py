@@ -80,8 +80,8 @@ def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
     """Layers of the same number of channels, together by the program that suits them best: a list of ways for each
     layer.
 
-    All programs code samples of the same number of bits as these. The list is empty for a layer that the program cannot code, and for
-    all layers if a sample of them shows that mixing is smaller. Raises ParticlesError.
+    Samples have the number of bits that the programs code. The list is empty for a layer that the program cannot code,
+    and for all layers if a sample of them shows that mixing is smaller. Raises ParticlesError.
     """
     program = trial.best_program(layers, programs)
     if program is None:

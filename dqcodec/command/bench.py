@@ -35,19 +35,21 @@ def _count(name: str, text: str) -> Callable:
 @click.argument("paths", metavar="IMAGES...", nargs=-1, required=True, type=_input)
 @click.option("-o", "--output", type=_target, metavar="FILE.json", help="Write all rows and totals as JSON.")
 @click.option("--markdown", type=_target, metavar="FILE.md", help="Write the table of totals.")
-@click.option("--figure", type=_target, metavar="FILE.png", help="Draw size against speed (png, svg or pdf).")
+@click.option("--figure", type=_target, metavar="FILE.png", help="Draw size against speed.")
 @click.option("--codec", "names", type=_names, multiple=True, help="Measure only this codec (repeatable).")
-@click.option("-m", "--model", "models", metavar="NAME|FILE", multiple=True, help="Measure this model alone too (repeatable).")
-@_count("--threads", "Give each codec N threads if it can use them (default 1).")
-@_count("--repeat", "Code N times; the best time counts (default 1).")
-@_count("--jobs", "Code N images at a time; they share the speed (default 1).")
+@click.option(
+    "-m", "--model", "models", metavar="NAME|FILE", multiple=True, help="Add dqcodec with only this model (repeatable)."
+)
+@_count("--threads", "Threads of each codec that can use several (default 1).")
+@_count("--repeat", "Code each image N times and take the best time (default 1).")
 @click.option("-f", "--force", is_flag=True, help="Overwrite existing files.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout, not the table.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the result only.")
-def bench(paths, output, markdown, figure, names, models, threads, repeat, jobs, force, as_json, quiet):
-    """Measure dqcodec and other lossless codecs on PNG files and folders of them.
+def bench(paths, output, markdown, figure, names, models, threads, repeat, force, as_json, quiet):
+    """Measure dqcodec and other lossless codecs.
 
-    Every result is decoded and compared with the image. Each codec runs in its own process.
+    IMAGES are PNG files and folders of them. Every result is decoded and compared with the image. Each codec runs in
+    its own process.
 
     \b
     dqcodec bench photos/ -o bench.json --figure bench.png

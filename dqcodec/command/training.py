@@ -20,7 +20,7 @@ _auto = {"default": "auto", "show_default": True}
 @click.argument("data", type=_data)
 @click.option("-o", "--output", metavar="RUN", required=True, type=_new, help="Folder of the run.")
 @click.option("--config", "config_file", type=_data, metavar="FILE", help="Settings in TOML, see training/config.py.")
-@click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change a setting, e.g. data.crop=64.")
+@click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change a setting: data.crop=64.")
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Minutes to train, resumed runs included.")
 @click.option("--images", type=click.IntRange(min=1), help="Crops to train on, resumed runs included.")
 @click.option("--resume", is_flag=True, help="Continue RUN where it stopped.")
@@ -74,7 +74,10 @@ def train(data, output, config_file, overrides, minutes, images, resume, init, s
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Use at most N crops, spread evenly.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def evaluate(run, data, samples, split, limit, as_json):
-    """Print bounds of RUN's averaged model on DATA: vi, iw, and their difference, an estimate of KL(q|p)."""
+    """Print the bounds of a model on DATA.
+
+    The model is RUN's averaged one. The bounds are vi and iw; their difference estimates KL(q|p).
+    """
     with one_line_failures("train"):
         from dqcodec.training.data import load
         from dqcodec.training.evaluate import evaluate as bounds
@@ -95,9 +98,10 @@ def evaluate(run, data, samples, split, limit, as_json):
 @click.option("--tile", type=click.IntRange(min=1), help="Side of the tiles; for a flow a multiple of 2^levels.")
 @click.option("--set-card", "facts", metavar="KEY=VALUE", multiple=True, help="Add to the card, e.g. licence=CC0.")
 def export(run, data, output, name, tile, facts):
-    """Export RUN's averaged model as DIR/<name>-<sha8>.safetensors and print that path.
+    """Export a model as an integer program.
 
-    Validation crops give the ranges of the networks and the rate on the card: those of DATA, or else the run's own.
+    RUN's averaged model becomes DIR/<name>-<sha8>.safetensors; the command prints that path. Validation crops give the
+    ranges of the networks and the rate on the card: those of DATA, or else the run's own.
     """
     if bad := next((fact for fact in facts if "=" not in fact), None):
         raise click.UsageError(f"--set-card takes KEY=VALUE, not {bad!r}.")

@@ -50,13 +50,15 @@ def export_bytes(model: AutoregressiveModel, name: str, tile: int | None, calibr
         "name": name, "channels": planes, "bits": density.bits, "tile": [tile, tile] if tile else _TILE,
         "features": told.out_features, "blocks": len(net.blocks), "mixtures": net.mixtures,
         "head_grid": head_grid, "rate_bits": _RATE_BITS + (8 - density.bits) // 2, "card": card,
+        "least_squares": net.least_squares,
     }
     return model_file.dump("autoregressive", description, tensors)
 
 
-def _interleaved(weight: Tensor) -> Tensor:
-    """The columns of planes as they are, and of the same within one spread, in pairs."""
-    return weight.unflatten(1, (2, -1)).transpose(1, 2).flatten(1)
+def _interleaved(weight: Tensor, plane: int) -> Tensor:
+    """The columns of earlier planes as they are, and of the same within one spread, in pairs; then those of the prediction."""
+    known, predicted = weight.split([2 * plane, weight.shape[1] - 2 * plane], 1)
+    return torch.cat([known.unflatten(1, (2, -1)).transpose(1, 2).flatten(1), predicted], 1)
 
 
 def _sum_grid(bound: np.ndarray, grid_out: np.ndarray | int) -> np.ndarray:
@@ -76,7 +78,7 @@ def _linear(name: str, weight: Tensor, bias: Tensor, grid_in: int, bound_in: flo
 def _heads(net: ContextNet, grid_in: int, bound_in: float, grid_out: int) -> Tensors:
     """The heads' part of the trunk, and what they see of the planes before: each pair enters one sum."""
     weight, bias = (t.double().numpy() for t in (net.linear_heads.weight, net.linear_heads.bias))
-    known = [_interleaved(linear.weight).double().numpy() for linear in net.linear_known]
+    known = [_interleaved(linear.weight, plane).double().numpy() for plane, linear in enumerate(net.linear_known, 1)]
     nothing = np.zeros((len(weight) // len(net.linear_out), 1))
     known_bound = np.concatenate([np.abs(part).sum(1) * frozen.STANDARD_BOUND for part in (nothing, *known)])
     sum_grid = _sum_grid(np.abs(weight).sum(1) * bound_in + known_bound + np.abs(bias), grid_out)

@@ -17,7 +17,7 @@ from dqcodec.flows.mixture import LogisticMixture
 from dqcodec.flows.networks import leaky
 from dqcodec.flows.transforms import sum_dims
 from dqcodec.frozen import autoregressive as frozen
-from dqcodec.frozen.autoregressive import FEATURE_PLACES, STANDARD_BOUND, inputs
+from dqcodec.frozen.autoregressive import FEATURE_PLACES, PREDICTED, STANDARD_BOUND, inputs, predicted_inputs
 
 _MEAN_BOUND = frozen.MEAN_BOUND / frozen.MEAN_GRID  # distance of a component's mean from the local mean, in spreads
 _LOG2_SCALE_RANGE = frozen.LOG2_SCALE_LOW / frozen.LOG2_SCALE_GRID, frozen.LOG2_SCALE_HIGH / frozen.LOG2_SCALE_GRID
@@ -45,17 +45,25 @@ class ContextNet(nn.Module):
     Args:
         width, blocks: of the trunk. head: width of each head. mixtures: K.
         features: how many features each pixel, its own value included, gives later pixels (`gather_features`).
+        least_squares: whether the net sees predictions by local least squares.
+
+    Attributes:
+        bfloat16: whether the trunk's products run in bfloat16, for training where that is faster.
     """
 
-    def __init__(self, planes: int, width: int, blocks: int, head: int, features: int, mixtures: int):
+    def __init__(
+        self, planes: int, width: int, blocks: int, head: int, features: int, mixtures: int, *, least_squares: bool = False
+    ):
         super().__init__()
-        self.mixtures = mixtures
+        self.mixtures, self.least_squares = mixtures, least_squares
+        self.bfloat16 = False
         own = inputs(planes)
+        trunk, heads = (predicted_inputs(planes), PREDICTED) if least_squares else (0, 0)
         self.linear_features = nn.Linear(own + planes, features)
-        self.linear_in = nn.Linear(own + len(FEATURE_PLACES) * features, width)
+        self.linear_in = nn.Linear(own + len(FEATURE_PLACES) * features + trunk, width)
         self.blocks = nn.ModuleList(ResidualLayer(width) for _ in range(blocks))
         self.linear_heads = nn.Linear(width, planes * head)
-        self.linear_known = nn.ModuleList(nn.Linear(2 * plane, head, bias=False) for plane in range(1, planes))
+        self.linear_known = nn.ModuleList(nn.Linear(2 * plane + heads, head, bias=False) for plane in range(1, planes))
         self.linear_out = nn.ModuleList(nn.Linear(head, 3 * mixtures) for _ in range(planes))
         spread = torch.linspace(-1.0, 1.0, mixtures) if mixtures > 1 else torch.zeros(1)
         for linear in self.linear_out:
@@ -64,20 +72,42 @@ class ContextNet(nn.Module):
 
     def forward(self, c: Context, shape: tuple[int, int, int]) -> Float[Tensor, "N P 3K"]:
         """Raw mixture parameters. shape: (B, H, W) of the N = B H W pixels."""
-        features = leaky(self.linear_features(torch.cat([c.inputs, c.standard], 1)))
-        features = features.clamp(-STANDARD_BOUND, STANDARD_BOUND)
-        h = self.linear_in(torch.cat([c.inputs, gather_features(features, *shape)], 1))
-        for block in self.blocks:
-            h = block(h)
-        heads = self.linear_heads(leaky(h)).chunk(len(self.linear_out), 1)
-        known = [None, *(linear(self.known(c.standard[:, : i + 1])) for i, linear in enumerate(self.linear_known))]
+        with torch.autocast(c.inputs.device.type, torch.bfloat16, enabled=self.bfloat16):
+            heads = self._trunk(c, shape)
+        heads = heads.to(c.inputs.dtype).chunk(len(self.linear_out), 1)
+        known = [None, *(linear(self.known(c, plane)) for plane, linear in enumerate(self.linear_known, 1))]
         heads = [head if extra is None else head + extra for head, extra in zip(heads, known)]
         return torch.stack([linear(leaky(head)) for head, linear in zip(heads, self.linear_out)], 1)
 
+    def _trunk(self, c: Context, shape: tuple[int, int, int]) -> Float[Tensor, "N PH"]:
+        features = leaky(self.linear_features(torch.cat([c.inputs, c.standard], 1)))
+        features = features.clamp(-STANDARD_BOUND, STANDARD_BOUND)
+        seen = [c.inputs, gather_features(features, *shape)]
+        if self.least_squares:
+            seen += [self._predicted(c, 0), *(self._errors(c, plane) for plane in range(1, c.mean.shape[1]))]
+        h = self.linear_in(torch.cat(seen, 1))
+        for block in self.blocks:
+            h = block(h)
+        return self.linear_heads(leaky(h))
+
+    def known(self, c: Context, plane: int) -> Float[Tensor, "N K"]:
+        """What a head sees of earlier planes of the pixel: their normalised values, and these clamped to [-1, 1]; then of its
+        own plane's prediction."""
+        standard = c.standard[:, :plane]
+        predicted = [self._predicted(c, plane)] if self.least_squares else []
+        return torch.cat([standard, standard.clamp(-1, 1), *predicted], 1)
+
+    def _predicted(self, c: Context, plane: int) -> Float[Tensor, "N 4"]:
+        """A plane's prediction, normalised, the same clamped to [-1, 1], and the errors around."""
+        standard = c.prediction.standard[:, plane : plane + 1]
+        return torch.cat([standard, standard.clamp(-1, 1), self._errors(c, plane)], 1)
+
     @staticmethod
-    def known(standard: Float[Tensor, "N p"]) -> Float[Tensor, "N 2p"]:
-        """What a head sees of p earlier planes of the pixel: their normalised values, and these clamped to [-1, 1]."""
-        return torch.cat([standard, standard.clamp(-1, 1)], 1)
+    def _errors(c: Context, plane: int) -> Float[Tensor, "N 2"]:
+        """log2 of the errors around a plane's pixels, and the same less the log spread."""
+        log_error = c.prediction.log_error[:, plane : plane + 1]
+        relative = log_error - c.log_spread[:, plane : plane + 1]
+        return torch.cat([log_error, relative], 1).clamp(-STANDARD_BOUND, STANDARD_BOUND)
 
 
 class AutoregressiveDensity(Density):
@@ -86,17 +116,21 @@ class AutoregressiveDensity(Density):
     For the arguments see ContextNet; bits: of the symbols.
     """
 
-    def __init__(self, channels: int, bits: int, width: int, blocks: int, head: int, features: int, mixtures: int):
+    def __init__(
+        self, channels: int, bits: int, width: int, blocks: int, head: int, features: int, mixtures: int,
+        *, least_squares: bool = False,
+    ):
         super().__init__()
         self.channels, self.bits = channels, bits
-        self.net = ContextNet(channels, width, blocks, head, features, mixtures)
+        self.net = ContextNet(channels, width, blocks, head, features, mixtures, least_squares=least_squares)
 
     def mixture(self, x: Float[Tensor, "B C H W"]) -> LogisticMixture:
         """The factors of p, (B, H, W, C, K), each given the symbols before it. The order of C is G, R, B."""
         batch, channels, height, width = x.shape
-        c = context(x, self.bits)
+        c = context(x, self.bits, least_squares=self.net.least_squares)
         logits, mean, log2_scale = self.net(c, (batch, height, width)).chunk(3, -1)
-        mean = c.mean[..., None] + c.spread[..., None] * mean.clamp(-_MEAN_BOUND, _MEAN_BOUND)
+        center = c.prediction.value if self.net.least_squares else c.mean
+        mean = center[..., None] + c.spread[..., None] * mean.clamp(-_MEAN_BOUND, _MEAN_BOUND)
         if channels == 3:  # the planes R and B are coded as differences from G
             mean = mean + (c.target[:, :1] * torch.tensor([0.0, 1.0, 1.0], device=x.device))[..., None]
         log2_scale = (c.log_spread[..., None] + log2_scale).clamp(*_LOG2_SCALE_RANGE)

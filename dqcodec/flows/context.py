@@ -1,6 +1,6 @@
 """The context of a pixel under an autoregressive density: its causal neighbours, normalised by their mean and spread.
 
-All values lie on fixed grids, so that the integer twin (dqcodec.exact.autoregressive.context) computes the same
+All values lie on fixed grids, so that the integer twin (dqcodec.context.context) computes the same
 numbers. Shapes: N = B H W pixels in raster order, P planes, n neighbours, F inputs.
 """
 
@@ -11,15 +11,30 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from dqcodec.context.predictions import predict_tiles
 from dqcodec.frozen.autoregressive import (
+    ERROR_FLOOR,
     FEATURE_PLACES,
     GRID,
     MOMENT_WEIGHTS,
     NEIGHBOURS,
+    PREDICTION_BITS,
     REACH,
     SPREAD_FLOOR,
     STANDARD_BOUND,
 )
+
+
+class Prediction(NamedTuple):
+    """The predictions by local least squares (dqcodec.context.least_squares).
+
+    value: the prediction, pixel steps. standard: (value - mean) / spread, clamped to +-STANDARD_BOUND. log_error: log2 of the
+    mean absolute error of the nearest neighbours' predictions plus 1/4, piecewise linear.
+    """
+
+    value: Float[Tensor, "N P"]
+    standard: Float[Tensor, "N P"]
+    log_error: Float[Tensor, "N P"]
 
 
 class Context(NamedTuple):
@@ -30,6 +45,7 @@ class Context(NamedTuple):
     log_spread: log2 of the spread, piecewise linear.
     inputs: the inputs of the network; F = n P + 2 P + 2.
     target: the pixel itself, pixel steps.
+    prediction: by least squares, if it was asked for.
     standard: (target - mean) / spread, clamped to +-STANDARD_BOUND.
     """
 
@@ -39,6 +55,7 @@ class Context(NamedTuple):
     inputs: Float[Tensor, "N F"]
     target: Float[Tensor, "N P"]
     standard: Float[Tensor, "N P"]
+    prediction: Prediction | None = None
 
 
 def planes(x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
@@ -71,8 +88,8 @@ def neighbours(y: Float[Tensor, "B P H W"], start: Float[Tensor, "P"]) -> Float[
 
 
 @torch.no_grad()
-def context(x: Float[Tensor, "B C H W"], bits: int) -> Context:
-    """The context of every pixel. x: symbols 0 .. 2^bits - 1."""
+def context(x: Float[Tensor, "B C H W"], bits: int, *, least_squares: bool = False) -> Context:
+    """The context of every pixel. x: symbols 0 .. 2^bits - 1. least_squares: whether to predict by local least squares."""
     batch, channels, height, width = x.shape
     y = planes(x)
     start = torch.zeros(channels, device=x.device)
@@ -91,9 +108,26 @@ def context(x: Float[Tensor, "B C H W"], bits: int) -> Context:
     level[:, 0] = torch.floor(level[:, 0] * 2 ** (8 - bits) / 16)
     border = torch.zeros(batch, height, width, 2, device=x.device)
     border[:, 0, :, 0] = border[:, :, 0, 1] = 1
+    prediction = _prediction(y, bits, sums, gain) if least_squares else None
     level = level.clamp(-STANDARD_BOUND * GRID, STANDARD_BOUND * GRID) / GRID
     inputs = [standard_context.flatten(1), log_spread, level, border.view(-1, 2)]
-    return Context(sums / 8, spreads / 64, log_spread, torch.cat(inputs, 1), target, _standard(target, sums, gain))
+    standard = _standard(target, sums, gain)
+    return Context(sums / 8, spreads / 64, log_spread, torch.cat(inputs, 1), target, standard, prediction)
+
+
+def _prediction(
+    y: Float[Tensor, "B P H W"], bits: int, sums: Float[Tensor, "N P"], gain: Float[Tensor, "N P"]
+) -> Prediction:
+    tiles = y.permute(0, 2, 3, 1).to(torch.int16).cpu().numpy()
+    value = torch.from_numpy(predict_tiles(tiles, bits)).to(y) / 2**PREDICTION_BITS
+    errors = (y - value.permute(0, 3, 1, 2)).abs() * 2**PREDICTION_BITS
+    near = neighbours(errors, errors.new_zeros(y.shape[1]))[:, : len(MOMENT_WEIGHTS)]
+    weights = torch.tensor(MOMENT_WEIGHTS, dtype=torch.float32, device=y.device)[:, None]
+    total = (weights * near.permute(0, 3, 4, 1, 2).flatten(0, 2)).sum(1) + ERROR_FLOOR  # 8 times the mean
+    mantissa, exponent = torch.frexp(total / (8 << PREDICTION_BITS))
+    log_error = torch.floor((exponent + 2 * mantissa - 2) * GRID) / GRID
+    value = value.flatten(0, 2)
+    return Prediction(value, _standard(value, sums, gain), log_error)
 
 
 def _standard(values: Tensor, sums: Tensor, gain: Tensor) -> Tensor:

@@ -6,9 +6,9 @@ A split has two parts. Its step turns samples into one or two arrays of bytes:
     SCALED     16 bits, where the two bytes of every sample are equal: one of the bytes
     BYTES      16 bits: the high bytes, then the low bytes
     RESIDUAL   16 bits: the high bytes of residuals, then their low bytes. A residual is the sample minus its
-               prediction, modulo 2^16, with the sign in the lowest bit (0, -1, 1, -2, ...). The prediction is left + up - corner,
-               clamped to the range of left and up; samples outside the image are 0. In colour images, green is first
-               subtracted from red and blue
+               prediction, modulo 2^16, with the sign in the lowest bit (0, -1, 1, -2, ...). The prediction is
+               left + up - corner, clamped to the range of left and up; samples outside the image are 0. In colour
+               images, green is first subtracted from red and blue
     COLORS     palette indices: the colours of the palette, (H, W, 3), or (H, W, 4) with a tRNS chunk. It is used only
                if the colours determine the indices
 

@@ -13,10 +13,26 @@ GRID = 32  # inputs of networks are in units of 1/32 ...
 STANDARD_BOUND = 8  # ... and within [-8, 8]
 SPREAD_FLOOR = 32  # added to a spread: half a pixel step, in units of 1/64
 
+# least squares
+OWN_REGRESSORS = 5  # of the plane itself: W, N, NW, NE, WW, less the mean; the sixth neighbour follows from these
+OTHER_REGRESSORS = 2  # of each earlier plane: the pixel, and W, less the mean of W and N; N follows from these
+DECAY = 27 / 32  # of a row above, and of a pixel to the left
+PERSISTENCE = 3 / 4  # of a column, for each column to its right
+TAPS = (9 / 16, 21 / 64, 7 / 16)  # of the columns x + 2, x + 1, x: so x + 2, x + 1, x, x - 1 weigh 9/16, 3/4, 1, 3/4
+RIDGE, LEAST_PIVOT = 1 / 4, 1 / 8
+PREDICTION_BITS = 6  # predictions are in steps of 2^-6 of a pixel step
+ERROR_FLOOR = 2 << PREDICTION_BITS  # a quarter of a pixel step: sums of errors are in eighths
+PREDICTED = 4  # numbers that a network sees of a prediction
+
 
 def inputs(planes: int) -> int:
-    """The number of inputs in the context of a pixel with this number of planes, without features of neighbours."""
+    """The number of inputs from the neighbours of a pixel with P planes, without their features."""
     return planes * (len(NEIGHBOURS) + 2) + 2
+
+
+def predicted_inputs(planes: int) -> int:
+    """The number of inputs from predictions: four of the first plane, two of each other plane."""
+    return PREDICTED + 2 * (planes - 1)
 
 
 # the order of coding

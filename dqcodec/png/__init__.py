@@ -52,7 +52,7 @@ class Png:
         return dataclasses.replace(self, skeleton=self.skeleton and self.skeleton.repacked())
 
     def same(self, other: Png) -> bool:
-        """Whether both have the same header, chunks and samples, of the same dtype."""
+        """Whether both hold the same samples, with the same type, and the same chunks."""
         return (
             (self.header, self.skeleton, len(self.rasters)) == (other.header, other.skeleton, len(other.rasters))
             and all(map(_equal, self.rasters, other.rasters))
@@ -91,16 +91,15 @@ def read(data: bytes, max_pixels: int = MAX_PIXELS, *, decode: bool = True) -> P
 
 
 def read_header(data: bytes, max_pixels: int = MAX_PIXELS) -> Header:
-    """The header of a PNG file; the rest may be damaged.
-
-    Raises UnsupportedImageError (not a PNG, or a canvas of more than `max_pixels`), CorruptError (no valid header).
-    """
+    """The header of a PNG file. See chunks.parse_header for errors."""
     return chunks.parse_header(data, max_pixels)
 
 
 def write(image: Png) -> bytes:
-    """The PNG file of an image that has a skeleton. It is packed anew, not interlaced, and without the chunks that
-    Skeleton.repacked removes."""
+    """The PNG file of an image that has a skeleton, with a new packing and not interlaced.
+
+    Chunks that describe the old packing are left out, see Skeleton.repacked.
+    """
     from dqcodec.png import samples
 
     streams = [chunks.cut(samples.encode(raster, image.header)) for raster in image.rasters]

@@ -93,8 +93,7 @@ class Skeleton:
         return dataclasses.replace(self, parts=parts)
 
     def repacked(self) -> Skeleton:
-        """The skeleton without chunks that describe the file's bytes: iDOT, dSIG, caBX. They are wrong after a new
-        packing.
+        """The skeleton without chunks that describe the file's bytes: iDOT, dSIG, caBX. A new packing makes them wrong.
 
         All other chunks stay. Many of them are unsafe to copy by their names, because they depend on the samples, the
         palette or the order of chunks; none of these change here.
@@ -214,7 +213,12 @@ def parse(data: bytes, max_pixels: int) -> Structure:
 
 
 def parse_header(data: bytes, max_pixels: int) -> Header:
-    """The header of a PNG file, from its first chunk; raises UnsupportedImageError, CorruptError as `parse`."""
+    """The header of a PNG file; the rest of the file is not read.
+
+    Raises:
+        UnsupportedImageError: not a PNG, or its canvas has more than `max_pixels`.
+        CorruptError: the header is invalid.
+    """
     if not data.startswith(SIGNATURE):
         raise UnsupportedImageError("not a PNG file")
     for kind, start, end in walk(data):
@@ -263,7 +267,8 @@ def is_unknown_critical(kind: bytes) -> bool:
 def walk(data: bytes) -> Iterator[tuple[bytes, int, int]]:
     """Yield (type, start, stop) of each chunk of a PNG file, up to IEND or the end of the data.
 
-    Raises CorruptError: a chunk is truncated, or its type or CRC is wrong.
+    Raises:
+        CorruptError: a chunk is cut off, or its CRC is wrong, or its type is malformed.
     """
     view, position, kind = memoryview(data), len(SIGNATURE), b""
     while position < len(data) and kind != b"IEND":
@@ -339,5 +344,5 @@ def _chunk(kind: bytes, *body: bytes | memoryview) -> list[bytes | memoryview]:
 
 
 def show(kind: bytes) -> str:
-    """The name of a chunk type, 4 letters."""
+    """The type of a chunk as text."""
     return kind.decode("ascii", "replace")

@@ -65,7 +65,7 @@ class _Setting(NamedTuple):
 def find(data: bytes, image: Png) -> bytes | None:
     """The recipe for the PNG file `data`, which was read as `image`.
 
-    None: no setting gives this file, or the zlib of this machine is not zlib's own.
+    None if no setting gives the file's stream, or if this machine's zlib is not the usual one.
     """
     if image.skeleton is None or len(image.rasters) > 1 or not is_zlibs_own():
         return None
@@ -91,7 +91,7 @@ def restore(image: Png, recipe: bytes) -> bytes:
     """The PNG file that the recipe was made for.
 
     Raises:
-        CorruptError: the result is another file: this machine's zlib makes other streams, or the recipe is damaged.
+        CorruptError: the result differs from that file. This machine's zlib gives other streams, or the recipe is damaged.
     """
     if len(recipe) < 4 + _CHECKSUM_BYTES or len(image.rasters) > 1:
         raise CorruptError("malformed recipe in the .dqc file")
@@ -122,11 +122,12 @@ def restore(image: Png, recipe: bytes) -> bytes:
 
 @functools.cache
 def is_zlibs_own() -> bool:
-    """Whether the zlib of this machine makes the same streams as zlib's own deflate; a test on 64 KiB."""
+    """Whether this machine's zlib gives the same streams as the original zlib, tested on 64 KiB."""
     noise = np.frombuffer(hashlib.shake_256(b"dqcodec").digest(1 << 16), np.uint8)
     probe = ((noise & 7) * (np.arange(1 << 16) >> 6 & 31)).astype(np.uint8).tobytes()
     settings = [_Setting(level, 15, 8, zlib.Z_DEFAULT_STRATEGY) for level in range(1, 10)]
-    settings += [_Setting(6, 15, 9, strategy) for strategy in (zlib.Z_FILTERED, zlib.Z_RLE, zlib.Z_HUFFMAN_ONLY, zlib.Z_FIXED)]
+    strategies = (zlib.Z_FILTERED, zlib.Z_RLE, zlib.Z_HUFFMAN_ONLY, zlib.Z_FIXED)
+    settings += [_Setting(6, 15, 9, strategy) for strategy in strategies]
     return _checksum(b"".join(setting.deflate(probe) for setting in settings)).hex() == _ZLIBS_OWN
 
 
@@ -140,7 +141,7 @@ def _find_setting(filtered: bytes, stream: bytes) -> _Setting | None:
 
 
 def _settings(stream: bytes) -> Iterator[_Setting]:
-    """The possible settings, the likely ones first. zlib's header has the window and roughly the level."""
+    """The possible settings, likely ones first. zlib's header gives the window and, roughly, the level."""
     level_class = stream[1] >> 6
     levels = sorted(range(1, 10), key=lambda level: (level_class != (level > 1) + (level > 5) + (level > 6), -level))
     windows = dict.fromkeys((max(9, (stream[0] >> 4) + 8), 15))

@@ -19,7 +19,9 @@ def build(config: Config) -> DequantizedModel:
     if config.density.kind == "autoregressive":
         d = config.density
         return AutoregressiveModel(
-            AutoregressiveDensity(channels, bits, d.width, d.blocks, d.head, d.features, d.mixtures)
+            AutoregressiveDensity(
+                channels, bits, d.width, d.blocks, d.head, d.features, d.mixtures, least_squares=d.least_squares
+            )
         )
     return DequantizedModel(_dequantizer(config, channels, bits), _density(config, channels, bits), bits)
 

@@ -70,7 +70,8 @@ class DensityConfig(Section):
 
     net, levels: of the flow. The two Gaussians only have images of the crop's size.
     width, blocks: of the trunk of the autoregressive density. head: width of each plane's head.
-    features: how many features a pixel gives later pixels. mixtures: components of each mixture.
+    features: how many features a pixel gives later pixels. mixtures: components of each mixture. least_squares: whether
+    the net sees predictions by local least squares.
     """
 
     kind: Literal["diagonal", "covariance", "flow", "autoregressive"] = "flow"
@@ -81,6 +82,7 @@ class DensityConfig(Section):
     head: int = Field(32, ge=1)
     features: int = Field(16, ge=1)
     mixtures: int = Field(3, ge=1)
+    least_squares: bool = False
 
 
 class ObjectiveConfig(Section):

@@ -17,6 +17,7 @@ from torch.optim.swa_utils import AveragedModel
 from dqcodec.base.errors import DqcodecError
 from dqcodec.exact.program import load_program
 from dqcodec.export.program import export, has_exact_twin
+from dqcodec.flows.autoregressive_density import ContextNet
 from dqcodec.flows.model import DequantizedModel, bits_per_dim
 from dqcodec.flows.networks import Network
 from dqcodec.training import data
@@ -87,7 +88,7 @@ class Trainer:
         self._skipped = 0
         self._valid = self._validation_batches()
         for module in self.model.modules():
-            if isinstance(module, Network):
+            if isinstance(module, Network | ContextNet):
                 module.bfloat16 = _bfloat16(amp, self.device)
 
     def start(self) -> None:

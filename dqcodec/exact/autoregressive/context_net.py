@@ -15,8 +15,10 @@ from dqcodec.frozen.autoregressive import (
     MAX_LOG_SCALE,
     MAX_LOGIT,
     MEAN_BOUND,
+    PREDICTED,
     STANDARD_BOUND,
     inputs,
+    predicted_inputs,
 )
 
 _BOUND = STANDARD_BOUND * GRID
@@ -26,7 +28,7 @@ _MAX_LEVEL = 1 << 16  # times gradients below 2^17, summed over the 2^20 pixels 
 class Weights(NamedTuple):
     """The network's weights (inputs, outputs) and biases, float32, for compiled loops.
 
-    level: the largest activation. blocks: (B, 2, W, W). known: of each head's known planes (P, 2 P, H). bound: of the
+    level: the largest activation. blocks: (B, 2, W, W). known: of each head's known planes and its prediction (P, 2 P - 2 or 2 P + 2, H). bound: of the
     heads' raw outputs (3 K,).
     """
 
@@ -46,7 +48,7 @@ class Weights(NamedTuple):
 class ContextNet:
     """See the module. Raises ModelError where the tensors do not fit, or their sums are not proven exact."""
 
-    def __init__(self, planes: int, features: int, blocks: int, mixtures: int, tensors: Tensors):
+    def __init__(self, planes: int, features: int, blocks: int, mixtures: int, tensors: Tensors, *, least_squares: bool):
         self.own_inputs, self.level = inputs(planes), load_level(tensors, "net")
         if self.level > _MAX_LEVEL:
             raise ModelError("a network's learning is not proven exact")
@@ -61,14 +63,15 @@ class ContextNet:
         self.known = [load_linear(tensors, f"net.known.{plane}", _BOUND, -level, level) for plane in range(1, planes)]
         bound = np.repeat([MAX_LOGIT, MEAN_BOUND, MAX_LOG_SCALE], mixtures).astype(np.float32)
         self.out = [load_linear(tensors, f"net.out.{plane}", self.level, -bound, bound) for plane in range(planes)]
-        self._check(planes, features, 3 * mixtures)
-        self.weights = self._weights(bound)
+        predicted = (predicted_inputs(planes), PREDICTED) if least_squares else (0, 0)
+        self._check(planes, features, 3 * mixtures, *predicted)
+        self.weights = self._weights(bound, predicted[1])
 
-    def _weights(self, bound: np.ndarray) -> Weights:
+    def _weights(self, bound: np.ndarray, predicted: int) -> Weights:
         planes, width = len(self.out), self.first.outputs
-        known = np.zeros((planes, 2 * planes, self.heads.outputs // planes), np.float32)
+        known = np.zeros((planes, 2 * planes - 2 + predicted, self.heads.outputs // planes), np.float32)
         for plane, layer in enumerate(self.known, 1):
-            known[plane, : 2 * plane] = layer.weights
+            known[plane, : layer.inputs] = layer.weights
         blocks = [layer for block in self.blocks for layer in block]
         return Weights(
             np.float32(self.level), self.first.weights, self.first.scaled_bias,
@@ -77,7 +80,7 @@ class ContextNet:
             self.heads.weights, self.heads.scaled_bias, known, bound, self.features.weights, self.features.scaled_bias,
         )
 
-    def _check(self, planes: int, features: int, outputs: int) -> None:
+    def _check(self, planes: int, features: int, outputs: int, trunk_predicted: int, head_predicted: int) -> None:
         """Raises ModelError unless the layers fit together, and the sums that two of them enter are exact too."""
         check_chain("net", self.first, *[layer for block in self.blocks for layer in block], self.heads)
         head = self.heads.outputs // planes
@@ -87,12 +90,12 @@ class ContextNet:
             raise ModelError("a network's tensors do not fit together")
         if self.features.inputs != self.own_inputs + planes or self.features.outputs != features:
             raise ModelError("a network's features do not fit their place")
-        if self.first.inputs != self.own_inputs + len(FEATURE_PLACES) * features:
+        if self.first.inputs != self.own_inputs + len(FEATURE_PLACES) * features + trunk_predicted:
             raise ModelError("a network's input does not fit its place")
         for plane, known in enumerate(self.known, 1):
             # both enter one sum
             part = slice(plane * head, (plane + 1) * head)
-            if known.inputs != 2 * plane or known.outputs != head or (known.shift != self.heads.shift[part]).any():
+            if known.inputs != 2 * plane + head_predicted or known.outputs != head or (known.shift != self.heads.shift[part]).any():
                 raise ModelError("a network's heads do not fit together")
             if (self.heads.bounds[part] + known.bounds).max() >= 1 << 24:
                 raise ModelError("a network's sums are not proven exact")

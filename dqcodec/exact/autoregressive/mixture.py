@@ -58,20 +58,20 @@ class MixtureTables(NamedTuple):
 
 
 @compiled
-def set_mixtures(laws, symbols, tables, out, moments, log_spreads, offsets):
+def set_mixtures(laws, symbols, tables, out, centers, spreads, log_spreads, offsets):
     """Set laws from a network's raw outputs (3 K, N).
 
-    moments: the plane's (2, N), see exact.autoregressive.context. offsets: added to all means, pixel steps, (N,).
+    centers: of the means, 64ths of a pixel step, and spreads, 64ths, of the plane (N,). offsets: added to all means, pixel steps, (N,).
     """
     _set_weights(laws, symbols, tables, out)
     components, count = laws.shape[1:]
     for k in range(components):
         for n in range(count):
-            mean = np.floor(np.float64(out[components + k, n]) * np.float64(moments[1, n]) * (1 / MEAN_GRID))
-            mean += 8 * moments[0, n] + (offsets[n] << POSITION_BITS) + (1 << POSITION_BITS >> 1)
+            mean = np.floor(np.float64(out[components + k, n]) * np.float64(spreads[n]) * (1 / MEAN_GRID))
+            mean += centers[n] + (offsets[n] << POSITION_BITS) + (1 << POSITION_BITS >> 1)
             laws[MEAN, k, n] = min(max(mean, np.float64(LEAST_MEAN)), np.float64(LARGEST_MEAN))
         for n in range(count):
-            scale = np.int32(out[2 * components + k, n]) + log_spreads[moments[1, n]] - LOG2_SCALE_LOW
+            scale = np.int32(out[2 * components + k, n]) + log_spreads[spreads[n]] - LOG2_SCALE_LOW
             laws[INVERSE_SCALE, k, n] = tables.inverse_scale[min(max(scale, 0), LOG2_SCALE_HIGH - LOG2_SCALE_LOW)]
 
 

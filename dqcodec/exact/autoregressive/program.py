@@ -14,8 +14,8 @@ from dqcodec.ans import uniform
 from dqcodec.ans.protocol import BitStack
 from dqcodec.base.errors import ModelError
 from dqcodec.base.threads import single_thread
+from dqcodec.context.fronts import Fronts
 from dqcodec.exact.autoregressive.context_net import ContextNet
-from dqcodec.exact.autoregressive.fronts import Fronts
 from dqcodec.exact.autoregressive.mixture import MixtureTables
 from dqcodec.exact.autoregressive.walk import Walk
 from dqcodec.frozen.autoregressive import TOTAL, TOTAL_BITS
@@ -28,7 +28,8 @@ class Description:
     """What the metadata says of a program, apart from its tensors.
 
     tile: (rows, columns) of the tiles to cut an image into. mixtures: components of each mixture. head_grid:
-    the heads' activations are in 2^-head_grid. rate_bits: the last layers learn by steps of 2^-rate_bits.
+    the heads' activations are in 2^-head_grid. rate_bits: the last layers learn by steps of 2^-rate_bits. least_squares: whether local
+    least squares predict pixels.
     """
 
     name: str
@@ -41,10 +42,13 @@ class Description:
     head_grid: int
     rate_bits: int
     card: dict
+    least_squares: bool = False
 
     def __post_init__(self):
         numbers = (self.bits, *self.tile, self.features, self.blocks, self.mixtures, self.head_grid, self.rate_bits)
         if self.channels not in (1, 3) or any(type(n) is not int for n in numbers) or type(self.name) is not str:
+            raise ModelError("the program's description holds a wrong value")
+        if type(self.least_squares) is not bool:
             raise ModelError("the program's description holds a wrong value")
         if not (1 <= self.bits <= 8 and 1 <= self.features <= 256 and 0 <= self.blocks <= 64 and 1 <= self.mixtures <= 32):
             raise ModelError("the program's description holds a value out of range")
@@ -88,7 +92,8 @@ class AutoregressiveProgram:
         self.name, self.channels, self.bits = description.name, description.channels, description.bits
         self.tile, self.card = description.tile, description.card
         self.net = ContextNet(
-            self.channels, description.features, description.blocks, description.mixtures, tensors
+            self.channels, description.features, description.blocks, description.mixtures, tensors,
+            least_squares=description.least_squares,
         )
         self.tables = MixtureTables.checked(*(tensors[f"mixture.{name}"] for name in MixtureTables._fields))
 

@@ -9,9 +9,11 @@ import numpy as np
 
 from dqcodec.base.compiled import compiled
 from dqcodec.base.threads import in_threads
-from dqcodec.exact.autoregressive.context import Canvas, context, enter, log_spreads
+from dqcodec.context.context import Canvas, context, enter, log_spreads
+from dqcodec.context.fronts import Fronts
+from dqcodec.context.least_squares import predictor
+from dqcodec.context.predictions import Predictions
 from dqcodec.exact.autoregressive.context_net import head_sums, successor_features
-from dqcodec.exact.autoregressive.fronts import Fronts
 from dqcodec.exact.autoregressive.heads import code
 from dqcodec.exact.autoregressive.learning import LearningLinears
 from dqcodec.frozen.autoregressive import LOG2_SCALE_GRID, LOGIT_GRID, MEAN_GRID
@@ -30,7 +32,9 @@ class Walk:
         d, self.net, self.tables = program.description, program.net, program.tables
         self.bits = d.bits
         self._shapes, self.fronts = shapes, Fronts(shapes, d.bits)
-        self.canvas = Canvas(self.fronts.pixels, d.channels, d.features)
+        self.canvas = Canvas.blank(self.fronts.pixels, d.channels, d.features)
+        self._predictions = Predictions(self.fronts, d.channels) if d.least_squares else None
+        self.predictor = predictor(np.zeros((0, 2), np.int64), 0, d.channels)
         biases = np.ldexp(np.repeat([LOGIT_GRID, MEAN_GRID, LOG2_SCALE_GRID], d.mixtures).astype(np.float64), -d.rate_bits)
         self.out = LearningLinears(self.net.out, np.stack([np.ldexp(biases, -d.head_grid), biases]))
         self.matrix_gradients = np.zeros(self.out.matrices.shape)
@@ -38,7 +42,11 @@ class Walk:
     def learning_fronts(self) -> Iterator[int]:
         """The fronts, in order; the last layers learn after each."""
         for front in range(len(self.fronts)):
+            if self._predictions:
+                self.predictor = self._predictions.begin(front)
             yield front
+            if self._predictions:
+                self._predictions.end()
             self.out.step(self.matrix_gradients)
             self.matrix_gradients[:] = 0
 
@@ -61,7 +69,7 @@ class Walk:
         def code_part(part: slice) -> np.ndarray:
             sought = _NONE if wanted is None else wanted[part]
             constants = self.net.weights, self.out.matrices, self.tables, log_spreads(), self.bits
-            return _code(*constants, self.canvas.planes, self.canvas.features, places[part], sought, slots[part])
+            return _code(*constants, self.canvas, self.predictor, places[part], sought, slots[part])
 
         for matrix_gradients in in_threads(code_part, len(places), _LEAST_PART):
             self.matrix_gradients += matrix_gradients
@@ -69,18 +77,20 @@ class Walk:
 
 
 @compiled
-def _code(net, matrices, tables, log_spreads, bits, planes, features, places, wanted, slots):
-    """Code pixels at places; planes and features: the canvas's. Sets slots; returns what that teaches the last layers."""
-    count, channels = len(places), planes.shape[1]
-    seen, moments = context(planes, features, places, bits, log_spreads)
+def _code(net, matrices, tables, log_spreads, bits, canvas, predictor, places, wanted, slots):
+    """Code pixels at places. Sets slots; returns what that teaches the last layers."""
+    count, channels = len(places), canvas.planes.shape[1]
+    seen = context(canvas, places, bits, log_spreads, predictor)
     values = np.empty((count, channels), np.int16)
     for n in range(count):
         for p in range(channels):
-            values[n, p] = planes[places[n, 0], p]
+            values[n, p] = canvas.planes[places[n, 0], p]
     matrix_gradients = np.zeros(matrices.shape)
-    sums = head_sums(net, seen)
-    standards = code(net, sums, matrices, tables, log_spreads, moments, bits, wanted, values, slots, matrix_gradients)
-    enter(planes, features, places, values, successor_features(net, seen, standards))
+    sums = head_sums(net, seen.inputs)
+    standards = code(
+        net, sums, matrices, tables, log_spreads, seen, places, predictor, bits, wanted, values, slots, matrix_gradients
+    )
+    enter(canvas, places, values, successor_features(net, seen.inputs, standards), seen.predictions)
     return matrix_gradients
 
 

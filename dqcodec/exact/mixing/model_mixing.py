@@ -10,12 +10,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from dqcodec.base.compiled import compiled
-from dqcodec.exact.autoregressive.context import context, enter, log_spreads
+from dqcodec.context.context import context, enter, log_spreads
+from dqcodec.context.predictions import set_plane
 from dqcodec.exact.autoregressive.context_net import head_sums, successor_features
 from dqcodec.exact.autoregressive.heads import learn, predict_plane, record
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram
 from dqcodec.exact.autoregressive.walk import Walk
 from dqcodec.exact.mixing.context_mixing import Mixer, canvas_shape, code_sample, fill
+from dqcodec.frozen.autoregressive import PREDICTED
 from dqcodec.frozen.mixing import MARGIN
 
 
@@ -55,39 +57,41 @@ def unmix(program: AutoregressiveProgram, shapes: Sequence[tuple[int, int]], mix
 def _code(walk: Walk, mixer: Mixer, canvases: Canvases, *, is_sought: bool) -> None:
     for front in walk.learning_fronts():
         walk.matrix_gradients += code_front(
-            walk.net.weights, walk.out.matrices, walk.tables, log_spreads(), walk.bits, walk.canvas.planes,
-            walk.canvas.features, walk.fronts.places(front), mixer, canvases.samples, canvases.bounds, is_sought,
+            walk.net.weights, walk.out.matrices, walk.tables, log_spreads(), walk.bits, walk.canvas, walk.predictor,
+            walk.fronts.places(front), mixer, canvases.samples, canvases.bounds, is_sought,
         )
 
 
 @compiled
-def code_front(net, matrices, tables, log_spreads, bits, planes, features, places, mixer, samples, bounds, is_sought):
+def code_front(net, matrices, tables, log_spreads, bits, canvas, predictor, places, mixer, samples, bounds, is_sought):
     """Code the pixels of a front.
 
     Args:
-        net: ContextNet.weights. matrices: last layers, see LearningLinears. planes, features: a Canvas's. places: see Fronts.
+        net: ContextNet.weights. matrices: last layers, see LearningLinears. canvas: a Canvas. predictor: see least_squares. places: see Fronts.
         mixer: see context_mixing. samples, bounds: of Canvases.
         is_sought: whether samples are read and entered into planes and canvases; else they are there.
 
     Returns:
         what that teaches the last layers.
     """
-    count, channels = len(places), planes.shape[1]
-    seen, moments = context(planes, features, places, bits, log_spreads)
-    sums, matrix_gradients = head_sums(net, seen), np.zeros(matrices.shape)
+    count, channels = len(places), canvas.planes.shape[1]
+    seen = context(canvas, places, bits, log_spreads, predictor)
+    sums, matrix_gradients = head_sums(net, seen.inputs), np.zeros(matrices.shape)
     values = np.empty((count, channels), np.int16)
-    standards, known = np.empty((count, channels), np.float32), np.empty((count, 2 * channels), np.float32)
+    standards, known = np.empty((count, channels), np.float32), np.empty((count, 2 * channels + PREDICTED), np.float32)
     laws, coded, offsets = np.empty((3, matrices.shape[2] // 3, count)), np.empty(count, np.int32), np.zeros(count, np.int64)
     symbols = 1 << bits
     for p in range(channels):
-        head, out = predict_plane(net, sums, known, p, matrices, tables, log_spreads, moments[p], offsets, symbols, laws)
+        head, out = predict_plane(net, sums, known, p, matrices, tables, log_spreads, seen, offsets, symbols, laws)
         for n in range(count):
             tile = places[n, 4]
             pixels = samples[bounds[tile] : bounds[tile + 1]].reshape(-1, places[n, 3] + 2 * MARGIN, channels)
             y, x = places[n, 1] + MARGIN, places[n, 2] + MARGIN
             code_sample(mixer, pixels, y, x, p, bits, is_sought, laws, n, tables.sigmoid)
             coded[n] = pixels[y, x, p]
-        learn(head, out, laws, tables.sigmoid, symbols, coded, moments[p], p, matrix_gradients)
-        record(coded, offsets, moments[p], p, values, standards, known)
-    enter(planes, features, places, values, successor_features(net, seen, standards))
+        learn(head, out, laws, tables.sigmoid, symbols, coded, seen.moments[p], p, matrix_gradients)
+        record(coded, offsets, seen.moments[p], p, values, standards, known)
+        if len(predictor.starts):
+            set_plane(predictor, places, seen, p, values, known, log_spreads, symbols)
+    enter(canvas, places, values, successor_features(net, seen.inputs, standards), seen.predictions)
     return matrix_gradients

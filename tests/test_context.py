@@ -7,7 +7,8 @@ import programs
 import pytest
 import torch
 
-from dqcodec.exact.autoregressive.context import Canvas, context, log_spreads, standard
+from dqcodec.context.context import Canvas, context, log_spreads, standard
+from dqcodec.context.least_squares import Predictor, predictor
 from dqcodec.flows import context as flows
 from dqcodec.frozen.autoregressive import (
     FEATURE_PLACES,
@@ -64,18 +65,25 @@ def random_features(tiles: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def places_of(tiles: list[np.ndarray]) -> np.ndarray:
-    """All pixels: (position, row, column, the tile's width)."""
-    places = [(y, x, tile.shape[1]) for tile in tiles for y, x in np.ndindex(tile.shape[:2])]
+    """All pixels: (position, row, column, the tile's width, its number)."""
+    places = [(y, x, tile.shape[1], number) for number, tile in enumerate(tiles) for y, x in np.ndindex(tile.shape[:2])]
     return np.array([(cell, *place) for cell, place in enumerate(places)])
+
+
+def nothing_predicted(channels: int) -> Predictor:
+    """The predictor of no tile."""
+    return predictor(np.zeros((0, 2), np.int64), 0, channels)
 
 
 def exact_context(canvas: Canvas, places: np.ndarray, bits: int, planes: np.ndarray) -> tuple[np.ndarray, ...]:
     """As float_context, of some pixels, all of whose neighbours are known; planes: their own (N, P)."""
-    seen, moments = context(canvas.planes, canvas.features, places, bits, LOGARITHMS)
-    mean, spread = moments.transpose(1, 2, 0)
-    own = inputs(planes.shape[1])
-    assert seen.dtype == np.float32 and moments.dtype == np.int32
-    return seen[:, :own], seen[:, own:], mean, spread, standards(*(a.astype(np.int64) for a in (planes, mean, spread)))
+    channels = planes.shape[1]
+    seen = context(canvas, places, bits, LOGARITHMS, nothing_predicted(channels))
+    mean, spread = seen.moments.transpose(1, 2, 0)
+    own = inputs(channels)
+    assert seen.inputs.dtype == np.float32 and seen.moments.dtype == np.int32
+    assert (seen.predictions == 8 * seen.moments[:, 0]).all() and not seen.log_errors.any()
+    return seen.inputs[:, :own], seen.inputs[:, own:], mean, spread, standards(*(a.astype(np.int64) for a in (planes, mean, spread)))
 
 
 def fronts(places: np.ndarray):
@@ -89,7 +97,7 @@ def assert_front_by_front(tiles: list[np.ndarray], bits: int) -> None:
     """Nothing that is not known yet is seen: there the canvas holds what would show."""
     planes, features = planes_of(tiles), random_features(tiles)
     expected, told = of_tiles(tiles, bits, features), np.concatenate([f.reshape(-1, FEATURES) for f in features])
-    canvas = Canvas(*planes.shape, FEATURES)
+    canvas = Canvas.blank(*planes.shape, FEATURES)
     canvas.planes[:] = UNKNOWN
     canvas.features[:] = UNKNOWN
     for places in fronts(places_of(tiles)):
@@ -123,7 +131,7 @@ def test_all_pixels_at_once_have_the_same_context(channels, bits):
         for tile in (shape, (2, 3)):
             tiles = programs.cut(images(channels, bits, *shape)[name], tile)
             planes, features = planes_of(tiles), random_features(tiles)
-            canvas = Canvas(*planes.shape, FEATURES)
+            canvas = Canvas.blank(*planes.shape, FEATURES)
             canvas.planes[:] = planes
             canvas.features[:] = np.concatenate([f.reshape(-1, FEATURES) for f in features])
             ours = exact_context(canvas, places_of(tiles), bits, planes)
@@ -148,10 +156,10 @@ def test_neighbours_come_before_their_pixel_in_raster_order_and_in_fronts():
 
 def test_the_borders_repeat_what_is_known():
     """In a row of its own the first pixel knows the middle alone, the next ones those to their left."""
-    canvas, places = Canvas(10, 1, FEATURES), places_of([np.zeros((2, 5, 1))])
+    canvas, places = Canvas.blank(10, 1, FEATURES), places_of([np.zeros((2, 5, 1))])
     means = []
     for n, value in enumerate([10, 20, 30, 40, 50, 0]):
-        means.append(int(context(canvas.planes, canvas.features, places[n : n + 1], 8, LOGARITHMS)[1][0, 0, 0]))
+        means.append(int(context(canvas, places[n : n + 1], 8, LOGARITHMS, nothing_predicted(1)).moments[0, 0, 0]))
         canvas.planes[n] = value
     # west, its twins above and the second to the left: weights 7 and 1
     # in the next row: north, its twins to the left, and the one to its right
@@ -160,16 +168,16 @@ def test_the_borders_repeat_what_is_known():
 
 def test_the_spread_of_every_range_has_a_logarithm():
     """Of black and white neighbours in any pattern."""
-    canvas, places = Canvas(15, 1, FEATURES), places_of([np.zeros((3, 5, 1))])
+    canvas, places = Canvas.blank(15, 1, FEATURES), places_of([np.zeros((3, 5, 1))])
     middle = places[(places[:, 1] == 2) & (places[:, 2] == 2)]
     near = [12 + dx - 5 * dy for dy, dx in NEIGHBOURS[: len(MOMENT_WEIGHTS)]]
     for pattern in itertools.product((-255, 255), repeat=len(MOMENT_WEIGHTS)):
         canvas.planes[near, 0] = pattern
-        seen, moments = context(canvas.planes, canvas.features, middle, 8, log_spreads())
-        mean, spread = moments[0, :, 0]
+        seen = context(canvas, middle, 8, log_spreads(), nothing_predicted(1))
+        mean, spread = seen.moments[0, :, 0]
         assert mean == np.dot(MOMENT_WEIGHTS, pattern)
         assert spread == np.dot(MOMENT_WEIGHTS, np.abs(8 * np.array(pattern) - mean)) + 32 < len(log_spreads())
-        assert abs(seen[0, len(NEIGHBOURS)] / GRID - np.log2(spread / 64)) < 0.12
+        assert abs(seen.inputs[0, len(NEIGHBOURS)] / GRID - np.log2(spread / 64)) < 0.12
 
 
 def test_planes_of_integers_are_standardised_in_single_precision():

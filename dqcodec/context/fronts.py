@@ -50,6 +50,11 @@ class Fronts:
         """Which tile each pixel lies in, in the order of fronts, (pixels,)."""
         return np.concatenate([self.places(front)[:, 4] for front in range(len(self))])
 
+    def batch(self, front: int) -> tuple[np.ndarray, int, int]:
+        """Of a front: its tiles (T, 2), the number of the first tile, and x + SLOPE y of its pixels."""
+        tiles, _, first, turn = self._fronts[front]
+        return tiles, first, turn
+
     def chunks(self, front: int) -> Iterator[slice]:
         """The chunks of a front, in the order of decoding, as slices of its places."""
         end = int(self.bounds[front + 1] - self.bounds[front])
