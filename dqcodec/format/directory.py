@@ -202,7 +202,7 @@ class _Found:
 
     archive_id: bytes
     occurrence: int
-    places: dict[int, tuple[Place, bytes]] = field(default_factory=dict)  # number -> (place, CRC of the body)
+    places: dict[int, tuple[Place, bytes]] = field(default_factory=dict)  # number -> (place, CRC after the body)
     damaged: dict[int, tuple[str, ...]] = field(default_factory=dict)  # number -> names in the header
     indexed: dict[int, tuple[str, ...]] = field(default_factory=dict)  # number -> names in the index
     blocks: int | None = None  # number of groups by the index

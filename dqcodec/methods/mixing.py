@@ -3,8 +3,8 @@
 It suits icons, drawings, screenshots, palette indices and masks. Coding and decoding take about 5 microseconds a
 sample. Layers with the same number of channels are coded one after the other, and the mixer keeps what it learns.
 
-The payload: 1 byte for each layer, the number of bits of its largest sample; then the coder's bytes. Of a pixel's
-channels alpha comes first, then green, red, blue.
+The payload: 1 byte for each layer, the number of bits of its largest sample; then the bytes of the coder. In each pixel
+alpha is coded first, then green, red and blue.
 """
 
 import itertools

@@ -91,7 +91,8 @@ def restore(image: Png, recipe: bytes) -> bytes:
     """The PNG file that the recipe was made for.
 
     Raises:
-        CorruptError: the result differs from that file. This machine's zlib gives other streams, or the recipe is damaged.
+        CorruptError: the result differs from that file. This machine's zlib gives other streams, or the recipe is
+        damaged.
     """
     if len(recipe) < 4 + _CHECKSUM_BYTES or len(image.rasters) > 1:
         raise CorruptError("malformed recipe in the .dqc file")
