@@ -23,8 +23,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dqcodec import png
 from dqcodec.base.errors import FAILURES, CorruptError, DqcodecError, UnsupportedImageError, VerifyError, one_line
-from dqcodec.codec import codec, library, zoo
+from dqcodec.codec import formats, zoo
 from dqcodec.codec.archive import Archive
+from dqcodec.codec.group import check, encode_sets, restore
+from dqcodec.codec.group import decode as decode_images
 from dqcodec.codec.report import DecodedReport, PackedReport
 from dqcodec.codec.source import Source, read
 from dqcodec.command import files
@@ -40,7 +42,7 @@ from dqcodec.png import MAX_PIXELS, Header
 
 if TYPE_CHECKING:
     from dqcodec.codec.choose import Choice
-    from dqcodec.codec.codec import Decoded
+    from dqcodec.codec.group import Decoded
 
 GROUP_SECONDS = 1.0  # that a group, or its one image, takes to decode on one core, about
 _PIXEL_SECONDS = 2e-6  # by a model, which codes all samples of a pixel together
@@ -216,7 +218,7 @@ def _encode(
     keys = [key for key, content in contents.items() if isinstance(content, Source)]
     sources = [contents[key] for key in keys]
     programs = [zoo.load(name) for name in models]
-    sets = codec.encode_sets(sources, programs, **options) if sources else []
+    sets = encode_sets(sources, programs, **options) if sources else []
     order = [keys[number] for numbers, _ in sets for number in numbers]
     order += [key for key, content in contents.items() if isinstance(content, Verbatim)]
     parts = [coded.group for _, coded in sets] + [contents[key] for key in order[len(keys) :]]
@@ -228,7 +230,7 @@ def _encode(
     if verify:
         parsed = functools.cache(lambda: archive.read_group(packed.header, packed.body, max_pixels))
         for number, (numbers, coded) in enumerate(sets):
-            codec.check(lambda: parsed().parts[number], [sources[each] for each in numbers], coded.programs, max_pixels)
+            check(lambda: parsed().parts[number], [sources[each] for each in numbers], coded.programs, max_pixels)
         read_back = parsed()
         if (read_back.members, read_back.contents, read_back.parts[len(sets) :]) != (group.members, group.contents, group.parts[len(sets) :]):
             raise VerifyError("the group reads back as another; nothing is written")
@@ -305,7 +307,7 @@ def _read(path: Path, name: str, keeping: Keeping, rm: bool, max_pixels: int) ->
         return Item(path, name, error=one_line(error)), 0, 0.0
     is_image = data.startswith(png.SIGNATURE) or path.suffix.lower() != PurePath(name).suffix.lower()  # or made one
     try:
-        png_data = library.to_png(data, max_pixels, is_kept=not rm) if is_image or not keeping.others else b""
+        png_data = formats.to_png(data, max_pixels, is_kept=not rm) if is_image or not keeping.others else b""
         image = png.read(png_data, max_pixels, decode=False)
     except FAILURES as error:
         is_refused = isinstance(error, UnsupportedImageError) and is_image  # too large, say
@@ -441,7 +443,7 @@ def decode_group(
         """The images of a part; what is damaged is not tried again."""
         if number not in decoded:
             try:
-                decoded[number] = codec.decode(group.parts[number], partial(zoo.find, named=models), max_pixels)
+                decoded[number] = decode_images(group.parts[number], partial(zoo.find, named=models), max_pixels)
             except FAILURES as error:
                 decoded[number] = error
         if isinstance(decoded[number], BaseException):
@@ -461,9 +463,9 @@ def decode_group(
             if kind == "verbatim":
                 data, method = part.data, kind
             else:
-                data = codec.restore(part.entries[image], decode(part_number)[image], repack=repack)
+                data = restore(part.entries[image], decode(part_number)[image], repack=repack)
                 method = part.entries[image].method
-                data = library.from_png(data, format, max_pixels) if folder else data
+                data = formats.from_png(data, format, max_pixels) if folder else data
             if folder:
                 member = group.members[number]
                 files.write(targets[number], data, force=force, stamp=Stamp(member.mode, member.mtime_ns))

@@ -162,9 +162,9 @@ def _remove(unpacking: Any, teller: Teller) -> None:
 def _convert(
     data: bytes, models: tuple[str, ...], max_pixels: int, format: str = "png", **options: Any
 ) -> tuple[bytes, DecompressReport]:
-    from dqcodec.codec import codec, library, zoo
+    from dqcodec.codec import codec, formats, zoo
 
     find_program = functools.partial(zoo.find, named=models)
     restored, report = codec.decompress(data, find_program, max_pixels=max_pixels, **options)
-    restored = library.from_png(restored, format, max_pixels)
+    restored = formats.from_png(restored, format, max_pixels)
     return restored, dataclasses.replace(report, png_bytes=len(restored))
