@@ -42,7 +42,7 @@ from dqcodec.command.cli import main
 if __name__ == "__main__":
     main()
 """
-WRITING, CODING = "os.fsync", "dqcodec.codec.codec.encode"
+WRITING, CODING = "os.fsync", "dqcodec.codec.group.encode"
 
 
 @pytest.fixture
