@@ -27,8 +27,8 @@ except ModuleNotFoundError:
 with mock.patch.dict(sys.modules, craystack=cs):
     from dqcodec.ans.craystack import CraystackStack, Message, model_codec
 
-few = settings(max_examples=40, deadline=None, derandomize=True)
-fewer = settings(max_examples=5, deadline=None, derandomize=True)
+few = settings(max_examples=40)
+fewer = settings(max_examples=5)
 every_flow = pytest.mark.parametrize("kind", programs.KINDS)
 sizes_of_symbols = st.lists(
     st.one_of(st.just(1), st.integers(1, 5), st.integers(1, MAX_SIZE), st.integers(0, 23).map(lambda bits: 1 << bits)),

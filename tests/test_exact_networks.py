@@ -12,7 +12,7 @@ from dqcodec.exact.networks import Conv
 from dqcodec.frozen.flow import INPUT_BITS, INPUT_BOUND, LOG_SCALE_BITS
 
 LEVEL = 200
-few = settings(max_examples=25, deadline=None, derandomize=True)
+few = settings(max_examples=25)
 
 
 @pytest.fixture(autouse=True)

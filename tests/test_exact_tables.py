@@ -9,7 +9,7 @@ from dqcodec.exact.flow.tables import TableLaw
 from dqcodec.frozen.flow import PRECISION
 
 TOTAL = 1 << PRECISION
-few = settings(max_examples=30, deadline=None, derandomize=True)
+few = settings(max_examples=30)
 
 
 def bell(cells: int = 33, low_bits: int = 4, unbounded: bool = True) -> TableLaw:

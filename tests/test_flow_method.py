@@ -208,7 +208,7 @@ def test_a_damaged_payload_gives_an_image_or_a_named_error_without_hanging(kind)
 
 
 @every_kind
-@settings(max_examples=10, deadline=None, derandomize=True)
+@settings(max_examples=10)
 @given(st.binary(max_size=400))
 def test_random_bytes_give_an_image_or_a_named_error(kind, payload):
     try:

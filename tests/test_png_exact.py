@@ -132,7 +132,7 @@ def test_a_recipe_of_other_bytes_is_damaged():
         exact.restore(png.read(data), bytes(recipe))
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200)
 @given(st.integers(0), st.integers(0, 255), st.booleans())
 def test_a_damaged_recipe_is_a_named_error(index, byte, cut):
     data = repacked((6, 15, 8, 0), (100, 100))

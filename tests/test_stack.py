@@ -8,7 +8,7 @@ from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import CorruptError, StackUnderflow, SymbolError
 
 SEED = bytes(range(256)) * 4
-few = settings(max_examples=40, deadline=None, derandomize=True)
+few = settings(max_examples=40)
 sizes_of_symbols = st.lists(
     st.one_of(st.just(1), st.integers(1, 5), st.integers(1, MAX_SIZE), st.just(MAX_SIZE)), min_size=1, max_size=30
 )
