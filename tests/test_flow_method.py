@@ -74,8 +74,8 @@ def test_odd_images_round_trip_or_leave_the_range(kind, name):
     program, pixels = program_of(kind), odd_images()[name]
     try:
         payload, _ = encode(pixels, program)
-    except (LatentOverflow, StackUnderflow):
-        pytest.skip("another method takes it")
+    except (LatentOverflow, StackUnderflow):  # another method takes it
+        return
     assert np.array_equal(decode(payload, pixels.shape, program), pixels)
 
 
