@@ -1,4 +1,4 @@
-"""All tests: hypothesis tries the same examples in every run, and no test looks at a clock."""
+"""Hypothesis tries the same examples in every run, and an example may take any time."""
 
 from hypothesis import settings
 

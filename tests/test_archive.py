@@ -1,4 +1,4 @@
-"""Archives give back the images they were made of, read no more than is asked for, and tell what is damaged."""
+"""An archive gives back its images, reads only the groups that it needs, and names damage."""
 
 import functools
 import io

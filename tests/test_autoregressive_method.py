@@ -1,4 +1,4 @@
-"""Pixels by an autoregressive program: any image round-trips, and what is damaged is told."""
+"""An autoregressive program codes any image and gives it back; damage is a named error."""
 
 import functools
 

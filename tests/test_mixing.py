@@ -77,7 +77,7 @@ def test_what_is_least_expected_fits_its_buffer():
     assert np.array_equal(decode(encode(pixels), pixels.shape), pixels)
 
 
-def test_golden_bytes():
+def test_images_are_coded_to_the_golden_bytes():
     """A change here is a new version of the format."""
     pixels = (np.add.outer(np.arange(6) * 7, np.arange(8) * 5)[..., None] * np.arange(1, 4)).astype(np.uint8)
     assert encode(pixels).hex() == GOLDEN

@@ -1,4 +1,4 @@
-"""One damaged place costs an archive at most one group, what is lost is told, and a name never gives another's bytes."""
+"""One damaged place costs an archive at most one group; it names what is lost, and a name never gives another's bytes."""
 
 import functools
 import io

@@ -1,4 +1,4 @@
-"""Images of fewer than 8 bits: models of as many code them, where they win."""
+"""A model of 1, 2 or 4 bits codes images of its bits, where it wins."""
 
 import numpy as np
 import programs

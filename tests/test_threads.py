@@ -1,4 +1,4 @@
-"""What threads share is done as by one alone, and what goes wrong in one is told."""
+"""Several threads give the result of one, and an error in one reaches the caller."""
 
 import math
 import os
