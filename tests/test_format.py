@@ -215,7 +215,7 @@ def hard_planes(height: int, width: int, kind: str, seed: int) -> np.ndarray:
     return np.stack([green, red, blue], -1).astype(np.int16)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(
     sides, st.sampled_from([1, 3]), st.sampled_from([1, 4, 8]), st.sampled_from(["board", "checks", "rows", "columns"]),
     st.integers(0, 1000),
