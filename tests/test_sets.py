@@ -14,7 +14,8 @@ from test_codec import no_programs, photo, same_image
 from dqcodec import png
 from dqcodec.base.errors import CorruptError
 from dqcodec.codec import candidates, codec
-from dqcodec.command import archiving
+from dqcodec.command.batches import equal_together
+from dqcodec.command.packing import Packing
 from dqcodec.format.container import Entry, Group, Layer, Method, Reader, read_heads, sample_checksum
 
 
@@ -128,7 +129,7 @@ def test_equal_files_follow_each_other_and_share_a_group(tmp_path):
     for name, data in {"a": b"1", "b": b"22", "c": b"1", "d": b"33", "e": b"1", "f": b"33"}.items():
         (tmp_path / name).write_bytes(data)
     inputs = [(tmp_path / name, name) for name in "abcdef"] + [(tmp_path / "missing", "missing")]
-    assert "".join(name[0] for _, name in archiving._equal_together(inputs)) == "acebdfm"
+    assert "".join(name[0] for _, name in equal_together(inputs)) == "acebdfm"
 
 
 def test_a_repeated_file_costs_a_reference(tmp_path, unmixed):
@@ -140,11 +141,8 @@ def test_a_repeated_file_costs_a_reference(tmp_path, unmixed):
         for number in range(count):
             (folder / f"{number}.png").write_bytes(data)
         inputs = [(path, path.name) for path in sorted(folder.iterdir())]
-        from functools import partial
-
         target = tmp_path / f"{count}.dqc"
-        work = partial(archiving.pack_batch, target=target, models=[], best=False, verify=True)
-        report = archiving.pack(inputs, target, work, map, lambda _: None, group_images=None, force=False, rm=False, verify=True)
+        report = Packing(target).pack(inputs, map, lambda _: None)
         assert report.groups == 1
         sizes.append(target.stat().st_size)
         with contextlib.closing(opened(target.read_bytes())) as packed:

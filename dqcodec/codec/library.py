@@ -26,6 +26,7 @@ from dqcodec.codec import codec, zoo
 from dqcodec.format import archive, colors
 from dqcodec.png import MAX_PIXELS, SIGNATURE, Chunk, Header, Png, Skeleton
 from dqcodec.png.chunks import PALETTE, walk
+from dqcodec.png.color_types import NAMES, OF_SAMPLES
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -35,13 +36,11 @@ if TYPE_CHECKING:
     Images = str | os.PathLike | bytes | Image.Image | np.ndarray
 
 _READ = ("BMP", "GIF", "JPEG", "PPM", "TIFF", "WEBP")
-_COLOR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}  # samples per pixel -> colour type
 _NPY_MAGIC = b"\x93NUMPY"
 _PNM_NUMBER = rb"(?:\s|#[^\n]*\n)+(\d{1,9})"
 _PNM, _PNM_LIMIT = re.compile(rb"P([1-6])" + 2 * _PNM_NUMBER), re.compile(_PNM_NUMBER + rb"\s")
 _PNM_NEXT = re.compile(rb"\s*P[1-6]\s")
 _BITS_PER_SAMPLE = 258  # TIFF's tag
-_NAMES = {1: "gray", 2: "gray with alpha", 3: "RGB", 4: "RGBA"}
 _EXPRESSIBLE = {  # (samples per pixel, bits)
     "ppm": {(1, 8), (1, 16), (3, 8), (3, 16)},
     "bmp": {(1, 8), (3, 8)},
@@ -135,7 +134,7 @@ def from_png(data: bytes, format: str, max_pixels: int = MAX_PIXELS) -> bytes:
         return stream.getvalue()
     channels, bits = pixels.shape[2] if pixels.ndim == 3 else 1, 8 * pixels.itemsize
     if (channels, bits) not in _EXPRESSIBLE[format]:
-        raise UnsupportedImageError(f"{format} cannot hold {bits}-bit {_NAMES[channels]} exactly")
+        raise UnsupportedImageError(f"{format} cannot hold {bits}-bit {NAMES[OF_SAMPLES[channels]]} exactly")
     if format == "ppm":
         start = f"P{5 if channels == 1 else 6}\n{pixels.shape[1]} {pixels.shape[0]}\n{(1 << bits) - 1}\n"
         return start.encode() + pixels.astype(pixels.dtype.newbyteorder(">")).tobytes()
@@ -152,13 +151,13 @@ def from_png(data: bytes, format: str, max_pixels: int = MAX_PIXELS) -> bytes:
 def from_array(pixels: np.ndarray, max_pixels: int = MAX_PIXELS) -> Png:
     """The PNG of an array (H, W) or (H, W, 1 to 4), uint8 or uint16; raises UnsupportedImageError for any other."""
     shape = pixels.shape if pixels.ndim == 3 else (*pixels.shape, 1)
-    if pixels.dtype.newbyteorder("=") not in (np.uint8, np.uint16) or len(shape) != 3 or shape[2] not in _COLOR_TYPES:
+    if pixels.dtype.newbyteorder("=") not in (np.uint8, np.uint16) or len(shape) != 3 or shape[2] not in OF_SAMPLES:
         what = f"{pixels.dtype} {pixels.shape}"
         raise UnsupportedImageError(f"{what} is no image: (H, W) or (H, W, 1 to 4), uint8 or uint16")
     if 0 in shape:
         raise UnsupportedImageError("the image has no pixels")
     height, width, channels = shape
-    header = Header(width, height, _COLOR_TYPES[channels], 8 * pixels.itemsize)
+    header = Header(width, height, OF_SAMPLES[channels], 8 * pixels.itemsize)
     _check_size(width, height, max_pixels)
     native = np.ascontiguousarray(pixels.reshape(shape), pixels.dtype.newbyteorder("="))
     return Png(header, Skeleton(header), (native,))

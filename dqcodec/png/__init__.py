@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from dqcodec.png import chunks
 from dqcodec.png.chunks import SIGNATURE, Chunk, Header, Skeleton
+from dqcodec.png.color_types import OF_SAMPLES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,7 +67,8 @@ def read(data: bytes, max_pixels: int = MAX_PIXELS, *, decode: bool = True) -> P
     What libpng rejects is rejected here, too.
 
     Raises:
-        UnsupportedImageError: not a PNG, or more than `max_pixels`; this is found before any large allocation.
+        UnsupportedImageError: not a PNG, or more than `max_pixels`, or than chunks.MAX_TRAILING_BYTES after its end;
+            this is found before any large allocation.
         CorruptError: the file is damaged.
     """
     structure = chunks.parse(data, max_pixels)
@@ -110,7 +112,7 @@ def write(image: Png) -> bytes:
 def plain(pixels: np.ndarray, before: tuple[Chunk, ...] = (), after: tuple[Chunk, ...] = ()) -> Png:
     """The PNG of samples (H, W, 1 to 4) uint8, with chunks before and after the image data."""
     height, width, channels = pixels.shape
-    header = Header(width, height, {1: 0, 2: 4, 3: 2, 4: 6}[channels], 8)
+    header = Header(width, height, OF_SAMPLES[channels], 8)
     return Png(header, Skeleton(header, (before, after)), (pixels,))
 
 
