@@ -77,6 +77,29 @@ def test_images_that_gain_nothing_by_company_are_coded_alone(monkeypatch, unmixe
     assert sum(len(coded.group.tail()) for _, coded in sets) <= len(together.group.tail()) + 3 * 12
 
 
+@pytest.mark.parametrize("harm, most", [(0, 3), (99, 20)])
+def test_all_images_are_coded_alone_only_if_a_sample_loses_by_company(monkeypatch, harm, most):
+    """harm: bytes that company adds to each of 20 images that are alike."""
+    sources = [codec.read(pngs.write(np.roll(photo(20, 12), number, 0))) for number in range(20)]
+    lone, encode = [], codec.encode
+
+    def encoded(given, programs, **options):
+        coded = encode(given, programs, **options)
+        lone.append(len(given) == 1)
+        if len(given) == 1:
+            return coded
+        harmed = [dataclasses.replace(each, coded=tuple(layer(part) for part in each.coded)) for each in coded.choices]
+        return dataclasses.replace(coded, choices=tuple(harmed))
+
+    def layer(coded):
+        return dataclasses.replace(coded, bytes=coded.bytes + harm)
+
+    monkeypatch.setattr(codec, "encode", encoded)
+    sets = codec.encode_sets(sources, [])
+    assert sorted(number for numbers, _ in sets for number in numbers) == [*range(20)]
+    assert sum(lone) <= most and (not harm or sum(lone) == 20)
+
+
 def test_images_with_the_same_samples_are_coded_once(unmixed):
     pixels = photo(30, 40)
     one, other = pngs.write(pixels, before=text(b"one")), pngs.write(pixels, before=text(b"other"))

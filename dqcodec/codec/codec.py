@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from dqcodec.base.varint import read_varint
 from dqcodec.codec.choose import Choice, choose
 from dqcodec.codec.report import CompressReport, DecompressReport, LayerReport
 from dqcodec.codec.source import Source, read
-from dqcodec.format.container import Entry, Group, Method, owners, sample_checksum
+from dqcodec.format.container import FRAME_BYTES, Entry, Group, Method, owners, sample_checksum
 from dqcodec.methods import table
 from dqcodec.methods.payload import Effort, Payload
 from dqcodec.png import MAX_PIXELS, Header, Png, Skeleton
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     Decoded = Png | bytes  # bytes: the PNG file of a stored image
 
 _SET_BYTES = 4  # of counts and lengths
+_FEW, _SAMPLE_STEP = 4, 8  # of more than a few images, each eighth is coded alone too, to see whether company pays
+_SUITED = 0.98  # an image whose size by another method is below this part of its size may be smaller alone
 
 
 @dataclass(frozen=True)
@@ -160,25 +162,48 @@ def encode(
 def encode_sets(
     sources: Sequence[Source], programs: Sequence[Program], *, best: bool = False, particles: int = 1
 ) -> list[tuple[list[int], CodedGroup]]:
-    """The smallest sets that the images can be coded in, each with its images' numbers: all together, each alone, or those alone
-    that gain nothing by company.
+    """Sets that the images are coded in, each with its images' numbers: all together, each alone, or those alone that
+    gain nothing by company.
 
-    All ways are coded in full, so that no image takes more than alone.
+    Coding every image alone as well would take longer than coding all together. So a sample of the images is coded
+    alone, with those that company may harm. If the sample is smaller alone, all images are coded alone too, and the
+    smallest way is chosen.
     """
     options = {"best": best, "particles": particles}
     units = _alike(sources)
     together = encode(sources, programs, **options)
     if len(units) == 1:
         return [([*range(len(sources))], together)]
-    alone = [(unit, encode([sources[number] for number in unit], programs, **options)) for unit in units]
-    ways = [[([*range(len(sources))], together)], alone]
-    is_loner = [_set_bytes(coded) < sum(together.choices[number].size for number in unit) for unit, coded in alone]
-    if any(is_loner) and not all(is_loner):
-        stay = sorted(itertools.chain.from_iterable(itertools.compress(units, (not each for each in is_loner))))
+    shares = [sum(together.choices[number].size for number in unit) for unit in units]
+    alone: dict[int, CodedGroup] = {}  # by the number of the unit
+
+    def code_alone(numbers: Iterable[int]) -> None:
+        for number in numbers:
+            if number not in alone:
+                alone[number] = encode([sources[each] for each in units[number]], programs, **options)
+
+    sample = range(0, len(units), _SAMPLE_STEP if len(units) > _FEW else 1)
+    code_alone(sample)
+    pays = sum(shares[number] for number in sample) <= sum(_set_bytes(alone[number]) for number in sample)
+    code_alone(number for number, unit in enumerate(units) if not pays or _may_lose(together.choices[unit[0]]))
+    loners = [number for number, coded in alone.items() if _set_bytes(coded) < shares[number]]
+    ways = [[([*range(len(sources))], together)]]
+    if len(alone) == len(units):
+        ways.append([(units[number], alone[number]) for number in range(len(units))])
+    if 0 < len(loners) < len(units):
+        stay = sorted(itertools.chain.from_iterable(unit for number, unit in enumerate(units) if number not in loners))
         with contextlib.suppress(LatentOverflow, StackUnderflow):  # they cannot pay without the others
-            rest = _code([sources[number] for number in stay], [together.choices[number] for number in stay], Effort(best, particles))
-            ways.append([(stay, rest), *itertools.compress(alone, is_loner)])
+            choices = [together.choices[number] for number in stay]
+            rest = _code([sources[number] for number in stay], choices, Effort(best, particles))
+            ways.append([(stay, rest), *((units[number], alone[number]) for number in sorted(loners))])
     return min(ways, key=lambda sets: sum(_set_bytes(coded) for _, coded in sets))
+
+
+def _may_lose(choice: Choice) -> bool:
+    """Whether an image may be smaller alone: it shares nothing, or follows the majority to a method that suits it less."""
+    if all(coded.together == 1 for coded in choice.coded):
+        return True
+    return min(choice.candidates.values()) - FRAME_BYTES < _SUITED * choice.size
 
 
 def _set_bytes(coded: CodedGroup) -> int:
