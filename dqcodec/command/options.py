@@ -57,7 +57,7 @@ class Showing:
     as_json: bool = option("--json", is_flag=True, help="Print one JSON object a line on stdout.")
     max_pixels: int = option(
         "--max-pixels", type=_COUNT, default=MAX_PIXELS, metavar="N",
-        help=f"Refuse images of more pixels, and files of more than 8 N bytes + 256 MiB (default {MAX_PIXELS}).",
+        help=f"Refuse images of more pixels (default {MAX_PIXELS}).",
     )  # fmt: skip
 
 
@@ -94,7 +94,7 @@ class Converting(Running):
 
     output: str | None = option("-o", "--output", metavar="FILE|DIR|-", help="Write here; - is stdout.")
     force: bool = option("-f", "--force", is_flag=True, help="Overwrite existing files.")
-    rm: bool = option("--rm", is_flag=True, help="Remove each source when its output is checked and written.")
+    rm: bool = option("--rm", is_flag=True, help="Remove each source once its output is checked.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,30 +102,30 @@ class Compressing(Converting):
     """The options of `compress`."""
 
     models: tuple[str, ...] = option(
-        "-m", "--model", metavar="NAME|FILE", multiple=True, help="Use only this model (repeatable; default: the best)."
+        "-m", "--model", metavar="NAME|FILE", multiple=True, help="Use only this model (repeatable)."
     )
-    strip: bool = option("--strip", is_flag=True, help="Leave out texts, times and Exif; the picture does not need them.")
+    strip: bool = option("--strip", is_flag=True, help="Leave out texts, times and Exif.")
     exact: bool = option(
-        "--exact", is_flag=True, help="Keep the PNG file byte for byte; this needs zlib's own deflate."
+        "--exact", is_flag=True, help="Keep the PNG file byte for byte."
     )
     broken: str = option(
         "--broken", type=click.Choice(["refuse", "keep"]), default="refuse",
         help="Refuse damaged PNGs, or keep their bytes.",
     )  # fmt: skip
     best: bool = option(
-        "--best", is_flag=True, help="Try slow methods on large images too; decoding gets slow as well."
+        "--best", is_flag=True, help="Try slow methods, also slow to decode."
     )
     particles: int = option(
         "--particles", type=click.IntRange(1, 64), default=1, metavar="K",
-        help="Draw K samples of a flow's uniform q: smaller files, slower coding.",
+        help="Draw K samples of a flow's q.",
     )  # fmt: skip
     no_verify: bool = option("--no-verify", is_flag=True, help="Do not decode the result to check it.")
     others: str = option(
         "--others", type=click.Choice(["leave", "keep"]), default="leave",
-        help="Leave a folder's other files out of an archive, or keep them.",
+        help="Leave other files out of an archive, or keep.",
     )  # fmt: skip
     group: int | None = option(
-        "--group", type=_COUNT, metavar="N", help="Code at most N images of an archive together."
+        "--group", type=_COUNT, metavar="N", help="Code at most N images together."
     )
 
     @property
