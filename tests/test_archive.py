@@ -353,7 +353,7 @@ def bounds() -> list[int]:
 def decoded(monkeypatch) -> list[Group]:
     """The groups that are decoded."""
     groups, decode = [], codec.decode
-    monkeypatch.setattr(mapping.codec, "decode", lambda group, *rest: groups.append(group) or decode(group, *rest))
+    monkeypatch.setattr(mapping, "decode", lambda group, *rest: groups.append(group) or decode(group, *rest))
     return groups
 
 

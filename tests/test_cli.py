@@ -19,7 +19,7 @@ from PIL import Image, ImageSequence
 import dqcodec
 from dqcodec import png
 from dqcodec.base.errors import UnknownModelError
-from dqcodec.codec import candidates, choose, codec, library, zoo
+from dqcodec.codec import candidates, choose, codec, formats, zoo
 from dqcodec.codec.archive import Archive
 from dqcodec.command import batches, names
 from dqcodec.command.cli import main
@@ -456,7 +456,7 @@ def test_salvage_gets_what_is_whole_and_lists_what_is_lost(folder, quick):
         assert run(*command).exit_code == 3 and tree(folder) == sorted(["set.dqc", *(f"in/{name}" for name in STAMPS)])
     back = run("decompress", "--salvage", "set.dqc")
     assert back.exit_code == 1 and tree(folder / "set") == ["a.png", "deep/er/c.png"]
-    assert "group 1 is lost, and what names it had is not known" in back.stderr and "its end is missing" in back.stderr
+    assert "group 1 is lost, and the names are not known" in back.stderr and "its end is missing" in back.stderr
     assert "set.dqc -> set: 2 images ok" in back.stderr and (folder / "set.dqc").exists()
     (folder / "set.dqc").write_bytes(whole[: ends[1] + 20] + b"damage" + whole[ends[1] + 26 :])
     back = run("decompress", "--salvage", "set.dqc", "-f")
@@ -646,7 +646,7 @@ def test_other_files_are_taken_as_pixels_and_given_back_in_other_formats(folder,
     assert np.array_equal(png.read((folder / "a.png").read_bytes()).pixels, PIXELS)
     for format in names.FORMATS[1:]:
         assert run("decompress", "a.bmp.dqc", "--format", format, "-f").exit_code == 0
-        pixels = library.from_png(library.to_png((folder / f"a.{format}").read_bytes()), "npy")
+        pixels = formats.from_png(formats.to_png((folder / f"a.{format}").read_bytes()), "npy")
         assert np.array_equal(np.load(io.BytesIO(pixels)), PIXELS)
     (folder / "deep.png").write_bytes(DEEP)
     assert run("compress", "deep.png", "a.png", "-o", "set.dqc").exit_code == 0
@@ -675,7 +675,7 @@ def test_a_model_is_sampled(folder, model):
 
 def test_an_archive_by_a_model_comes_back(folder, model, quick, monkeypatch):
     monkeypatch.setattr(choose, "by_webp", lambda pixels, *, quick: None)  # the model is bad
-    monkeypatch.setattr(codec, "encode_sets", lambda sources, *rest, **options: [([0, 1, 2], codec.encode(sources, *rest, **options))])
+    monkeypatch.setattr("dqcodec.codec.group.encode_sets", lambda sources, *rest, **options: [([0, 1, 2], codec.encode(sources, *rest, **options))])
     rng = np.random.default_rng(0)
     (folder / "in").mkdir()
     for number in range(3):

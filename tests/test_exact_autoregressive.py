@@ -500,17 +500,18 @@ def test_integers_whose_sums_are_not_proven_exact_are_a_model_error(value):
 
 
 @pytest.mark.parametrize("plane", [1, 2])
-def test_a_heads_two_parts_are_proven_together(plane):
+@pytest.mark.parametrize("kind, column", [(AUTOREGRESSIVE, 0), (LEAST_SQUARES, 0), (LEAST_SQUARES, -1)])
+def test_a_heads_two_parts_are_proven_together(kind, column, plane):
     """Each alone stays below 2^24, their sum does not."""
     known, heads = f"net.known.{plane}.weight", "net.heads.weight"
-    changed = tensors()
+    changed = programs.tensors(kind)
     rows = len(changed[heads]) // 3
     changed[known] = np.zeros_like(changed[known])
-    changed[known][0, 0] = (1 << 23) // 256
+    changed[known][0, column] = (1 << 23) // 256
     changed[heads] = np.zeros_like(changed[heads])
-    assert not refused(with_tensors(changed))
+    assert not refused(programs.with_tensors(kind, changed))
     changed[heads][plane * rows, 0] = (1 << 23) // int(changed["net.level"]) + 1
-    assert refused(with_tensors(changed))
+    assert refused(programs.with_tensors(kind, changed))
 
 
 @pytest.mark.parametrize("part", ["heads", "known.1"])
@@ -538,6 +539,26 @@ def test_an_activation_level_that_float32_cannot_hold_is_a_model_error(level):
 ], ids=str)
 def test_a_wrong_description_is_a_model_error(changes):
     assert refused(programs.described(AUTOREGRESSIVE, **changes))
+
+
+@pytest.mark.parametrize("value", [0, 1, 1.0, None, "true", "", [], [True], {}], ids=str)
+@pytest.mark.parametrize("kind", [AUTOREGRESSIVE, LEAST_SQUARES])
+def test_least_squares_that_are_neither_true_nor_false_are_a_model_error(kind, value):
+    assert refused(programs.described(kind, least_squares=value))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("kind, other", [(AUTOREGRESSIVE, LEAST_SQUARES), (LEAST_SQUARES, AUTOREGRESSIVE)])
+def test_a_network_without_inputs_for_predictions_is_not_taken_for_one_with_them_nor_the_other_way(kind, other, channels):
+    """Each of the layers that differ is enough."""
+    description = programs.metadata(programs.described(kind, channels, least_squares=kind == LEAST_SQUARES))
+    own, foreign = (programs.tensors(each, channels) for each in (kind, other))
+    differ = {name for name in own if own[name].shape != foreign[name].shape}
+    assert differ == {"net.in.weight", *(f"net.known.{plane}.weight" for plane in range(1, channels))}
+    assert not refused(save(own, metadata=description))
+    assert refused(save(foreign, metadata=description))
+    for name in differ:
+        assert refused(save(own | {name: foreign[name]}, metadata=description))
 
 
 @pytest.mark.parametrize("key", ["format", "kind", "name", "channels", "bits", "tile", "features", "blocks", "mixtures", "head_grid", "rate_bits", "card"])

@@ -13,7 +13,7 @@ from test_codec import no_programs, photo, same_image
 
 from dqcodec import png
 from dqcodec.base.errors import CorruptError
-from dqcodec.codec import candidates, codec
+from dqcodec.codec import candidates, codec, group
 from dqcodec.command.batches import equal_together
 from dqcodec.command.packing import Packing
 from dqcodec.format.container import Entry, Group, Layer, Method, Reader, read_heads, sample_checksum
@@ -25,7 +25,7 @@ def text(comment: bytes) -> bytes:
 
 def sizes(files: list[bytes]) -> tuple[int, int]:
     """(bytes of the archive of one group, without index and end; bytes of the files alone)."""
-    sets = codec.encode_sets([codec.read(data) for data in files], [])
+    sets = group.encode_sets([codec.read(data) for data in files], [])
     order = [number for numbers, _ in sets for number in numbers]
     assert sorted(order) == [*range(len(files))]
     packed = group_of([f"{number}" for number in order], *(coded.group for _, coded in sets))
@@ -70,10 +70,10 @@ def test_images_that_gain_nothing_by_company_are_coded_alone(monkeypatch, unmixe
     def worse(group: Group) -> Group:
         return dataclasses.replace(group, payloads=tuple(payload + bytes(9) for payload in group.payloads))
 
-    monkeypatch.setattr(codec, "encode", encoded)
-    sets = codec.encode_sets(sources, [])
+    monkeypatch.setattr(group, "encode", encoded)
+    sets = group.encode_sets(sources, [])
     assert [numbers for numbers, _ in sets] == [[0], [1], [2]]
-    monkeypatch.setattr(codec, "encode", encode)
+    monkeypatch.setattr(group, "encode", encode)
     assert sum(len(coded.group.tail()) for _, coded in sets) <= len(together.group.tail()) + 3 * 12
 
 
@@ -81,7 +81,7 @@ def test_images_that_gain_nothing_by_company_are_coded_alone(monkeypatch, unmixe
 def test_all_images_are_coded_alone_only_if_a_sample_loses_by_company(monkeypatch, harm, most):
     """harm: bytes that company adds to each of 20 images that are alike."""
     sources = [codec.read(pngs.write(np.roll(photo(20, 12), number, 0))) for number in range(20)]
-    lone, encode = [], codec.encode
+    lone, encode = [], group.encode
 
     def encoded(given, programs, **options):
         coded = encode(given, programs, **options)
@@ -94,8 +94,8 @@ def test_all_images_are_coded_alone_only_if_a_sample_loses_by_company(monkeypatc
     def layer(coded):
         return dataclasses.replace(coded, bytes=coded.bytes + harm)
 
-    monkeypatch.setattr(codec, "encode", encoded)
-    sets = codec.encode_sets(sources, [])
+    monkeypatch.setattr(group, "encode", encoded)
+    sets = group.encode_sets(sources, [])
     assert sorted(number for numbers, _ in sets for number in numbers) == [*range(20)]
     assert sum(lone) <= most and (not harm or sum(lone) == 20)
 

@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 
 from dqcodec import png
 from dqcodec.base.errors import FAILURES, UnsupportedImageError, one_line
-from dqcodec.codec import library
+from dqcodec.codec import formats
 from dqcodec.command import files
 from dqcodec.command.files import Stamp
 from dqcodec.command.kinds import check_image
@@ -134,7 +134,7 @@ def read_item(path: Path, name: str, keeping: Keeping, *, is_kept: bool, max_pix
     is_converted = path.suffix.lower() != PurePath(name).suffix.lower()
     is_image = data.startswith(png.SIGNATURE) or is_converted
     try:
-        png_data = library.to_png(data, max_pixels, is_kept=is_kept) if is_image or not keeping.others else b""
+        png_data = formats.to_png(data, max_pixels, is_kept=is_kept) if is_image or not keeping.others else b""
         image = png.read(png_data, max_pixels, decode=False)
     except FAILURES as error:
         is_refused = isinstance(error, UnsupportedImageError) and is_image  # too large, for example

@@ -120,11 +120,11 @@ def _archive(found: Found, options: Compressing) -> Begin:
 def compress_bytes(data: bytes, models: tuple[str, ...], is_kept: bool, **options: Any) -> tuple[bytes, CompressReport]:
     """The .dqc file of an image file, and a report.
 
-    is_kept: the source is not removed. options: those of codec.compress. Raises what library.to_png and codec.compress raise.
+    is_kept: the source is not removed. options: those of codec.compress. Raises what formats.to_png and codec.compress raise.
     """
-    from dqcodec.codec import codec, library, zoo
+    from dqcodec.codec import codec, formats, zoo
 
-    png_file = library.to_png(data, is_kept=is_kept, max_pixels=options["max_pixels"])
+    png_file = formats.to_png(data, is_kept=is_kept, max_pixels=options["max_pixels"])
     dqc, report = codec.compress(png_file, [zoo.load(name) for name in models], **options)
     return dqc, dataclasses.replace(report, png_bytes=len(data))
 

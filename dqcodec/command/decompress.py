@@ -195,9 +195,9 @@ def _convert(
     data: bytes, models: tuple[str, ...], max_pixels: int, format: str = "png", **options: Any
 ) -> tuple[bytes, DecompressReport]:
     """A .dqc file -> a file in a format, and a report; options: those of codec.decompress."""
-    from dqcodec.codec import codec, library, zoo
+    from dqcodec.codec import codec, formats, zoo
 
     find_program = functools.partial(zoo.find, named=models)
     restored, report = codec.decompress(data, find_program, max_pixels=max_pixels, **options)
-    restored = library.from_png(restored, format, max_pixels)
+    restored = formats.from_png(restored, format, max_pixels)
     return restored, dataclasses.replace(report, png_bytes=len(restored))

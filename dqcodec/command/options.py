@@ -135,7 +135,7 @@ class Compressing(Converting):
 
     @property
     def coding(self) -> dict[str, Any]:
-        """How an image is coded; see codec.encode."""
+        """How an image is coded; see codec.group.encode."""
         return {"best": self.best, "particles": self.particles}
 
     @property

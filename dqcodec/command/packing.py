@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dqcodec.base.errors import FAILURES, CorruptError, DqcodecError, UnsupportedImageError, VerifyError, one_line
-from dqcodec.codec import codec, zoo
+from dqcodec.codec import group as groups
+from dqcodec.codec import zoo
 from dqcodec.codec.archive import Archive
 from dqcodec.codec.report import PackedReport
 from dqcodec.codec.source import Source, read
@@ -30,7 +31,7 @@ from dqcodec.png import MAX_PIXELS
 
 if TYPE_CHECKING:
     from dqcodec.codec.choose import Choice
-    from dqcodec.codec.codec import CodedGroup
+    from dqcodec.codec.group import CodedGroup
 
 Map = Callable[[Callable, Iterable], Iterable]  # map, or one that several processes do
 Key = tuple[bytes, bool]  # of a content: its bytes, and whether they are kept verbatim
@@ -49,7 +50,7 @@ class Packed:
 class Packing:
     """How an archive is made.
 
-    models: names or files. reading: options of source.read; coding: options of codec.encode_sets. group_images: the
+    models: names or files. reading: options of source.read; coding: options of codec.group.encode_sets. group_images: the
     most images of a group; None sets no limit but the time to decode. rm: remove the sources that are packed.
     """
 
@@ -76,7 +77,7 @@ class Packing:
         files.check_target(self.target, force=self.force)
         results: list[FileResult] = []
         items: list[Item] = []
-        groups = 0
+        count = 0
         with contextlib.ExitStack() as stack:
             file = writer = None
             for packed in mapped(self.pack_batch, self._batches(inputs)):
@@ -86,7 +87,7 @@ class Packing:
                         writer = archive.Writer(file)
                     writer.add(packed.group)
                     items += packed.items
-                    groups += 1
+                    count += 1
                 for result in packed.results:
                     results.append(result)
                     tell(result)
@@ -101,7 +102,7 @@ class Packing:
             archive=str(self.target),
             images=len(items),
             verbatim=sum(item.is_verbatim for item in items),
-            groups=groups,
+            groups=count,
             failed=left + sum(result.error is not None for result in results),
             png_bytes=sum(item.source_bytes for item in items),
             dqc_bytes=size,
@@ -163,7 +164,7 @@ class Packing:
         keys = [key for key, content in contents.items() if isinstance(content, Source)]
         sources = [contents[key] for key in keys]
         programs = [zoo.load(name) for name in self.models]
-        sets = codec.encode_sets(sources, programs, **self.coding) if sources else []
+        sets = groups.encode_sets(sources, programs, **self.coding) if sources else []
         order = [keys[number] for numbers, _ in sets for number in numbers]
         order += [key for key, content in contents.items() if isinstance(content, Verbatim)]
         place = {key: number for number, key in enumerate(order)}
@@ -182,9 +183,8 @@ class Packing:
         parsed = functools.cache(lambda: archive.read_group(packed.header, packed.body, self.max_pixels))
         for number, (numbers, coded) in enumerate(sets):
             wanted = [sources[each] for each in numbers]
-            codec.check(lambda: parsed().parts[number], wanted, coded.programs, self.max_pixels)
-        back = parsed()
-        count = len(sets)
+            groups.check(lambda: parsed().parts[number], wanted, coded.programs, self.max_pixels)
+        back, count = parsed(), len(sets)
         if (back.members, back.contents, back.parts[count:]) != (group.members, group.contents, group.parts[count:]):
             raise VerifyError("the group reads back as another; nothing is written")
 

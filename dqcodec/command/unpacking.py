@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from dqcodec.base.errors import FAILURES, CorruptError, one_line
-from dqcodec.codec import codec, library, zoo
+from dqcodec.codec import formats, zoo
 from dqcodec.codec.archive import Archive
+from dqcodec.codec.group import decode, restore
 from dqcodec.codec.report import DecodedReport
 from dqcodec.command import files
 from dqcodec.command.files import Stamp
@@ -29,7 +30,7 @@ from dqcodec.format.directory import Damage
 from dqcodec.png import MAX_PIXELS
 
 if TYPE_CHECKING:
-    from dqcodec.codec.codec import Decoded
+    from dqcodec.codec.group import Decoded
     from dqcodec.format.container import Group
 
 Task = Callable[[], list[FileResult]]
@@ -48,7 +49,7 @@ class Decoding:
     """How the files of an archive are decoded, and where they go.
 
     source: the archive's path, as shown. folder: to write to; None only checks the files. models: names or files, beside
-    those at hand. format, repack: see library.from_png and codec.restore. working_folder: where relative paths start.
+    those at hand. format, repack: see codec.formats.from_png and codec.group.restore. working_folder: where relative paths start.
     """
 
     source: str
@@ -101,8 +102,8 @@ class Decoding:
                 method, data = "verbatim", part.data
             else:
                 method = part.entries[image].method
-                data = codec.restore(part.entries[image], parts.images(part_number)[image], repack=self.repack)
-                data = library.from_png(data, self.format, self.max_pixels) if path else data
+                data = restore(part.entries[image], parts.images(part_number)[image], repack=self.repack)
+                data = formats.from_png(data, self.format, self.max_pixels) if path else data
             if path:
                 member = group.members[wanted.number]
                 files.write_once(path, data, force=self.force, stamp=Stamp(member.mode, member.mtime_ns))
@@ -121,10 +122,10 @@ class _Parts:
     _decoded: dict[int, list[Decoded] | BaseException] = dataclasses.field(default_factory=dict)
 
     def images(self, number: int) -> list[Decoded]:
-        """The images of a part; raises what codec.decode raises."""
+        """The images of a part; raises what codec.group.decode raises."""
         if number not in self._decoded:
             try:
-                self._decoded[number] = codec.decode(self.parts[number], self.find_program, self.max_pixels)
+                self._decoded[number] = decode(self.parts[number], self.find_program, self.max_pixels)
             except FAILURES as error:
                 self._decoded[number] = error
         if isinstance(self._decoded[number], BaseException):
