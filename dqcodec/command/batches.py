@@ -125,7 +125,10 @@ class _Batch:
 
 
 def read_item(path: Path, name: str, keeping: Keeping, *, is_kept: bool, max_pixels: int) -> Item:
-    """Read a source; an error becomes the item's. is_kept: the source is not removed, so that it may lose more than pixels."""
+    """Read a source; an error becomes the item's.
+
+    is_kept: the source is not removed. Only then may it be a file that holds more than a PNG keeps.
+    """
     try:
         check = {} if keeping.others else {"check": check_image}
         data, stamp = files.read(path, files.max_bytes(max_pixels), **check)

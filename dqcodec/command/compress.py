@@ -120,7 +120,8 @@ def _archive(found: Found, options: Compressing) -> Begin:
 def compress_bytes(data: bytes, models: tuple[str, ...], is_kept: bool, **options: Any) -> tuple[bytes, CompressReport]:
     """The .dqc file of an image file, and a report.
 
-    is_kept: the source is not removed. options: those of codec.compress. Raises what formats.to_png and codec.compress raise.
+    is_kept: the source is not removed. options: those of codec.compress. Raises what formats.to_png and codec.compress
+    raise.
     """
     from dqcodec.codec import codec, formats, zoo
 

@@ -71,7 +71,7 @@ def read(
     """All bytes of a file and its stamp; standard input (None) has no stamp.
 
     limit: bytes. check: gets the first kilobytes and raises if the file is of no use. Raises what `check` raises,
-    OSError if the file is larger than the limit or changes meanwhile, and UnsupportedImageError for a PNG with more than
+    OSError if the file is larger than the limit or changes meanwhile, UnsupportedImageError for a PNG with more than
     chunks.MAX_TRAILING_BYTES after its end; those are not read.
     """
     if source is None:
@@ -105,7 +105,7 @@ def _read_stream(file: BinaryIO, limit: int, check: Callable[[bytes], None]) -> 
 
 
 def start(source: Path) -> bytes:
-    """The first bytes of a file, enough to know its kind; b"" for a stream, which gives them only once. Raises OSError."""
+    """The first bytes of a file, enough to know its kind; b"" for a stream. Raises OSError."""
     if is_stream(source):
         return b""
     with open(source, "rb") as file:
@@ -121,7 +121,7 @@ def starts_as(source: Path | None, kind: Kind) -> bool:
 
 
 def is_stream(path: Path | None) -> bool:
-    """Whether a path is a standard stream (None), a pipe or a device; these are read or written once, never replaced."""
+    """Whether a path is a standard stream (None), a pipe or a device. These are used once and never replaced."""
     try:
         return path is None or _is_stream(os.stat(path).st_mode)
     except OSError:  # nothing there, or no permission

@@ -78,7 +78,7 @@ class Running(Showing):
 
     @property
     def working_folder(self) -> Path:
-        """Where relative paths start: here; for the workers of a cluster, which have their own folders, its full path."""
+        """Where relative paths start: here. For the workers of a cluster it is the full path."""
         return Path.cwd() if self.cluster else Path()
 
     @property
@@ -105,16 +105,12 @@ class Compressing(Converting):
         "-m", "--model", metavar="NAME|FILE", multiple=True, help="Use only this model (repeatable)."
     )
     strip: bool = option("--strip", is_flag=True, help="Leave out texts, times and Exif.")
-    exact: bool = option(
-        "--exact", is_flag=True, help="Keep the PNG file byte for byte."
-    )
+    exact: bool = option("--exact", is_flag=True, help="Keep the PNG file byte for byte.")
     broken: str = option(
         "--broken", type=click.Choice(["refuse", "keep"]), default="refuse",
         help="Refuse damaged PNGs, or keep their bytes.",
     )  # fmt: skip
-    best: bool = option(
-        "--best", is_flag=True, help="Try slow methods, also slow to decode."
-    )
+    best: bool = option("--best", is_flag=True, help="Try slow methods, also slow to decode.")
     particles: int = option(
         "--particles", type=click.IntRange(1, 64), default=1, metavar="K",
         help="Draw K samples of a flow's q.",
@@ -124,9 +120,7 @@ class Compressing(Converting):
         "--others", type=click.Choice(["leave", "keep"]), default="leave",
         help="Leave other files out of an archive, or keep.",
     )  # fmt: skip
-    group: int | None = option(
-        "--group", type=_COUNT, metavar="N", help="Code at most N images together."
-    )
+    group: int | None = option("--group", type=_COUNT, metavar="N", help="Code at most N images together.")
 
     @property
     def reading(self) -> dict[str, Any]:
@@ -162,9 +156,7 @@ class Decompressing(Converting):
     only: tuple[str, ...] = option(
         "--only", metavar="GLOB", multiple=True, help="Take only these images of archives (repeatable)."
     )
-    salvage: bool = option(
-        "--salvage", is_flag=True, help="Save what is whole in damaged archives; list what is lost."
-    )
+    salvage: bool = option("--salvage", is_flag=True, help="Save what is whole in damaged archives; list what is lost.")
     format: str = option(
         "--format", type=click.Choice(FORMATS), default="png", help="Write this format if it can hold the same pixels."
     )

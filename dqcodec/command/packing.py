@@ -50,8 +50,9 @@ class Packed:
 class Packing:
     """How an archive is made.
 
-    models: names or files. reading: options of source.read; coding: options of codec.group.encode_sets. group_images: the
-    most images of a group; None sets no limit but the time to decode. rm: remove the sources that are packed.
+    models: names or files. reading: options of source.read. coding: options of codec.group.encode_sets. group_images:
+    the largest number of images in a group; if it is None, only the time to decode limits a group. rm: remove the
+    sources that are packed.
     """
 
     target: Path
@@ -68,7 +69,7 @@ class Packing:
     def pack(
         self, inputs: Sequence[tuple[Path, str]], mapped: Map, tell: Callable[[FileResult], None]
     ) -> ArchiveReport | None:
-        """Pack sources (path, name) into the archive. If none can be packed, there is no archive, and this returns None.
+        """Pack sources (path, name) into the archive; None if there is no archive, since no source can be packed.
 
         Equal files come together, so that they share a group and are coded once. `tell` gets each source's result. The
         sources are removed only when the archive is in place. Raises OSError and VerifyError; then there is no archive.
@@ -130,7 +131,10 @@ class Packing:
             if kept:
                 group, reports = self._encode(kept, contents)
                 items = [dataclasses.replace(item, data=b"") for item, _ in kept]
-                fates |= {item.name: FileResult(str(item.path), str(self.target), report) for item, report in zip(items, reports)}
+                fates |= {
+                    item.name: FileResult(str(item.path), str(self.target), report)
+                    for item, report in zip(items, reports)
+                }
         except FAILURES as error:
             fates |= {item.name: self._failed(item, error) for item, _ in kept}
         return Packed([fates[item.name] for item in batch], items, group)
@@ -144,7 +148,10 @@ class Packing:
         return FileResult(str(item.path), str(self.target), error=one_line(error))
 
     def _content(self, item: Item, known: Mapping[Key, Source | Verbatim]) -> tuple[Item, Source | Verbatim]:
-        """An item and what it holds. A damaged PNG that is to be kept becomes verbatim. Raises what source.read raises."""
+        """An item and what it holds.
+
+        A damaged PNG that is to be kept becomes verbatim. Raises what source.read raises.
+        """
         if item.error is not None:
             raise UnsupportedImageError(item.error)
         content = known.get((item.data, item.is_verbatim))
@@ -177,7 +184,11 @@ class Packing:
         return packed, _reports(kept, contents, choices)
 
     def _check_group(
-        self, packed: PackedGroup, group: ArchiveGroup, sets: Sequence[tuple[list[int], CodedGroup]], sources: Sequence[Source]
+        self,
+        packed: PackedGroup,
+        group: ArchiveGroup,
+        sets: Sequence[tuple[list[int], CodedGroup]],
+        sources: Sequence[Source],
     ) -> None:
         """Decode a packed group in full and compare it with its sources; raises VerifyError on any difference."""
         parsed = functools.cache(lambda: archive.read_group(packed.header, packed.body, self.max_pixels))

@@ -84,7 +84,7 @@ def plan(found: Found, output: str | None, rename: Callable[[Path], str]) -> lis
 def plan_archive(found: Found, target: Path, keep_others: bool = False) -> list[tuple[Path, str]]:
     """Each input with its name in an archive, sorted by name; with `keep_others`, also the other files of folders.
 
-    Raises ValueError if two names are the same, if one is a folder of another, or if the archive would replace an input.
+    Raises ValueError if two names are the same, one is a folder of another, or the archive would replace an input.
     """
     if any(source is None for source, _ in found.inputs):
         raise ValueError("standard input does not go into an archive")

@@ -36,7 +36,10 @@ def tell(text: str) -> None:
 
 @contextlib.contextmanager
 def one_line_errors() -> Iterator[None]:
-    """An error of standard output ends the command with one line. If nobody reads it any more, click ends it silently."""
+    """An error of standard output ends the command with one line.
+
+    If nobody reads it any more, click ends it silently.
+    """
     try:
         try:
             yield

@@ -48,8 +48,9 @@ class Wanted(NamedTuple):
 class Decoding:
     """How the files of an archive are decoded, and where they go.
 
-    source: the archive's path, as shown. folder: to write to; None only checks the files. models: names or files, beside
-    those at hand. format, repack: see codec.formats.from_png and codec.group.restore. working_folder: where relative paths start.
+    source: the archive's path, as shown. folder: to write to; None only checks the files. models: names or files,
+    beside those at hand. format, repack: see codec.formats.from_png and codec.group.restore. working_folder: where
+    relative paths start.
     """
 
     source: str
