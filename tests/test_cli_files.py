@@ -76,7 +76,7 @@ def mixed(folder):
 
 
 @pytest.mark.parametrize("arguments", [["in", "-o", "set.dqc"], ["-r", "in", "-o", "out/"]])
-def test_what_a_folder_loses_is_told(mixed, arguments):
+def test_a_folder_names_every_file_that_it_leaves_out(mixed, arguments):
     told = run("compress", *arguments, "-v")
     total = "6 left out (empty folder: 1, not a PNG file: 3, special file: 1, symbolic link: 1)\n"
     assert told.exit_code == 0 and told.stderr.endswith(total)

@@ -66,12 +66,12 @@ def grow(folder, *paths, data=IMAGE):
      ("a.bmp.dqc", "a.png"), ("a.b.dqc", "a.b.png"), ("a.JPG.dqc", "a.png"), ("a.apng.dqc", "a.apng"),
      (".png.dqc", ".png"), (".hidden.dqc", ".hidden.png"), (".jpg.dqc", ".jpg.png")],
 )  # fmt: skip
-def test_decompressed_names(name, restored):
+def test_decompress_restores_the_name(name, restored):
     assert names.decompressed_name(Path(name)) == restored
 
 
 @pytest.mark.parametrize("name, restored", [("a.png.dqc", "a.ppm"), ("a.PPM.dqc", "a.PPM"), ("a.dqc", "a.ppm")])
-def test_decompressed_names_of_other_formats(name, restored):
+def test_decompress_names_the_file_after_its_format(name, restored):
     assert names.decompressed_name(Path(name), ".ppm") == restored
 
 
@@ -86,7 +86,7 @@ def test_outputs_stand_beside_inputs_or_where_o_says(tmp_path):
     assert plan(["-"], "c.dqc") == [Job(None, Path("c.dqc"))]
 
 
-def test_recursion_mirrors_trees(tmp_path):
+def test_targets_of_a_folder_lie_in_the_same_tree(tmp_path):
     grow(tmp_path, "a.png", "in/b.PNG")
     grow(tmp_path, "in/c.txt", data=b"text")
     jobs = plan([tmp_path], "out", recursive=True)
@@ -172,7 +172,7 @@ def test_nothing_replaces_its_own_input(tmp_path):
         plan([tmp_path / "b.dqc"], tmp_path / "link.dqc")
 
 
-def test_what_makes_an_archive(tmp_path):
+def test_a_folder_or_several_files_and_a_dqc_output_make_an_archive(tmp_path):
     folder = str(tmp_path)
     assert plans.is_for_archive([folder], "x.dqc") and plans.is_for_archive(["a", "b"], "x.dqc")
     for sources, output in [(["a"], "x.dqc"), ([folder], None), ([folder], "x"), ([folder], "-")]:

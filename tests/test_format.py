@@ -81,7 +81,7 @@ def test_the_documents_decoder_reads_the_golden_archive():
     assert all(alike(found[name], files[name]) for name in files)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_the_documents_decoder_reads_what_the_package_chooses_to_write(data):
     color_type, depth = data.draw(st.sampled_from(pngs.KINDS))
@@ -115,7 +115,7 @@ def symbols(largest: int) -> st.SearchStrategy:
 batches = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3)), min_size=1, max_size=2).map(lambda shapes: shapes * 700)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(shapes=st.one_of(st.lists(sides, min_size=1, max_size=4), batches), bits=st.sampled_from([1, 4, 8]))
 def test_the_document_orders_pixels_as_the_package_does(shapes, bits):
     ours, theirs = Fronts(shapes, bits), decoder.fronts_of([(0, 0, 0, *shape) for shape in shapes])
@@ -125,7 +125,7 @@ def test_the_document_orders_pixels_as_the_package_does(shapes, bits):
         assert [(part.start, part.stop) for part in ours.chunks(number)] == decoder.chunks_of(theirs, number, bits)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     layers=st.lists(st.tuples(st.integers(1, 3000), st.integers(1, 3000)), min_size=1, max_size=3),
     tile=st.tuples(st.sampled_from([8, 128, 4096]), st.sampled_from([100, 1024, 4096])),
@@ -152,7 +152,6 @@ def test_the_documents_stack_is_the_packages(seed, symbols):
     theirs.check_seed(seed)
 
 
-@settings(deadline=None)  # loops are compiled
 @given(symbols(1 << 20))
 def test_the_documents_uniforms_are_the_packages(symbols):
     numbers, sizes = np.array(symbols).T
@@ -188,7 +187,7 @@ def test_the_documents_particles_are_the_packages():
     assert np.array_equal(decoder.particle_offsets(7, 12, 5), coupled_offsets(7, (12,), 5))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_the_documents_recipes_give_the_packages_files(data):
     color_type, depth = data.draw(st.sampled_from(pngs.KINDS))

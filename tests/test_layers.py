@@ -9,7 +9,7 @@ from dqcodec.base.errors import CorruptError
 from dqcodec.format import palette
 from dqcodec.format.split import Split, Step, candidates, for_models, skeleton
 
-quick = settings(max_examples=60, deadline=None, derandomize=True)
+quick = settings(max_examples=60)
 
 
 def image(color_type, bit_depth, samples, chunks=()):

@@ -81,7 +81,7 @@ def test_arrays_that_are_no_images_are_refused(pixels):
         dqcodec.compress(pixels)
 
 
-def test_paths_bytes_and_models(folder):
+def test_the_library_takes_paths_and_bytes_with_the_same_result(folder):
     source = pngs.write(COLORS, before=pngs.chunk(b"tEXt", b"Comment\0hello"))
     (folder / "a.png").write_bytes(source)
     dqc = dqcodec.compress(source)
@@ -335,7 +335,7 @@ def test_files_of_other_formats_are_taken_as_pixels(mode, format, options):
 
 
 @pytest.mark.parametrize("pixels", [COLORS, COLORS[..., 0], RNG.integers(0, 1 << 16, (5, 6, 4)).astype(np.uint16)])
-def test_npy_files(pixels):
+def test_npy_files_come_back_and_cut_ones_are_named_errors(pixels):
     for array in (pixels, np.asfortranarray(pixels), pixels.astype(pixels.dtype.newbyteorder(">"))):
         stream = io.BytesIO()
         np.save(stream, array)

@@ -44,7 +44,7 @@ def unmixed(monkeypatch):
 names = 2 + 1 + 2 + 4  # of a short name, content, time and mode, about
 
 
-@settings(max_examples=6, deadline=None, derandomize=True)
+@settings(max_examples=6)
 @given(st.lists(st.sampled_from([*kinds()]), min_size=1, max_size=6), st.integers(0, 3))
 def test_a_group_is_never_larger_than_its_files_alone_and_sixteen_bytes_an_image(chosen, seed):
     files = [kinds()[name] for name in chosen] + [pngs.write(photo(20 + seed, 30))]

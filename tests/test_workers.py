@@ -1,4 +1,4 @@
-"""A tree packed by a cluster is the tree packed here, though a worker is killed half-way; one that is lost is an error."""
+"""A cluster packs a tree to the same bytes as this machine, even if a worker is killed; a lost cluster is an error."""
 
 import contextlib
 import json
