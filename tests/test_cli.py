@@ -21,7 +21,7 @@ from dqcodec import png
 from dqcodec.base.errors import UnknownModelError
 from dqcodec.codec import candidates, choose, codec, formats, zoo
 from dqcodec.codec.archive import Archive
-from dqcodec.command import archiving, names
+from dqcodec.command import batches, names
 from dqcodec.command.cli import main
 from dqcodec.format import archive
 
@@ -384,9 +384,9 @@ def test_groups_are_bounded_by_images_by_pixels_and_by_the_time_to_decode_them(f
 
     assert sizes() == [6] and sizes("--group", 4) == [4, 2]
     assert sizes("--max-pixels", 3 * side**2) == [3, 3]
-    monkeypatch.setattr(archiving, "GROUP_SECONDS", 2.5 * side**2 * archiving._SAMPLE_SECONDS)
+    monkeypatch.setattr(batches, "GROUP_SECONDS", 2.5 * side**2 * batches.SAMPLE_SECONDS)
     assert sizes() == [2, 2, 2]
-    monkeypatch.setattr(archiving, "GROUP_SECONDS", 0)
+    monkeypatch.setattr(batches, "GROUP_SECONDS", 0)
     assert sizes() == [1] * 6
     (folder / "in/3.png").write_bytes((folder / "in/0.png").read_bytes())  # shares a group, for nothing
     names.insert(1, names.pop(3))
@@ -675,7 +675,7 @@ def test_a_model_is_sampled(folder, model):
 
 def test_an_archive_by_a_model_comes_back(folder, model, quick, monkeypatch):
     monkeypatch.setattr(choose, "by_webp", lambda pixels, *, quick: None)  # the model is bad
-    monkeypatch.setattr("dqcodec.command.archiving.encode_sets", lambda sources, *rest, **options: [([0, 1, 2], codec.encode(sources, *rest, **options))])
+    monkeypatch.setattr("dqcodec.codec.group.encode_sets", lambda sources, *rest, **options: [([0, 1, 2], codec.encode(sources, *rest, **options))])
     rng = np.random.default_rng(0)
     (folder / "in").mkdir()
     for number in range(3):

@@ -14,7 +14,8 @@ from test_codec import no_programs, photo, same_image
 from dqcodec import png
 from dqcodec.base.errors import CorruptError
 from dqcodec.codec import candidates, codec, group
-from dqcodec.command import archiving
+from dqcodec.command.batches import equal_together
+from dqcodec.command.packing import Packing
 from dqcodec.format.container import Entry, Group, Layer, Method, Reader, read_heads, sample_checksum
 
 
@@ -76,6 +77,29 @@ def test_images_that_gain_nothing_by_company_are_coded_alone(monkeypatch, unmixe
     assert sum(len(coded.group.tail()) for _, coded in sets) <= len(together.group.tail()) + 3 * 12
 
 
+@pytest.mark.parametrize("harm, most", [(0, 3), (99, 20)])
+def test_all_images_are_coded_alone_only_if_a_sample_loses_by_company(monkeypatch, harm, most):
+    """harm: bytes that company adds to each of 20 images that are alike."""
+    sources = [codec.read(pngs.write(np.roll(photo(20, 12), number, 0))) for number in range(20)]
+    lone, encode = [], group.encode
+
+    def encoded(given, programs, **options):
+        coded = encode(given, programs, **options)
+        lone.append(len(given) == 1)
+        if len(given) == 1:
+            return coded
+        harmed = [dataclasses.replace(each, coded=tuple(layer(part) for part in each.coded)) for each in coded.choices]
+        return dataclasses.replace(coded, choices=tuple(harmed))
+
+    def layer(coded):
+        return dataclasses.replace(coded, bytes=coded.bytes + harm)
+
+    monkeypatch.setattr(group, "encode", encoded)
+    sets = group.encode_sets(sources, [])
+    assert sorted(number for numbers, _ in sets for number in numbers) == [*range(20)]
+    assert sum(lone) <= most and (not harm or sum(lone) == 20)
+
+
 def test_images_with_the_same_samples_are_coded_once(unmixed):
     pixels = photo(30, 40)
     one, other = pngs.write(pixels, before=text(b"one")), pngs.write(pixels, before=text(b"other"))
@@ -128,7 +152,7 @@ def test_equal_files_follow_each_other_and_share_a_group(tmp_path):
     for name, data in {"a": b"1", "b": b"22", "c": b"1", "d": b"33", "e": b"1", "f": b"33"}.items():
         (tmp_path / name).write_bytes(data)
     inputs = [(tmp_path / name, name) for name in "abcdef"] + [(tmp_path / "missing", "missing")]
-    assert "".join(name[0] for _, name in archiving._equal_together(inputs)) == "acebdfm"
+    assert "".join(name[0] for _, name in equal_together(inputs)) == "acebdfm"
 
 
 def test_a_repeated_file_costs_a_reference(tmp_path, unmixed):
@@ -140,11 +164,8 @@ def test_a_repeated_file_costs_a_reference(tmp_path, unmixed):
         for number in range(count):
             (folder / f"{number}.png").write_bytes(data)
         inputs = [(path, path.name) for path in sorted(folder.iterdir())]
-        from functools import partial
-
         target = tmp_path / f"{count}.dqc"
-        work = partial(archiving.pack_batch, target=target, models=[], best=False, verify=True)
-        report = archiving.pack(inputs, target, work, map, lambda _: None, group_images=None, force=False, rm=False, verify=True)
+        report = Packing(target).pack(inputs, map, lambda _: None)
         assert report.groups == 1
         sizes.append(target.stat().st_size)
         with contextlib.closing(opened(target.read_bytes())) as packed:

@@ -12,14 +12,14 @@ import contextlib
 import dataclasses
 import hashlib
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow, VerifyError
 from dqcodec.codec.choose import Choice, choose
-from dqcodec.format.container import Entry, Group, owners, sample_checksum
+from dqcodec.format.container import FRAME_BYTES, Entry, Group, owners, sample_checksum
 from dqcodec.methods import table
 from dqcodec.methods.payload import Effort, Payload
 from dqcodec.png import Header, Png
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     Decoded = Png | bytes  # bytes: the PNG file of a stored image
 
 _SET_BYTES = 4  # bytes that an archive adds for a set: its counts and lengths
+_FEW, _SAMPLE_STEP = 4, 8  # among more than a few images, every eighth is coded alone to see whether company pays
+_SUITED = 0.98  # an image may be smaller alone if another method takes less than this part of its size
 
 
 @dataclass(frozen=True)
@@ -71,24 +73,45 @@ def encode_sets(
 ) -> list[tuple[list[int], CodedGroup]]:
     """Divide images into sets and code each set as one group. Returns (numbers of its images, group) of each set.
 
-    Three divisions are coded in full, and the smallest is returned: all images in one set; each image in its own set;
-    or one set, without the images that are smaller alone. So no image takes more bytes than alone.
+    The images are in one set, or each is in its own, or one set is left by those that are smaller alone; the smallest
+    of these is returned. Coding every image alone would take longer than coding all together. So only a sample of the
+    images is coded alone, and those that company may harm. If the sample is smaller alone, all are coded alone.
     """
     options = {"best": best, "particles": particles}
     units = _same_samples(sources)
     together = encode(sources, programs, **options)
     if len(units) == 1:
         return [([*range(len(sources))], together)]
-    alone = [(unit, encode([sources[number] for number in unit], programs, **options)) for unit in units]
-    ways = [[([*range(len(sources))], together)], alone]
-    leaves = [_set_bytes(coded) < sum(together.choices[number].size for number in unit) for unit, coded in alone]
-    if any(leaves) and not all(leaves):
-        stay = sorted(itertools.chain.from_iterable(itertools.compress(units, (not each for each in leaves))))
+    shares = [sum(together.choices[number].size for number in unit) for unit in units]
+    alone: dict[int, CodedGroup] = {}  # by the number of the unit
+
+    def code_alone(numbers: Iterable[int]) -> None:
+        for number in numbers:
+            if number not in alone:
+                alone[number] = encode([sources[each] for each in units[number]], programs, **options)
+
+    sample = range(0, len(units), _SAMPLE_STEP if len(units) > _FEW else 1)
+    code_alone(sample)
+    pays = sum(shares[number] for number in sample) <= sum(_set_bytes(alone[number]) for number in sample)
+    code_alone(number for number, unit in enumerate(units) if not pays or _may_leave(together.choices[unit[0]]))
+    leavers = {number for number, coded in alone.items() if _set_bytes(coded) < shares[number]}
+    ways = [[([*range(len(sources))], together)]]
+    if len(alone) == len(units):
+        ways.append([(unit, alone[number]) for number, unit in enumerate(units)])
+    if 0 < len(leavers) < len(units):
+        stay = sorted(itertools.chain.from_iterable(unit for number, unit in enumerate(units) if number not in leavers))
         with contextlib.suppress(LatentOverflow, StackUnderflow):  # too small for a flow without the others
             choices = [together.choices[number] for number in stay]
             rest = _code([sources[number] for number in stay], choices, Effort(**options))
-            ways.append([(stay, rest), *itertools.compress(alone, leaves)])
+            ways.append([(stay, rest), *((units[number], alone[number]) for number in sorted(leavers))])
     return min(ways, key=lambda sets: sum(_set_bytes(coded) for _, coded in sets))
+
+
+def _may_leave(choice: Choice) -> bool:
+    """Whether an image may be smaller alone: it shares nothing, or the majority's method suits it less than another."""
+    if all(coded.together == 1 for coded in choice.coded):
+        return True
+    return min(choice.candidates.values()) - FRAME_BYTES < _SUITED * choice.size
 
 
 def decode(group: Group, find_program: FindProgram, max_pixels: int = png.MAX_PIXELS) -> list[Decoded]:

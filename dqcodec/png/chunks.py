@@ -15,7 +15,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from dqcodec.base.errors import CorruptError, UnsupportedImageError
 
@@ -29,6 +29,7 @@ PALETTE = 3  # the colour type
 _SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # colour type -> samples per pixel
 _NOT_SURROUNDING = {b"IHDR", b"IDAT", b"fdAT", b"IEND"}
 MAX_PARTS = 1 << 12  # the largest number of rasters and chunks of a skeleton
+MAX_TRAILING_BYTES = 1 << 24  # the largest number of bytes after IEND; a PNG with more is refused
 _IDAT_BYTES = 1 << 20  # the largest image data chunk that is written
 # Chunks that describe the bytes of the file. They are wrong after a new packing: iDOT has offsets into the data
 # (screenshots of macOS); dSIG and caBX (content credentials of C2PA) have signatures and hashes of chunks.
@@ -156,7 +157,8 @@ def parse(data: bytes, max_pixels: int) -> Structure:
     """Parse a PNG file.
 
     Raises:
-        UnsupportedImageError: not a PNG, or all frames together have more than `max_pixels`.
+        UnsupportedImageError: not a PNG, or all frames together have more than `max_pixels`, or more than
+            MAX_TRAILING_BYTES follow its end.
         CorruptError: the file is damaged.
     """
     if not data.startswith(SIGNATURE):
@@ -194,6 +196,7 @@ def parse(data: bytes, max_pixels: int) -> Structure:
         kinds.append(kind)
     else:
         raise CorruptError("truncated PNG: no IEND chunk")
+    _check_trailing(len(data) - end)
     if default is None:
         raise CorruptError("PNG without image data")
     check_palette(header, parts[0])
@@ -284,6 +287,35 @@ def walk(data: bytes) -> Iterator[tuple[bytes, int, int]]:
             raise CorruptError(f"PNG chunk {show(kind)} is damaged (its CRC differs)")
         yield kind, position, stop
         position = stop
+
+
+def check_trailing(file: BinaryIO, size: int) -> None:
+    """Check how many bytes follow the end of a PNG file; only the heads of its chunks are read.
+
+    Args:
+        file: seekable; a file that is no PNG, or a damaged one, passes.
+        size: of the file, bytes.
+
+    Raises:
+        UnsupportedImageError: there are more than MAX_TRAILING_BYTES.
+    """
+    file.seek(0)
+    position, kind = len(SIGNATURE), b""
+    if size <= MAX_TRAILING_BYTES or file.read(position) != SIGNATURE:
+        return
+    while kind != b"IEND":
+        file.seek(position)
+        head = file.read(8)
+        if len(head) < 8:
+            return
+        length, kind = struct.unpack(">I4s", head)
+        position += 12 + length
+    _check_trailing(size - position)
+
+
+def _check_trailing(count: int) -> None:
+    if count > MAX_TRAILING_BYTES:
+        raise UnsupportedImageError(f"{count} bytes follow the end of the PNG, more than the limit of {MAX_TRAILING_BYTES}")
 
 
 def _parse_header(kind: bytes, body: memoryview) -> tuple[Header, int]:
