@@ -554,6 +554,10 @@ class Walk:
         self.features = [np.zeros((h, w, model.features), np.int64) for *_, h, w in tiles]
         self.level = int(model.tensors["net.level"])
         self.learner = [Learner(model, plane) for plane in range(self.P)]
+        self.predicts = model.description.get("least_squares", False)
+        if self.predicts:
+            self.regressions = [[Regression(h, w, p) for p in range(self.P)] for *_, h, w in tiles]
+        self.errors = [np.zeros_like(plane) for plane in self.planes]
         self.d1 = self.d2 = np.float64(1)
 
     def start(self, places):
@@ -563,6 +567,7 @@ class Walk:
     def enter(self, pixels):
         for pixel in pixels:
             self.planes[pixel.tile][pixel.y, pixel.x] = pixel.values
+            self.errors[pixel.tile][pixel.y, pixel.x] = pixel.errors
             own = [*pixel.inputs[: self.P * 19 + 2], *pixel.standards]
             told = activated(self.model.sums("net.features", np.array(own)), 256)
             self.features[pixel.tile][pixel.y, pixel.x] = told
@@ -585,12 +590,12 @@ class Walk:
         return out
 
 
-class Pixel:
-    """9.4 to 9.7 for one pixel."""
+class Context:
+    """9.4 and 9.9 for one pixel."""
 
     def __init__(self, walk: Walk, tile: int, y: int, x: int):
         self.walk, self.tile, self.y, self.x = walk, tile, y, x
-        self.values, self.standards, self.known, self.offset = [], [], [], 0
+        self.values, self.standards, self.errors = [], [], []
         planes, P, M = walk.planes[tile], walk.P, walk.symbols
         width = planes.shape[1]
         places = [(y - min(u, y), min(max(x + r, 0), width - 1)) for u, r in NEIGHBOURS]
@@ -614,43 +619,93 @@ class Pixel:
         for u, r in FEATURE_PLACES:
             inside = u <= y and 0 <= x + r < width
             inputs += [int(f) for f in features[y - u, x + r]] if inside else [0] * features.shape[2]
+        self.v, self.centers = v, [8 * mean for mean, _ in self.moments]
+        if walk.predicts:
+            errors = [walk.errors[tile][place] if place else [0] * P for place in places[:6]]
+            totals = [128 + sum(w[i] * int(errors[i][p]) for i in range(6)) for p in range(P)]
+            self.log_errors = [log_spread(total) - 96 for total in totals]
+            self.weights = [regression.weights(y, x) for regression in walk.regressions[tile]]
+            for p in range(P):
+                inputs += self.predict(0) if p == 0 else self.seen_errors(p)
         self.inputs = inputs
+        walk.trace("pixel", (y, x))
+        walk.trace("neighbours", [value[0] for value in v])
+        walk.trace("mean, spread", self.moments[0])
+        walk.trace("inputs", inputs)
+
+    def seen_errors(self, p: int) -> list[int]:
+        """9.9: the values 2 and 3 of what the network sees."""
+        log_error = self.log_errors[p]
+        return [min(max(each, -256), 256) for each in (log_error, log_error - log_spread(self.moments[p][1]))]
+
+    def regressors(self, p: int) -> list[np.float32]:
+        mean, _ = self.moments[p]
+        west, north = self.v[:2]
+        r = [f32(8 * self.v[i][p] - mean) / f32(8) for i in range(5)]
+        for k in range(p):
+            r += [f32(2 * self.values[k] - west[k] - north[k]) / f32(2), f32(west[k] - north[k]) / f32(2)]
+        return r
+
+    def predict(self, p: int) -> list[int]:
+        """9.9: set the prediction of plane p -> what the network sees."""
+        M, (mean, spread), total = self.walk.symbols, self.moments[p], f32(0)
+        for r, c in zip(self.regressors(p), self.weights[p], strict=True):
+            total = total + r * c
+        prediction = np.floor((total + f32(mean) * f32(1 / 8)) * f32(64) + f32(0.5))
+        prediction = self.centers[p] = int(min(max(prediction, 64 * (1 - M if p else 0)), 64 * (M - 1)))
+        freed = (f32(prediction) * f32(1 / 8) - f32(mean)) * (f32(256) / f32(spread))
+        a = int(min(max(np.floor(freed + f32(0.5)), -256), 256))
+        return [a, min(max(a, -32), 32), *self.seen_errors(p)]
+
+    def set(self, p: int, value: int) -> None:
+        """The value of plane p is known."""
+        mean, spread = self.moments[p]
+        if self.walk.predicts:
+            target, gain = f32(8 * value - mean) / f32(8), f32(64) / f32(spread)
+            self.walk.regressions[self.tile][p].give(self.y, self.x, self.regressors(p), target, gain)
+        self.errors.append(abs(64 * value - self.centers[p]))
+        self.values.append(value)
+        self.standards.append(standard(value, mean, spread))
+
+
+class Pixel(Context):
+    """9.5 to 9.7 for one pixel."""
+
+    def __init__(self, walk: Walk, *place: int):
+        super().__init__(walk, *place)
+        self.known, self.offset = [], 0
         model, level = walk.model, walk.level
-        h = rounded(model.sums("net.in", np.array(inputs)), level)
+        h = rounded(model.sums("net.in", np.array(self.inputs)), level)
         for b in range(model.blocks):
             inner = activated(model.sums(f"net.{b}.1", leaky(h)), level)
             h = np.clip(h + rounded(model.sums(f"net.{b}.2", inner), level), -level, level)
         self.h = h
         self.sums, self.shift = model.sums("net.heads", leaky(h))
-        walk.trace("pixel", (y, x))
-        walk.trace("neighbours", [value[0] for value in v])
-        walk.trace("mean, spread", self.moments[0])
-        walk.trace("inputs", inputs)
         walk.trace("h", h)
         walk.trace("S", self.sums)
 
     def law(self, p: int) -> "Law":
         walk = self.walk
         model, K, H = walk.model, walk.K, len(self.sums) // walk.P
+        known = self.known + (self.predict(p) if walk.predicts and p else [])
         part = self.sums[p * H : (p + 1) * H]
         if p:
-            part = part + model.sums(f"net.known.{p}", np.array(self.known), bias=False)[0]
+            part = part + model.sums(f"net.known.{p}", np.array(known), bias=False)[0]
         head = np.append(activated((part, self.shift[p * H : (p + 1) * H]), walk.level), 1)
         learner = walk.learner[p]
         bound = np.repeat([1 << 20, 4096, 1 << 14], K)
         out = np.clip((head @ learner.q) >> learner.shift, -bound, bound)
         walk.trace("head", head)
         walk.trace("out", out)
-        return Law(model, head, [int(o) for o in out], *self.moments[p], self.offset, walk.symbols, walk.trace)
+        spread = self.moments[p][1]
+        return Law(model, head, [int(o) for o in out], self.centers[p], spread, self.offset, walk.symbols, walk.trace)
 
-    def set(self, p: int, law: "Law", symbol: int) -> None:
+    def learn(self, p: int, law: "Law", symbol: int) -> None:
         """The symbol of plane p is known."""
         gradients = law.gradients(symbol)
         self.walk.trace("g", gradients)
         self.walk.learner[p].taught += np.outer(law.head, gradients)
-        value = symbol - self.offset
-        self.values.append(value)
-        self.standards.append(standard(value, *self.moments[p]))
+        self.set(p, symbol - self.offset)
         self.known += [self.standards[-1], min(max(self.standards[-1], -32), 32)]
         if p == 0:
             self.offset = symbol
@@ -659,14 +714,14 @@ class Pixel:
 class Law:
     """9.6 and 9.7."""
 
-    def __init__(self, model, head, out, mean, spread, offset, M, trace):
+    def __init__(self, model, head, out, center, spread, offset, M, trace):
         K = model.mixtures
         weight, inverse_scale = model.tensors["mixture.weight"], model.tensors["mixture.inverse_scale"]
         self.sigmoid, self.head, self.M, self.spread = model.tensors["mixture.sigmoid"], head, M, spread
         a = [int(weight[min(max(out[:K]) - o, 512)]) for o in out[:K]]
         self.share = [each * ((1 << 14) - max(1, M >> 5)) // sum(a) for each in a]
         self.mean = [
-            min(max((o * spread >> 8) + 8 * mean + 64 * offset + 32, -20480), 36864) for o in out[K : 2 * K]
+            min(max((o * spread >> 8) + center + 64 * offset + 32, -20480), 36864) for o in out[K : 2 * K]
         ]
         self.inverse = [
             int(inverse_scale[min(max(o + log_spread(spread) + 128, 0), 352)]) for o in out[2 * K :]
@@ -745,6 +800,52 @@ class Learner:
         self.taught[:] = 0
 
 
+class Regression:
+    """9.9: the sums of one plane of a tile, f32 (n + 1, n) for each place; what stands right of the diagonal is not used."""
+
+    def __init__(self, height, width, plane):
+        self.n = 5 + 2 * plane
+        shape = self.n + 1, self.n
+        self.column = np.zeros((height + 1, 2 + width + 2, *shape), f32)  # of (y, x) at y + 1, x + 2: a border is 0
+        self.left, self.above = np.zeros((2, height, *shape), f32)  # of each row, as far as it is decoded
+
+    def give(self, y, x, r, target, gain):
+        given = (np.array([*r, target]) * gain)[:, None] * np.array(r)
+        self.column[y + 1, x + 2] = self.column[y, x + 2] * f32(27 / 32) + given
+        self.left[y] = self.left[y] * f32(27 / 32) + given
+
+    def weights(self, y, x):
+        """To be called once for each x of a row, in order."""
+        for place in range(-2, 1) if x == 0 else [x]:
+            last, middle, first = self.column[y, place + 2 : place + 5]
+            total = self.above[y] * f32(3 / 4) + first * f32(9 / 16)
+            self.above[y] = total + middle * f32(21 / 64) + last * f32(7 / 16)
+        return solved(self.above[y] + self.left[y], self.n)
+
+
+def solved(s, n):
+    """9.9: the weights of the regressors."""
+    for i in range(n):
+        s[i, i] = s[i, i] + f32(1 / 4)
+        for j in range(i):
+            for k in range(j):
+                s[i, j] = s[i, j] - s[i, k] * s[j, k]
+        for j in range(i):
+            lower = s[i, j] * s[j, j]
+            s[i, i] = s[i, i] - lower * s[i, j]
+            s[i, j] = lower
+        s[i, i] = f32(1) / max(s[i, i], f32(1 / 8))
+    c = s[n].copy()
+    for i in range(n):
+        for k in range(i):
+            c[i] = c[i] - s[i, k] * c[k]
+    for i in reversed(range(n)):
+        c[i] = c[i] * s[i, i]
+        for k in range(i + 1, n):
+            c[i] = c[i] - s[k, i] * c[k]
+    return c
+
+
 def autoregressive(payload, shapes, model, trace):
     body, layers = Bytes(payload), [np.empty(shape, np.uint8) for shape in shapes]
     for tiles in cut(shapes, model):
@@ -765,7 +866,7 @@ def autoregressive(payload, shapes, model, trace):
                         rest[n * P + p], counts[n * P + p] = t - law.start(x), law.start(x + 1) - law.start(x)
                         trace("t", t)
                         trace("symbol, start, count", (x, law.start(x), counts[n * P + p]))
-                        pixel.set(p, law, x)
+                        pixel.learn(p, law, x)
                 stack.fine_push(rest, counts)
                 walk.enter(pixels)
             walk.learn()
@@ -965,7 +1066,7 @@ def model_mixing(payload, shapes, model):
                 for pixel, law in zip(pixels, laws):
                     canvas, y, x = canvases[pixel.tile], pixel.y + 2, pixel.x + 2
                     mixer.sample(canvas, y, x, p, model.bits, law)
-                    pixel.set(p, law, int(canvas[y, x, p]))
+                    pixel.learn(p, law, int(canvas[y, x, p]))
             walk.enter(pixels)
             walk.learn()
         put(layers, tiles, walk.arrays())

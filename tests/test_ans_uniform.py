@@ -8,7 +8,7 @@ from dqcodec.ans import uniform
 from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import StackUnderflow
 
-few = settings(max_examples=40, deadline=None, derandomize=True)
+few = settings(max_examples=40)
 sizes_of_symbols = st.lists(
     st.one_of(st.integers(1, 5), st.integers(1, 1 << 20), st.integers(0, 20).map(lambda bits: 1 << bits)), max_size=40
 ).map(lambda sizes: np.array(sizes, np.int64))

@@ -1,4 +1,4 @@
-"""The bench: nothing is counted that was not verified, and sums, table, JSON and figure tell the same."""
+"""The bench counts only what it verified; its sums, table, JSON and figure say the same."""
 
 import json
 import os

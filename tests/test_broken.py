@@ -1,4 +1,4 @@
-"""PNGs that are broken, but readable: refused, or kept as they are."""
+"""A broken PNG is refused, or kept byte for byte if the user asks for it."""
 
 import numpy as np
 import pngs

@@ -41,7 +41,7 @@ def test_flat_images_take_few_bytes():
     assert len(classical.encode([np.full((1, 1, 1), 7, np.uint8)]).data) == 2
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(st.integers(0), st.integers(0, 255), st.booleans())
 def test_damage_gives_other_pixels_or_a_corrupt_error(index, byte, cut):
     pixels = dict(images())["ramp"]

@@ -19,9 +19,9 @@ from PIL import Image, ImageSequence
 import dqcodec
 from dqcodec import png
 from dqcodec.base.errors import UnknownModelError
-from dqcodec.codec import candidates, choose, codec, library, zoo
+from dqcodec.codec import candidates, choose, codec, formats, zoo
 from dqcodec.codec.archive import Archive
-from dqcodec.command import archiving, names
+from dqcodec.command import batches, names
 from dqcodec.command.cli import main
 from dqcodec.format import archive
 
@@ -46,7 +46,7 @@ def tree(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def test_there_and_back(folder):
+def test_decompress_gives_back_the_file_that_compress_took(folder):
     (folder / "a.png").write_bytes(DEEP)
     os.utime("a.png", (1_000_000_000, 1_000_000_000))
     there = run("compress", "a.png")
@@ -69,13 +69,13 @@ def test_several_processes_give_the_same_files_lines_and_exit_code(folder):
     assert told[1] == told[2] and len(told[1]) == 4
 
 
-def test_standard_streams_both_ways():
+def test_both_commands_read_and_write_standard_streams():
     there = run("compress", "-", data=DEEP)
     back = run("decompress", "-", "-o", "-", "-q", data=there.stdout_bytes)
     assert back.stdout_bytes == DEEP and back.stderr == "" and back.exit_code == 0
 
 
-def test_goes_on_after_failures_and_exits_1_or_3(folder):
+def test_a_command_goes_on_after_failures_and_exits_with_1_or_3(folder):
     (folder / "a.png").write_bytes(b"no png")
     (folder / "b.png").write_bytes(SOURCE)
     result = run("compress", "a.png", "missing.png", "b.png")
@@ -88,7 +88,7 @@ def test_goes_on_after_failures_and_exits_1_or_3(folder):
     assert broken.exit_code == 3 and broken.stderr.count("\n") == 1 and tree(folder) == ["a.png", "b.png", "b.png.dqc"]
 
 
-def test_never_overwrites_without_force(folder):
+def test_no_command_overwrites_a_file_without_force(folder):
     (folder / "a.png").write_bytes(SOURCE)
     (folder / "a.png.dqc").write_bytes(b"mine")
     assert run("compress", "a.png").exit_code == 3 and (folder / "a.png.dqc").read_bytes() == b"mine"
@@ -103,7 +103,7 @@ def test_rm_removes_sources_after_success_only(folder):
     assert run("compress", "--rm", "--no-verify", "b.png").exit_code == 2
 
 
-def test_recursion_mirrors_the_tree(folder):
+def test_outputs_of_a_folder_lie_in_the_same_tree(folder):
     (folder / "in/deep").mkdir(parents=True)
     for name in ("in/a.png", "in/deep/b.png"):
         (folder / name).write_bytes(SOURCE)
@@ -130,7 +130,7 @@ def every_kind():
 
 
 @pytest.mark.parametrize("options", [[], ["--exact"]])
-def test_a_tree_of_every_kind_comes_back_and_just_what_is_broken_is_told(folder, quick, options):
+def test_a_tree_of_every_kind_comes_back_and_each_broken_file_gets_a_line(folder, quick, options):
     images = every_kind()
     broken = {"a/x.png": b"no png", "y.png": SOURCE[:-9], "b/a/z.png": SOURCE.replace(b"IDAT", b"IDAt")}
     for number, (name, data) in enumerate((images | broken).items()):
@@ -167,7 +167,7 @@ def test_json_gives_one_object_a_file(folder, monkeypatch):
     assert "bpd (limit 3.46) verified" in verbose and "grid_bits 0.5" in verbose
 
 
-def test_chunks_that_are_left_out_are_told_of_files_and_archives(folder, quick):
+def test_files_and_archives_name_the_chunks_that_they_leave_out(folder, quick):
     (folder / "in").mkdir()
     (folder / "in/a.png").write_bytes(pngs.write(PIXELS, before=pngs.chunk(b"iDOT", bytes(28))))
     for target in ("a.dqc", "set.dqc"):
@@ -198,7 +198,7 @@ def test_info_tells_of_broken_files(folder):
     assert result.exit_code == 3 and "a.dqc: not a .dqc file" in result.stderr
 
 
-def test_strip_exact_and_repack(folder):
+def test_strip_drops_metadata_exact_keeps_every_byte_and_repack_does_not(folder):
     source = pngs.write(PIXELS, before=pngs.chunk(b"tEXt", b"Comment\0hello"), interlace=True)
     (folder / "a.png").write_bytes(source)
     assert run("compress", "--exact", "a.png").exit_code == 0
@@ -384,9 +384,9 @@ def test_groups_are_bounded_by_images_by_pixels_and_by_the_time_to_decode_them(f
 
     assert sizes() == [6] and sizes("--group", 4) == [4, 2]
     assert sizes("--max-pixels", 3 * side**2) == [3, 3]
-    monkeypatch.setattr(archiving, "GROUP_SECONDS", 2.5 * side**2 * archiving._SAMPLE_SECONDS)
+    monkeypatch.setattr(batches, "GROUP_SECONDS", 2.5 * side**2 * batches.SAMPLE_SECONDS)
     assert sizes() == [2, 2, 2]
-    monkeypatch.setattr(archiving, "GROUP_SECONDS", 0)
+    monkeypatch.setattr(batches, "GROUP_SECONDS", 0)
     assert sizes() == [1] * 6
     (folder / "in/3.png").write_bytes((folder / "in/0.png").read_bytes())  # shares a group, for nothing
     names.insert(1, names.pop(3))
@@ -456,7 +456,7 @@ def test_salvage_gets_what_is_whole_and_lists_what_is_lost(folder, quick):
         assert run(*command).exit_code == 3 and tree(folder) == sorted(["set.dqc", *(f"in/{name}" for name in STAMPS)])
     back = run("decompress", "--salvage", "set.dqc")
     assert back.exit_code == 1 and tree(folder / "set") == ["a.png", "deep/er/c.png"]
-    assert "group 1 is lost, and what names it had is not known" in back.stderr and "its end is missing" in back.stderr
+    assert "group 1 is lost, and the names are not known" in back.stderr and "its end is missing" in back.stderr
     assert "set.dqc -> set: 2 images ok" in back.stderr and (folder / "set.dqc").exists()
     (folder / "set.dqc").write_bytes(whole[: ends[1] + 20] + b"damage" + whole[ends[1] + 26 :])
     back = run("decompress", "--salvage", "set.dqc", "-f")
@@ -646,7 +646,7 @@ def test_other_files_are_taken_as_pixels_and_given_back_in_other_formats(folder,
     assert np.array_equal(png.read((folder / "a.png").read_bytes()).pixels, PIXELS)
     for format in names.FORMATS[1:]:
         assert run("decompress", "a.bmp.dqc", "--format", format, "-f").exit_code == 0
-        pixels = library.from_png(library.to_png((folder / f"a.{format}").read_bytes()), "npy")
+        pixels = formats.from_png(formats.to_png((folder / f"a.{format}").read_bytes()), "npy")
         assert np.array_equal(np.load(io.BytesIO(pixels)), PIXELS)
     (folder / "deep.png").write_bytes(DEEP)
     assert run("compress", "deep.png", "a.png", "-o", "set.dqc").exit_code == 0
@@ -675,7 +675,7 @@ def test_a_model_is_sampled(folder, model):
 
 def test_an_archive_by_a_model_comes_back(folder, model, quick, monkeypatch):
     monkeypatch.setattr(choose, "by_webp", lambda pixels, *, quick: None)  # the model is bad
-    monkeypatch.setattr(codec, "encode_sets", lambda sources, *rest, **options: [([0, 1, 2], codec.encode(sources, *rest, **options))])
+    monkeypatch.setattr("dqcodec.codec.group.encode_sets", lambda sources, *rest, **options: [([0, 1, 2], codec.encode(sources, *rest, **options))])
     rng = np.random.default_rng(0)
     (folder / "in").mkdir()
     for number in range(3):

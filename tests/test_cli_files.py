@@ -1,5 +1,6 @@
 """What the command takes, leaves out, refuses and removes; its standard streams, pipes and devices."""
 
+import functools
 import json
 import os
 import subprocess
@@ -16,6 +17,10 @@ import dqcodec
 from dqcodec.codec import candidates, codec, zoo
 from dqcodec.command import kinds
 from dqcodec.command.cli import main
+from dqcodec.command.compress import compress_bytes
+from dqcodec.command.plan import Job
+from dqcodec.command.run import Work
+from dqcodec.command.unpacking import Decoding, Unpacking
 from dqcodec.format import archive, container
 
 SOURCE = pngs.random(np.random.default_rng(0), 4, 5, 2, 16, tail=b"tail")  # comes back byte for byte
@@ -71,7 +76,7 @@ def mixed(folder):
 
 
 @pytest.mark.parametrize("arguments", [["in", "-o", "set.dqc"], ["-r", "in", "-o", "out/"]])
-def test_what_a_folder_loses_is_told(mixed, arguments):
+def test_a_folder_names_every_file_that_it_leaves_out(mixed, arguments):
     told = run("compress", *arguments, "-v")
     total = "6 left out (empty folder: 1, not a PNG file: 3, special file: 1, symbolic link: 1)\n"
     assert told.exit_code == 0 and told.stderr.endswith(total)
@@ -138,13 +143,46 @@ def test_rm_keeps_a_file_that_took_the_place_of_its_source(folder, monkeypatch):
     os.utime("a.png", (10**9, 10**9))
     monkeypatch.setattr(codec, "compress", replace)
     result = run("compress", "--rm", "a.png")
-    assert result.exit_code == 3 and "changed meanwhile" in result.stderr and (folder / "a.png").exists()
+    assert result.exit_code == 1 and (folder / "a.png").exists() and (folder / "a.png.dqc").exists()
+    assert "written, but it has changed meanwhile" in result.stderr
 
 
 @pytest.mark.parametrize("arguments", [["a.png", "-o", "-"], ["-"], ["a.png", "-o", os.devnull], ["a.png", "-o", "/dev/stdout"]])
 def test_rm_is_for_files_that_become_files(folder, arguments):
     grow(folder, ["a.png"])
     assert run("compress", "--rm", *arguments, data=SOURCE).exit_code == 2 and (folder / "a.png").exists()
+
+
+def test_files_that_would_share_an_output_fail_alone(folder):
+    grow(folder, ["in/a", "in/a.png", "in/b.png"])
+    assert run("compress", "-r", "in", "--rm").exit_code == 0
+    back = run("decompress", "-r", "in")
+    assert back.exit_code == 1 and back.stderr.count("in/a.png would be the output of 2 inputs") == 2
+    assert (folder / "in/b.png").exists() and not (folder / "in/a.png").exists()
+    assert run("decompress", "in/a.dqc", "-o", "in/a").exit_code == run("decompress", "in/a.png.dqc").exit_code == 0
+
+
+def test_images_of_an_archive_that_would_share_a_file_fail_alone(folder):
+    grow(folder, ["in/a", "in/a.png", "in/b.png"])
+    assert run("compress", "in", "-o", "set.dqc").exit_code == 0
+    result = run("decompress", "set.dqc", "--format", "ppm", "--json")
+    told = {each.get("member"): each.get("error") for each in map(json.loads, result.stdout.splitlines())}
+    assert result.exit_code == 1 and "same .ppm file" in told["a"] and told["a"] == told["a.png"] and told["b.png"] is None
+    assert [path.name for path in (folder / "set").iterdir()] == ["b.ppm"]
+
+
+def test_work_that_is_repeated_finds_its_own_output(folder):
+    """A cluster repeats the work of a worker that was lost before its result came."""
+    grow(folder, ["in/a.png", "in/b.png"])
+    work = Work(functools.partial(compress_bytes, models=(), is_kept=True, max_pixels=99), kinds.check_image, 10**6)
+    task = work.task(Job(Path("in/a.png"), Path("a.dqc")))
+    (first,), (again,) = task(), task()
+    assert first.error is None and again.error is None and again.report.dqc_bytes == first.report.dqc_bytes
+    assert "exists (-f" in work.task(Job(Path("in/a.png"), Path("a.dqc")))()[0].error
+    assert run("compress", "in", "-o", "set.dqc").exit_code == 0
+    unpacking = Unpacking.plan(Path("set.dqc"), Decoding("set.dqc", Path("set")), salvage=False, is_checked=False)
+    (task,) = unpacking.tasks()
+    assert task() == task() and all(result.error is None for result in task())
 
 
 def test_an_archive_never_replaces_its_own_input(folder):

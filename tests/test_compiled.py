@@ -1,4 +1,4 @@
-"""Compiled loops do each operation of floats alone, and are compiled anew where any source changed."""
+"""Compiled loops round every operation of floats, and are compiled again if any source changed."""
 
 import importlib
 import inspect

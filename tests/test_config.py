@@ -1,4 +1,4 @@
-"""Configurations: what is written is read, what is unknown is refused in one line."""
+"""A configuration comes back as it was written; an unknown setting is an error of one line."""
 
 import math
 

@@ -67,7 +67,7 @@ def groups(draw, most=1):
     return Group(images, payloads, SUM if any(image.skeleton for image in images) else b"")
 
 
-quick = settings(max_examples=60, deadline=None, derandomize=True)
+quick = settings(max_examples=60)
 
 
 def plain(shape, method, payload, model_id=b"", before=()):

@@ -27,8 +27,8 @@ except ModuleNotFoundError:
 with mock.patch.dict(sys.modules, craystack=cs):
     from dqcodec.ans.craystack import CraystackStack, Message, model_codec
 
-few = settings(max_examples=40, deadline=None, derandomize=True)
-fewer = settings(max_examples=5, deadline=None, derandomize=True)
+few = settings(max_examples=40)
+fewer = settings(max_examples=5)
 every_flow = pytest.mark.parametrize("kind", programs.KINDS)
 sizes_of_symbols = st.lists(
     st.one_of(st.just(1), st.integers(1, 5), st.integers(1, MAX_SIZE), st.integers(0, 23).map(lambda bits: 1 << bits)),
@@ -320,13 +320,13 @@ def test_pixels_of_another_shape_or_depth_are_refused():
 # --- composed with craystack's codecs
 
 
-def test_repeated():
+def test_a_repeated_codec_is_a_codec():
     codec = cs.repeat(model_codec(programs.program("gaussian"), (2, 8, 8)), 3)
     images = [programs.smooth(np.random.default_rng(seed), 2, 8, 8) for seed in range(3)]
     check_codec(codec, random_message((10,), 4000), images)
 
 
-def test_after_and_before_other_codecs():
+def test_a_codec_between_others_is_a_codec():
     """from_iterable is craystack's `serial`; its codecs take one symbol a lane."""
     codec = cs.from_iterable([
         cs.Uniform(12), model_codec(programs.program("bipartite"), (1, 8, 8)), cs.Bernoulli(0.1, 10),
@@ -340,21 +340,21 @@ def test_after_and_before_other_codecs():
     check_codec(codec, random_message((10,), 4000), data)
 
 
-def test_on_a_part_of_the_head():
+def test_a_codec_of_a_part_of_the_head_leaves_the_rest_alone():
     codec = cs.substack(model_codec(programs.program("ard"), (1, 8, 8)), lambda head: head[1, :2])
     message = random_message((3, 4), 4000)
     pushed = check_codec(codec, message, programs.odd_tiles()["noise"])
     assert np.array_equal(np.delete(pushed[0], [4, 5]), np.delete(message[0], [4, 5]))
 
 
-def test_beside_another_codec():
+def test_two_codecs_beside_each_other_are_a_codec():
     model = model_codec(programs.program("gaussian"), (1, 8, 8))
     codec = cs.parallel([model, cs.Uniform(5)], [lambda head: head[:6], lambda head: head[6:]])
     data = [programs.odd_tiles()["line"], np.arange(4, dtype=np.uint64)]
     check_codec(codec, random_message((10,), 4000), data)
 
 
-def test_what_one_image_decides_of_the_next():
+def test_the_first_symbol_may_choose_the_next_codec():
     """A codec that depends on what was decoded: how many images there are, then those."""
     def codecs():
         count = yield cs.substack(cs.Uniform(4), lambda head: head[:1])
@@ -364,7 +364,7 @@ def test_what_one_image_decides_of_the_next():
     check_codec(cs.from_generator(codecs), random_message((10,), 4000), data)
 
 
-def test_flattened_to_words_and_back():
+def test_a_message_survives_being_flattened_to_words():
     codec, message = model_codec(programs.program("uniform"), (1, 8, 8)), random_message((10,), 4000)
     x = programs.odd_tiles()["checkerboard"]
     pushed, = codec.push(message, x)

@@ -9,7 +9,7 @@ from programs import KINDS, noise_stack
 from dqcodec.base.errors import ModelError
 from dqcodec.exact.flow.dequantizers import PixelFeatures, SigmoidCells
 
-few = settings(max_examples=5, deadline=None, derandomize=True)
+few = settings(max_examples=5)
 every_kind = pytest.mark.parametrize("kind", KINDS)
 every_model = pytest.mark.parametrize("channels, levels", [(3, 1), (1, 2)])
 

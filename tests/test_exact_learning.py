@@ -11,7 +11,7 @@ from dqcodec.exact.autoregressive.learning import LearningLinears
 from dqcodec.exact.networks import Linear
 from dqcodec.frozen.autoregressive import GRADIENT_BOUND
 
-few = settings(max_examples=15, deadline=None, derandomize=True)
+few = settings(max_examples=15)
 
 
 def layers() -> list[Linear]:

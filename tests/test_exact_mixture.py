@@ -13,7 +13,7 @@ from dqcodec.flows.mixture import LEAST_MASS, LogisticMixture
 from dqcodec.frozen import autoregressive as frozen
 from dqcodec.frozen.autoregressive import GRADIENT_BOUND, GRADIENT_GRID, GRID, TOTAL
 
-few = settings(max_examples=60, deadline=None, derandomize=True)
+few = settings(max_examples=60)
 every_bits = pytest.mark.parametrize("bits", range(1, 9))
 
 

@@ -6,12 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pngs
 import pytest
 
+from dqcodec import png
+from dqcodec.base.errors import UnsupportedImageError
 from dqcodec.command import files, names, walk
 from dqcodec.command import plan as plans
 from dqcodec.command.kinds import PNG
 from dqcodec.command.plan import Job
+from dqcodec.png import chunks
 
 IMAGE = PNG.starts[0]
 
@@ -61,12 +66,12 @@ def grow(folder, *paths, data=IMAGE):
      ("a.bmp.dqc", "a.png"), ("a.b.dqc", "a.b.png"), ("a.JPG.dqc", "a.png"), ("a.apng.dqc", "a.apng"),
      (".png.dqc", ".png"), (".hidden.dqc", ".hidden.png"), (".jpg.dqc", ".jpg.png")],
 )  # fmt: skip
-def test_decompressed_names(name, restored):
+def test_decompress_restores_the_name(name, restored):
     assert names.decompressed_name(Path(name)) == restored
 
 
 @pytest.mark.parametrize("name, restored", [("a.png.dqc", "a.ppm"), ("a.PPM.dqc", "a.PPM"), ("a.dqc", "a.ppm")])
-def test_decompressed_names_of_other_formats(name, restored):
+def test_decompress_names_the_file_after_its_format(name, restored):
     assert names.decompressed_name(Path(name), ".ppm") == restored
 
 
@@ -81,7 +86,7 @@ def test_outputs_stand_beside_inputs_or_where_o_says(tmp_path):
     assert plan(["-"], "c.dqc") == [Job(None, Path("c.dqc"))]
 
 
-def test_recursion_mirrors_trees(tmp_path):
+def test_targets_of_a_folder_lie_in_the_same_tree(tmp_path):
     grow(tmp_path, "a.png", "in/b.PNG")
     grow(tmp_path, "in/c.txt", data=b"text")
     jobs = plan([tmp_path], "out", recursive=True)
@@ -167,7 +172,7 @@ def test_nothing_replaces_its_own_input(tmp_path):
         plan([tmp_path / "b.dqc"], tmp_path / "link.dqc")
 
 
-def test_what_makes_an_archive(tmp_path):
+def test_a_folder_or_several_files_and_a_dqc_output_make_an_archive(tmp_path):
     folder = str(tmp_path)
     assert plans.is_for_archive([folder], "x.dqc") and plans.is_for_archive(["a", "b"], "x.dqc")
     for sources, output in [(["a"], "x.dqc"), ([folder], None), ([folder], "x"), ([folder], "-")]:
@@ -265,7 +270,6 @@ def test_impossible_times_do_not_keep_a_file_from_being_written(tmp_path):
 def test_plans_without_one_output_for_each_input_are_refused(tmp_path):
     (tmp_path / "file").touch()
     for sources, output in [
-        (["x/a.png", "y/a.png"], tmp_path),
         (["a.png", "b.png"], "-"),
         (["a.png", "b.png"], tmp_path / "file"),
         (["-", "-"], None),
@@ -275,6 +279,39 @@ def test_plans_without_one_output_for_each_input_are_refused(tmp_path):
     ]:
         with pytest.raises(ValueError):
             plan(sources, output)
+
+
+def test_inputs_that_would_share_an_output_get_an_error_and_others_do_not(tmp_path):
+    jobs = plan(["x/a.png", "y/a.png", "y/b.png"], tmp_path)
+    assert [job.error is None for job in jobs] == [False, False, True]
+    assert all(str(tmp_path / "a.png.dqc") in job.error for job in jobs[:2])
+
+
+def test_the_same_bytes_written_again_are_found_and_other_bytes_are_not_overwritten(tmp_path):
+    target = tmp_path / "a"
+    files.write_once(target, b"x")
+    files.write_once(target, b"x")
+    with pytest.raises(FileExistsError):
+        files.write_once(target, b"y")
+    with pytest.raises(FileExistsError):
+        files.write_once(tmp_path, b"")
+    assert target.read_bytes() == b"x"
+
+
+def test_a_png_with_much_behind_its_end_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    limit, path = chunks.MAX_TRAILING_BYTES, tmp_path / "a.png"
+    for more in (limit, limit + 1):
+        image = pngs.write(np.zeros((2, 2, 1), np.uint8))
+        path.write_bytes(image)
+        os.truncate(path, len(image) + more)
+        if more == limit:
+            assert png.read(files.read(path)[0]).skeleton is None
+            continue
+        monkeypatch.setattr(files, "_read_stream", None)
+        with pytest.raises(UnsupportedImageError, match=f"{limit + 1} bytes follow"):
+            files.read(path)
+        with pytest.raises(UnsupportedImageError, match="follow the end"):
+            png.read(path.read_bytes())
 
 
 def test_write_keeps_mode_and_time_and_makes_directories(tmp_path):

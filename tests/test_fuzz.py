@@ -100,7 +100,7 @@ def find(model_id: bytes):
 def test_any_broken_input_gives_the_right_thing_or_a_named_error_without_hanging_in_little_memory(name, capfd):
     target(name)
 
-    @settings(max_examples=EXAMPLES[name], deadline=None, derandomize=True, database=None)
+    @settings(max_examples=EXAMPLES[name])
     @given(st.integers(0, (1 << 32) - 1))
     def check(seed):
         rng = random.Random(seed)
@@ -360,5 +360,5 @@ def test_an_autoregressive_dequantizer_that_is_not_causal_is_refused(place, tmp_
     weight = load((GOLDEN / "ard.safetensors").read_bytes())[name].copy()
     weight[0, -1, -1, -1] = 1  # the first place sees the last
     (tmp_path / "x.safetensors").write_bytes(modelled("ard", **{name.replace(".", "__"): weight}))
-    with pytest.raises(ModelError, match="what comes after"):
+    with pytest.raises(ModelError, match="come after"):
         load_program(tmp_path / "x.safetensors")

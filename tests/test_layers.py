@@ -9,7 +9,7 @@ from dqcodec.base.errors import CorruptError
 from dqcodec.format import palette
 from dqcodec.format.split import Split, Step, candidates, for_models, skeleton
 
-quick = settings(max_examples=60, deadline=None, derandomize=True)
+quick = settings(max_examples=60)
 
 
 def image(color_type, bit_depth, samples, chunks=()):
@@ -36,6 +36,17 @@ def test_every_split_is_undone(kind, height, width, seed, has_alphas):
     chunks = (png.Chunk(b"PLTE", rng.bytes(3 << min(8, bit_depth))),) if color_type == 3 else ()
     chunks += (png.Chunk(b"tRNS", rng.bytes(2)),) if has_alphas else ()
     assert_every_split_is_undone(image(color_type, bit_depth, samples, chunks))
+
+
+@pytest.mark.parametrize("has_alphas, split", [(False, Split(Step.COLORS)), (True, Split(Step.COLORS)), (True, Split(Step.COLORS, alpha=True))])
+def test_a_palette_comes_back_from_colours_with_alpha_together_or_apart(has_alphas, split):
+    rng = np.random.default_rng(2)
+    chunks = (png.Chunk(b"PLTE", bytes([1, 2, 3, 1, 2, 3, 7, 8, 9])), *([png.Chunk(b"tRNS", bytes([9, 0]))] if has_alphas else []))
+    entries = [0, 2] if not has_alphas else [0, 1, 2]  # without alphas the first two colours are equal
+    source = image(3, 8, rng.choice(entries, (6, 5, 1)).astype(np.uint8), chunks)
+    layers = split.apply(source.pixels, source.skeleton)
+    assert [layer.shape for layer in layers] == split.shapes((6, 5), source.skeleton)
+    assert split.undo([layers], skeleton(source, split)).same(source)
 
 
 def test_scaled_samples_have_one_layer_and_others_keep_low_bytes():

@@ -80,7 +80,7 @@ def test_predictions_are_the_ridge_regression_of_the_definition(shape):
         assert abs(predictions[..., p] - defined(planes[0], p).clip(low, 255)).max() < 0.02
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 1 << 30), st.integers(0, 2 * LANES), st.integers(0, 15))
 def test_no_prediction_depends_on_a_later_pixel(seed, y, x):
     planes = drawn(seed, (1, 2 * LANES + 1, 16, 3))
@@ -94,7 +94,7 @@ def test_no_prediction_depends_on_a_later_pixel(seed, y, x):
     assert (before == after)[earlier].all()
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, 1 << 30))
 def test_tiles_are_predicted_alone(seed):
     planes = drawn(seed, (3, LANES + 3, 9, 1))
@@ -103,7 +103,7 @@ def test_tiles_are_predicted_alone(seed):
     assert (together == alone).all()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 1 << 30), st.sampled_from([1, 3]))
 def test_predictions_stay_within_the_planes(seed, channels):
     rng = np.random.default_rng(seed)

@@ -14,7 +14,7 @@ import dqcodec
 from dqcodec import png
 from dqcodec.base import errors
 from dqcodec.base.errors import CorruptError, FormatError, UnsupportedImageError
-from dqcodec.codec import candidates, codec, library, zoo
+from dqcodec.codec import candidates, codec, formats, zoo
 from dqcodec.codec.archive import Archive
 from dqcodec.command import names
 from dqcodec.format import archive
@@ -81,7 +81,7 @@ def test_arrays_that_are_no_images_are_refused(pixels):
         dqcodec.compress(pixels)
 
 
-def test_paths_bytes_and_models(folder):
+def test_the_library_takes_paths_and_bytes_with_the_same_result(folder):
     source = pngs.write(COLORS, before=pngs.chunk(b"tEXt", b"Comment\0hello"))
     (folder / "a.png").write_bytes(source)
     dqc = dqcodec.compress(source)
@@ -197,7 +197,7 @@ def test_an_animation_is_no_array(source):
         frame.tobytes() for frame in ImageSequence.Iterator(Image.open(io.BytesIO(source)))
     ]
     with pytest.raises(UnsupportedImageError, match="animation"):
-        library.from_png(restored, "npy")
+        formats.from_png(restored, "npy")
 
 
 def test_an_animation_of_one_frame_is_an_array():
@@ -330,20 +330,20 @@ def test_pillow_opens_animations_and_refuses_what_is_no_dqc_file():
 )  # fmt: skip
 def test_files_of_other_formats_are_taken_as_pixels(mode, format, options):
     data = saved(pillow(mode), format, **options)
-    converted, given = Image.open(io.BytesIO(library.to_png(data))), Image.open(io.BytesIO(data))
+    converted, given = Image.open(io.BytesIO(formats.to_png(data))), Image.open(io.BytesIO(data))
     assert np.array_equal(looks(converted), looks(given)) and converted.mode == given.mode
 
 
 @pytest.mark.parametrize("pixels", [COLORS, COLORS[..., 0], RNG.integers(0, 1 << 16, (5, 6, 4)).astype(np.uint16)])
-def test_npy_files(pixels):
+def test_npy_files_come_back_and_cut_ones_are_named_errors(pixels):
     for array in (pixels, np.asfortranarray(pixels), pixels.astype(pixels.dtype.newbyteorder(">"))):
         stream = io.BytesIO()
         np.save(stream, array)
-        back = np.load(io.BytesIO(library.from_png(library.to_png(stream.getvalue()), "npy")))
+        back = np.load(io.BytesIO(formats.from_png(formats.to_png(stream.getvalue()), "npy")))
         assert back.dtype == pixels.dtype and np.array_equal(back, pixels)
     for cut in range(0, 130, 7):
         with pytest.raises((CorruptError, UnsupportedImageError)):
-            library.to_png(stream.getvalue()[:cut])
+            formats.to_png(stream.getvalue()[:cut])
 
 
 def npy(array):
@@ -363,10 +363,10 @@ def refused():
     yield "mode CMYK", saved(pillow("RGB").convert("CMYK"), "jpeg")
     yield "32 bits a sample", saved(Image.new("F", (3, 3)), "tiff")
     yield "32 bits a sample", saved(Image.new("I", (3, 3)), "tiff")
-    yield "is no image", npy(np.zeros((3, 3)))
-    yield "is no image", npy(np.zeros((3, 3, 3, 3), np.uint8))
+    yield "is not an image", npy(np.zeros((3, 3)))
+    yield "is not an image", npy(np.zeros((3, 3, 3, 3), np.uint8))
     yield "objects", npy(np.array([{}]))
-    yield "levels", b"P5 2 2 15\n" + bytes(4)
+    yield "maximum of 255", b"P5 2 2 15\n" + bytes(4)
     yield "truncated", b"P5 2 2 65535\n" + bytes(7)
     yield "decode", saved(pillow("RGB"), "bmp")[:99]
     yield "not a PNG, BMP", b""
@@ -376,7 +376,7 @@ def refused():
 @pytest.mark.parametrize("reason, data", list(refused()))
 def test_what_would_not_be_exact_is_refused(reason, data):
     with pytest.raises((UnsupportedImageError, CorruptError), match=reason) as caught:
-        library.to_png(data, 1 << 20)
+        formats.to_png(data, 1 << 20)
     assert "\n" not in str(caught.value)
 
 
@@ -385,13 +385,13 @@ def test_what_would_not_be_exact_is_refused(reason, data):
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
 def test_a_format_gives_every_sample_or_says_that_it_cannot(format, dtype, channels):
     pixels = RNG.integers(0, np.iinfo(dtype).max, (5, 6, channels), endpoint=True).astype(dtype)
-    source = png.write(library.from_array(pixels))
+    source = png.write(formats.from_array(pixels))
     try:
-        written = library.from_png(source, format)
+        written = formats.from_png(source, format)
     except UnsupportedImageError as error:
         assert "exactly" in str(error) and (format in ("bmp", "ppm") and channels in (2, 4) or dtype == np.uint16)
         return
-    back = np.load(io.BytesIO(library.from_png(library.to_png(written), "npy")))
+    back = np.load(io.BytesIO(formats.from_png(formats.to_png(written), "npy")))
     if format == "webp":  # has no gray
         back, pixels = looks(Image.fromarray(back)), looks(Image.fromarray(pixels[..., 0] if channels == 1 else pixels))
     assert np.array_equal(back.reshape(pixels.shape), pixels)
@@ -399,16 +399,16 @@ def test_a_format_gives_every_sample_or_says_that_it_cannot(format, dtype, chann
 
 def test_animations_and_large_images_are_refused_by_formats_that_cannot_hold_them():
     with pytest.raises(UnsupportedImageError, match="animation"):
-        library.from_png(pngs.animated(COLORS, [((0, 0), COLORS)]), "tiff")
+        formats.from_png(pngs.animated(COLORS, [((0, 0), COLORS)]), "tiff")
     with pytest.raises(UnsupportedImageError, match="webp"):
-        library.from_png(png.write(library.from_array(np.zeros((1, 20000), np.uint8))), "webp")
+        formats.from_png(png.write(formats.from_array(np.zeros((1, 20000), np.uint8))), "webp")
 
 
 def test_sources_that_are_removed_must_be_png_files():
     with pytest.raises(UnsupportedImageError, match="only PNG"):
-        library.to_png(saved(pillow("RGB"), "bmp"), is_kept=False)
+        formats.to_png(saved(pillow("RGB"), "bmp"), is_kept=False)
     source = pngs.write(COLORS)
-    assert library.to_png(source, is_kept=False) is source
+    assert formats.to_png(source, is_kept=False) is source
 
 
 def test_a_missing_file_is_an_oserror():

@@ -35,14 +35,14 @@ def test_decode_undoes_encode(pixels):
     assert np.array_equal(decode(encode(pixels), pixels.shape), pixels)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 4), st.integers(1, 256), st.integers(0))
 def test_any_samples_come_back(height, width, channels, colors, seed):
     pixels = np.random.default_rng(seed).integers(0, colors, (height, width, channels)).astype(np.uint8)
     assert np.array_equal(decode(encode(pixels), pixels.shape), pixels)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(st.lists(sizes, min_size=1, max_size=5), st.integers(1, 4), st.integers(0))
 def test_layers_of_any_sizes_come_back_together(sizes, channels, seed):
     rng = np.random.default_rng(seed)
@@ -77,7 +77,7 @@ def test_what_is_least_expected_fits_its_buffer():
     assert np.array_equal(decode(encode(pixels), pixels.shape), pixels)
 
 
-def test_golden_bytes():
+def test_images_are_coded_to_the_golden_bytes():
     """A change here is a new version of the format."""
     pixels = (np.add.outer(np.arange(6) * 7, np.arange(8) * 5)[..., None] * np.arange(1, 4)).astype(np.uint8)
     assert encode(pixels).hex() == GOLDEN
@@ -94,7 +94,7 @@ def test_no_probability_is_so_near_a_half_that_machines_could_round_it_apart():
     assert min(abs(value % 1 - 0.5) for value in exact if value != 32768.5) > 1e-6
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(st.binary(max_size=60))
 def test_any_bytes_decode_to_the_shape_or_are_corrupt(data):
     try:
@@ -103,7 +103,7 @@ def test_any_bytes_decode_to_the_shape_or_are_corrupt(data):
         assert not data or not 1 <= data[0] <= 8, error
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(st.binary(max_size=60))
 def test_any_bytes_decode_to_all_shapes_or_are_corrupt(data):
     shapes = [(5, 7, 3), (1, 1, 3), (4, 2, 3)]

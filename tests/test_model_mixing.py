@@ -33,7 +33,7 @@ def image(height: int, width: int, channels: int = 3, seed: int = 0) -> np.ndarr
     return programs.smooth(np.random.default_rng(seed), 1, height, width, channels)[0].astype(np.uint8)
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=20)
 @given(st.integers(0, 999), st.lists(shapes, min_size=1, max_size=3), st.sampled_from([1, 3]), st.booleans())
 def test_decode_undoes_encode(seed, sizes, channels, is_noise):
     rng, program = np.random.default_rng(seed), programs.tiled(8, 16, channels)
@@ -72,7 +72,7 @@ def test_the_layout_of_pixels_changes_no_byte():
         assert model_mixing.encode([other], program) == plain
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=20)
 @given(st.binary(max_size=60))
 def test_any_bytes_decode_to_the_shape(data):
     (pixels,) = model_mixing.decode(data, [(5, 7, 3)], programs.program(AUTOREGRESSIVE))

@@ -1,4 +1,4 @@
-"""A map by several processes is map; what goes wrong in one reaches the caller, and none outlives it."""
+"""A map by several processes is map; an error in one reaches the caller, and no process outlives the map."""
 
 import multiprocessing
 import os

@@ -13,7 +13,7 @@ from dqcodec.base.errors import CorruptError, DqcodecError, LatentOverflow, Mode
 from dqcodec.exact.flow.program import FlowProgram
 from dqcodec.exact.program import load_program
 
-few = settings(max_examples=5, deadline=None, derandomize=True)
+few = settings(max_examples=5)
 every_kind = pytest.mark.parametrize("kind", KINDS)
 every_model = pytest.mark.parametrize("channels, levels", [(3, 1), (1, 2)])
 
@@ -99,7 +99,7 @@ def test_a_loan_that_the_stack_cannot_pay_is_an_underflow(kind):
 
 
 @every_kind
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=15)
 @given(st.integers(0, 999), st.sampled_from([8, 200, 2000]))
 def test_random_bits_decode_to_something_or_to_a_named_error(kind, seed, length):
     try:
@@ -299,7 +299,7 @@ def test_a_dtype_that_numpy_lacks_is_a_model_error():
         load(content)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(st.sampled_from(KINDS), st.integers(0, 10_000), st.integers(0, 255))
 def test_a_flipped_byte_of_the_header_is_a_model_error_or_a_program_that_keeps_the_law(kind, index, byte):
     content = bytearray(programs.data(kind))
@@ -308,7 +308,7 @@ def test_a_flipped_byte_of_the_header_is_a_model_error_or_a_program_that_keeps_t
     assert_model_error_or_lawful(bytes(content))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(st.sampled_from(KINDS), st.floats(0, 1, exclude_max=True), st.integers(32, 126))
 def test_a_flipped_byte_of_the_description_is_a_model_error_or_a_program_that_keeps_the_law(kind, place, byte):
     description = bytearray(programs.metadata(programs.data(kind))["dqcodec"].encode())
@@ -316,7 +316,7 @@ def test_a_flipped_byte_of_the_description_is_a_model_error_or_a_program_that_ke
     assert_model_error_or_lawful(save(programs.tensors(kind), metadata={"dqcodec": description.decode()}))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(st.sampled_from(KINDS), st.floats(0, 1, exclude_max=True), st.integers(1, 255))
 def test_a_flipped_byte_of_the_tensors_is_a_model_error_or_a_program_that_keeps_the_law(kind, place, mask):
     content = bytearray(programs.data(kind))

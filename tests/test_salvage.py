@@ -1,4 +1,4 @@
-"""One damaged place costs an archive at most one group, what is lost is told, and a name never gives another's bytes."""
+"""One damaged place costs an archive at most one group; it names what is lost, and a name never gives another's bytes."""
 
 import functools
 import io
@@ -233,7 +233,7 @@ def test_what_holds_nothing_of_an_archive_is_an_error():
 changes = st.sampled_from(["flip", "cut", "swap", "repeat", "move", "drop", "insert", "join"])
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(st.lists(changes, min_size=1, max_size=4), st.data())
 def test_whatever_is_done_to_an_archive_gives_right_bytes_and_tells_of_loss(done, data):
     parts = list(frames())

@@ -13,8 +13,9 @@ from test_codec import no_programs, photo, same_image
 
 from dqcodec import png
 from dqcodec.base.errors import CorruptError
-from dqcodec.codec import candidates, codec
-from dqcodec.command import archiving
+from dqcodec.codec import candidates, codec, group
+from dqcodec.command.batches import equal_together
+from dqcodec.command.packing import Packing
 from dqcodec.format.container import Entry, Group, Layer, Method, Reader, read_heads, sample_checksum
 
 
@@ -24,7 +25,7 @@ def text(comment: bytes) -> bytes:
 
 def sizes(files: list[bytes]) -> tuple[int, int]:
     """(bytes of the archive of one group, without index and end; bytes of the files alone)."""
-    sets = codec.encode_sets([codec.read(data) for data in files], [])
+    sets = group.encode_sets([codec.read(data) for data in files], [])
     order = [number for numbers, _ in sets for number in numbers]
     assert sorted(order) == [*range(len(files))]
     packed = group_of([f"{number}" for number in order], *(coded.group for _, coded in sets))
@@ -43,7 +44,7 @@ def unmixed(monkeypatch):
 names = 2 + 1 + 2 + 4  # of a short name, content, time and mode, about
 
 
-@settings(max_examples=6, deadline=None, derandomize=True)
+@settings(max_examples=6)
 @given(st.lists(st.sampled_from([*kinds()]), min_size=1, max_size=6), st.integers(0, 3))
 def test_a_group_is_never_larger_than_its_files_alone_and_sixteen_bytes_an_image(chosen, seed):
     files = [kinds()[name] for name in chosen] + [pngs.write(photo(20 + seed, 30))]
@@ -69,11 +70,34 @@ def test_images_that_gain_nothing_by_company_are_coded_alone(monkeypatch, unmixe
     def worse(group: Group) -> Group:
         return dataclasses.replace(group, payloads=tuple(payload + bytes(9) for payload in group.payloads))
 
-    monkeypatch.setattr(codec, "encode", encoded)
-    sets = codec.encode_sets(sources, [])
+    monkeypatch.setattr(group, "encode", encoded)
+    sets = group.encode_sets(sources, [])
     assert [numbers for numbers, _ in sets] == [[0], [1], [2]]
-    monkeypatch.setattr(codec, "encode", encode)
+    monkeypatch.setattr(group, "encode", encode)
     assert sum(len(coded.group.tail()) for _, coded in sets) <= len(together.group.tail()) + 3 * 12
+
+
+@pytest.mark.parametrize("harm, most", [(0, 3), (99, 20)])
+def test_all_images_are_coded_alone_only_if_a_sample_loses_by_company(monkeypatch, harm, most):
+    """harm: bytes that company adds to each of 20 images that are alike."""
+    sources = [codec.read(pngs.write(np.roll(photo(20, 12), number, 0))) for number in range(20)]
+    lone, encode = [], group.encode
+
+    def encoded(given, programs, **options):
+        coded = encode(given, programs, **options)
+        lone.append(len(given) == 1)
+        if len(given) == 1:
+            return coded
+        harmed = [dataclasses.replace(each, coded=tuple(layer(part) for part in each.coded)) for each in coded.choices]
+        return dataclasses.replace(coded, choices=tuple(harmed))
+
+    def layer(coded):
+        return dataclasses.replace(coded, bytes=coded.bytes + harm)
+
+    monkeypatch.setattr(group, "encode", encoded)
+    sets = group.encode_sets(sources, [])
+    assert sorted(number for numbers, _ in sets for number in numbers) == [*range(20)]
+    assert sum(lone) <= most and (not harm or sum(lone) == 20)
 
 
 def test_images_with_the_same_samples_are_coded_once(unmixed):
@@ -128,7 +152,7 @@ def test_equal_files_follow_each_other_and_share_a_group(tmp_path):
     for name, data in {"a": b"1", "b": b"22", "c": b"1", "d": b"33", "e": b"1", "f": b"33"}.items():
         (tmp_path / name).write_bytes(data)
     inputs = [(tmp_path / name, name) for name in "abcdef"] + [(tmp_path / "missing", "missing")]
-    assert "".join(name[0] for _, name in archiving._equal_together(inputs)) == "acebdfm"
+    assert "".join(name[0] for _, name in equal_together(inputs)) == "acebdfm"
 
 
 def test_a_repeated_file_costs_a_reference(tmp_path, unmixed):
@@ -140,11 +164,8 @@ def test_a_repeated_file_costs_a_reference(tmp_path, unmixed):
         for number in range(count):
             (folder / f"{number}.png").write_bytes(data)
         inputs = [(path, path.name) for path in sorted(folder.iterdir())]
-        from functools import partial
-
         target = tmp_path / f"{count}.dqc"
-        work = partial(archiving.pack_batch, target=target, models=[], best=False, verify=True)
-        report = archiving.pack(inputs, target, work, map, lambda _: None, group_images=None, force=False, rm=False, verify=True)
+        report = Packing(target).pack(inputs, map, lambda _: None)
         assert report.groups == 1
         sizes.append(target.stat().st_size)
         with contextlib.closing(opened(target.read_bytes())) as packed:

@@ -1,4 +1,4 @@
-"""Images of fewer than 8 bits: models of as many code them, where they win."""
+"""A model of 1, 2 or 4 bits codes images of its bits, where it wins."""
 
 import numpy as np
 import programs
@@ -14,7 +14,7 @@ from dqcodec.context.fronts import Fronts
 from dqcodec.methods import model_mixing
 from dqcodec.methods.payload import Effort
 
-few = settings(max_examples=10, deadline=None, derandomize=True)
+few = settings(max_examples=10)
 depths = pytest.mark.parametrize("bits", [1, 2, 4])
 
 
@@ -24,10 +24,10 @@ def shallow(samples: np.ndarray, bits: int) -> bytes:
     return png.write(png.Png(header, png.Skeleton(header), (samples.astype(np.uint8)[..., None],)))
 
 
-def text() -> np.ndarray:
-    """Lines of print, (300, 420), 1 where paper is."""
-    page = Image.new("1", (420, 300), 1)
-    for line in range(24):
+def text(height: int = 300, width: int = 420) -> np.ndarray:
+    """Lines of print, (height, width), 1 where paper is."""
+    page = Image.new("1", (width, height), 1)
+    for line in range(height // 12 - 1):
         ImageDraw.Draw(page).text(
             (8, 12 * line + 4), f"{line} The quick brown fox jumps over the lazy dog, {line * 7919 % 1000} times." * 2
         )
@@ -81,7 +81,7 @@ def test_digits_of_an_archive_choose_it_too(digits):
 
 
 @pytest.mark.parametrize("samples", [
-    text(), ~text(), np.zeros((60, 70), bool), np.indices((50, 64)).sum(0) % 2, np.random.default_rng(0).random((64, 64)) < 0.5,
+    text(150, 200), ~text(150, 200), np.zeros((60, 70), bool), np.indices((50, 64)).sum(0) % 2, np.random.default_rng(0).random((64, 64)) < 0.5,
 ], ids=["text", "white on black", "blank", "checkerboard", "noise"])  # fmt: skip
 def test_a_model_makes_no_other_image_larger(samples):
     source = shallow(samples, 1)
@@ -97,7 +97,7 @@ def test_models_of_other_bits_are_not_asked(bits):
 
 def test_large_images_that_a_model_does_not_know_are_coded_without_it(monkeypatch):
     """For them it would take long, and keep mixing, which is better at them, from the largest."""
-    program, page = zoo.load("mnist-binary"), text().astype(np.uint8)[..., None]
+    program, page = zoo.load("mnist-binary"), text(150, 200).astype(np.uint8)[..., None]
     assert len(candidates.by_model([page], [program], Effort())[0]) == 2
     monkeypatch.setattr(candidates, "_MAX_RIVAL_SAMPLES", page.size // 8 - 1)
     assert candidates.by_model([page], [program], Effort()) == [[]]

@@ -8,7 +8,7 @@ from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import CorruptError, StackUnderflow, SymbolError
 
 SEED = bytes(range(256)) * 4
-few = settings(max_examples=40, deadline=None, derandomize=True)
+few = settings(max_examples=40)
 sizes_of_symbols = st.lists(
     st.one_of(st.just(1), st.integers(1, 5), st.integers(1, MAX_SIZE), st.just(MAX_SIZE)), min_size=1, max_size=30
 )
@@ -146,7 +146,7 @@ def golden_stack() -> Stack:
     return stack
 
 
-def test_golden_words():
+def test_symbols_are_pushed_to_the_golden_words():
     """Any change here is a change of the file format: files written before would no longer decode."""
     assert golden_stack().to_bytes().hex() == GOLDEN
 
@@ -156,7 +156,7 @@ GOLDEN = "64657175616e74697a6174696f6e04124c90030f40c0020c34000209284001061c4000
 
 @few
 @given(st.binary(max_size=40), sizes_of_symbols)
-def test_bytes_and_back(seed, sizes):
+def test_a_stack_comes_back_from_its_bytes(seed, sizes):
     stack, sizes = Stack(seed), np.array(sizes)
     stack.push(symbols_below(sizes, 0), sizes)
     again = Stack.from_bytes(stack.to_bytes())

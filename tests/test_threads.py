@@ -1,4 +1,4 @@
-"""What threads share is done as by one alone, and what goes wrong in one is told."""
+"""Several threads give the result of one, and an error in one reaches the caller."""
 
 import math
 import os
@@ -13,7 +13,7 @@ from programs import run
 from dqcodec.base import threads
 from dqcodec.base.threads import in_threads, set_threads, single_thread
 
-few = settings(max_examples=60, deadline=None, derandomize=True)
+few = settings(max_examples=60)
 
 
 @pytest.fixture(autouse=True)

@@ -1,12 +1,14 @@
-"""A tree packed by a cluster is the tree packed here, though a worker is killed half-way; one that is lost is an error."""
+"""A cluster packs a tree to the same bytes as this machine, even if a worker is killed; a lost cluster is an error."""
 
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pngs
@@ -16,6 +18,7 @@ from click.testing import CliRunner
 pytest.importorskip("distributed")
 
 from dqcodec.base.errors import WorkerError
+from dqcodec.codec import zoo
 from dqcodec.codec.archive import Archive
 from dqcodec.command import workers
 from dqcodec.command.cli import main
@@ -61,7 +64,8 @@ class Cluster:
     def _start(self, program, *options):
         command = [sys.executable, "-m", f"distributed.cli.{program}", "--no-dashboard", *map(str, options)]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        self.processes.append(subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self.processes.append(subprocess.Popen(command, env=environment, cwd=self._file.parent, **quiet))
         return self.processes[-1]
 
     def wait_for_workers(self, count: int) -> None:
@@ -156,6 +160,21 @@ def pictures(tmp_path):
         image = pngs.random(np.random.default_rng(number), 20, 20 + number, 2)
         (folder / f"{number:02}.png").write_bytes(image)
     return folder
+
+
+def test_relative_paths_start_here_not_in_the_workers_folder(one, pictures, tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    shutil.copytree(pictures, "in")
+    shutil.rmtree(pictures)
+    shutil.copy(zoo.locate("gray"), "own.safetensors")
+    for arguments in (
+        ["compress", "-r", "in", "-o", "packed/", "-m", "own.safetensors", "--rm"], ["decompress", "-r", "packed", "-o", "out/"],
+        ["verify", "-r", "packed"], ["compress", "out", "-o", "set.dqc"], ["decompress", "set.dqc"], ["verify", "set.dqc"],
+    ):  # fmt: skip
+        result = CliRunner().invoke(main, [*arguments, "--cluster", one.address])
+        assert result.exit_code == 0 and str(tmp_path) not in result.stderr, result.stderr
+    assert not [*Path("in").iterdir()] and len([*Path("out").iterdir()]) == len([*Path("set").iterdir()]) == 12
 
 
 def kill_at(monkeypatch, machines: Cluster, count: int) -> None:

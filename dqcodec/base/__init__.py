@@ -1,1 +1,1 @@
-"""What everything else stands on: errors, varints, compiled loops, threads, the end of a process."""
+"""Used by all other packages: errors, varints, compiled loops, threads, and the end of a process."""

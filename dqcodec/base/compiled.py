@@ -1,8 +1,8 @@
-"""Loops over pixels, compiled to machine code by numba; every operation of floats alone, as IEEE 754 rounds it.
+"""Loops over pixels that numba compiles to machine code.
 
-Nothing is fused, reordered or approximated, so a loop gives the same bits on every machine. Loops release the interpreter's
-lock. Compiled code is kept beside the source, or in the user's cache folder, from one start to the next; where that fails,
-each start compiles.
+Each operation on floats is rounded alone, as IEEE 754 says. Nothing is fused, reordered or approximated, so a loop
+gives the same bits on every machine. A loop releases the interpreter's lock. Compiled code is kept for the next start,
+beside the source or in the user's cache folder. If it cannot be kept, each start compiles.
 """
 
 import contextlib
@@ -24,19 +24,22 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
 from dqcodec.base import ending
 
-_SHARED = ("context", "frozen")  # packages beside a loop's own, whose loops and constants it may use
+_SHARED = ("context", "frozen")  # packages whose loops and constants all loops may use
 _DIGEST_BYTES = hashlib.sha256().digest_size
-_log = logging.getLogger("dqcodec")  # a line on stderr, unless the program says otherwise
+_log = logging.getLogger("dqcodec")  # by default, Python writes its warnings to stderr
 _is_warned = False
 
 
 def compiled(loop: Callable) -> Callable:
-    """The loop, compiled when it is first called. It may call compiled loops of the same package of dqcodec and of
-    dqcodec.context, and use constants of dqcodec.frozen."""
+    """A decorator: compile the loop at its first call.
+
+    It may call compiled loops of the same package below dqcodec and of dqcodec.context, and use constants of
+    dqcodec.frozen. If one of these files changes, the loop is compiled again.
+    """
     dispatcher = numba.njit(nogil=True, error_model="numpy")(loop)
     try:
         dispatcher._cache = _Cache(loop)
-    except RuntimeError:  # there is no folder to keep it in
+    except RuntimeError:  # no folder can be written
         pass
     return dispatcher
 
@@ -58,7 +61,7 @@ def implements(generic: Callable, kind: type) -> Callable[[Callable], Callable]:
 
 
 def when_compiling(tell: Callable[[], None]) -> None:
-    """Have it told, once, when a loop has to be compiled: that may take half a minute."""
+    """Call `tell` once, when the first loop must be compiled: this may take half a minute."""
 
     class Listener(event.Listener):
         def on_start(self, _):
@@ -66,13 +69,13 @@ def when_compiling(tell: Callable[[], None]) -> None:
             tell()
 
         def on_end(self, _):
-            """Nothing to tell."""
+            """Nothing to do."""
 
     event.register("numba:compile", Listener())
 
 
 class _Files(CompileResultCacheImpl):
-    """Numba takes a loop's code from its cache if the loop's own file is unchanged; other files matter as much."""
+    """Numba uses cached code if the loop's own file is unchanged. Here all files that the loop may use count."""
 
     def __init__(self, loop: Callable):
         super().__init__(loop)
@@ -80,13 +83,13 @@ class _Files(CompileResultCacheImpl):
 
 
 class _Entries:
-    """Files of a folder, one for each key: SHA-256 of what follows, then the pickled key and value."""
+    """A cache in a folder, one file for each key: the SHA-256 of the rest, then the pickled key and value."""
 
     def __init__(self, folder: str, name: str):
         self._start = os.path.join(folder, name)
 
     def load(self, key: tuple) -> Any:
-        """The value; None where there is no whole file of it."""
+        """The value of a key; None if its file is missing or damaged."""
         try:
             data = self._path(key).read_bytes()
         except OSError:
@@ -98,10 +101,10 @@ class _Entries:
         return value if found == key else None
 
     def save(self, key: tuple, value: Any) -> None:
-        """Raises OSError, and then the file is as it was."""
+        """Write the value of a key; raises OSError, and then the old file is unchanged."""
         pickled, path = serialize.dumps((key, value)), self._path(key)
         temporary = path.with_suffix(f".{secrets.token_hex(8)}.tmp")
-        with ending.not_ending():  # it takes a moment, and leaves nothing half done
+        with ending.not_ending():  # writing is short; the process may end before or after it
             try:
                 temporary.write_bytes(hashlib.sha256(pickled).digest() + pickled)
                 os.replace(temporary, path)
@@ -115,7 +118,7 @@ class _Entries:
 
 
 class _Cache(FunctionCache):
-    """Numba's own stops a program where its files are damaged or cannot be written."""
+    """Numba's own cache raises errors for damaged files and folders that cannot be written; this one does not."""
 
     _impl_class = _Files
 
@@ -124,7 +127,7 @@ class _Cache(FunctionCache):
         self._cache_file = _Entries(self.cache_path, self._impl.filename_base)
 
     def load_overload(self, signature, context):
-        with contextlib.suppress(Exception):  # whatever is wrong, the loop is compiled anew
+        with contextlib.suppress(Exception):  # for any error, the loop is compiled again
             return super().load_overload(signature, context)
 
     def save_overload(self, signature, code):
@@ -142,14 +145,14 @@ def _warn_once(folder: str, reason: str) -> None:
 
 
 def _package(loop: Callable) -> Path:
-    """The folder of the package, just below the root, that the loop is of: for dqcodec.exact.mixing.x, dqcodec/exact."""
+    """The folder of the loop's package below dqcodec: dqcodec/exact for dqcodec.exact.mixing.x."""
     depth = loop.__module__.count(".")
     return Path(inspect.getfile(loop)).parents[max(depth - 2, 0)]
 
 
 @cache
 def _sources(folder: Path) -> str:
-    """What all modules in a folder and below, in the shared packages beside it and in this file hold, as a few hex digits."""
+    """A hash (hex digits) of the modules in a folder and below it, in the shared packages, and of this module."""
     digest = hashlib.sha256()
     shared = [path for package in _SHARED for path in sorted((folder.parent / package).glob("*.py"))]
     for path in [*sorted(folder.rglob("*.py")), *shared, Path(__file__)]:

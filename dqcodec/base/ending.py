@@ -1,7 +1,7 @@
-"""A process that has to end at once puts right what it would leave behind first: temporary files, other processes.
+"""Cleaning up when a process must end at once: temporary files are removed, other processes are ended.
 
-Python handles a signal in its main thread, and only after the loop of machine code that this thread is in. Here another
-thread learns of the signal, puts things right, and ends the process.
+Python runs signal handlers in the main thread, and only after a running compiled loop returns. So here another thread
+receives the signal, runs the registered actions, and ends the process.
 """
 
 import contextlib
@@ -14,15 +14,16 @@ from typing import NoReturn
 
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
-_SECONDS = 1.5  # for all that is put right
+_SECONDS = 1.5  # time limit for all actions
 
-_lock = threading.RLock()  # who holds it delays the end
+_lock = threading.RLock()  # the process does not end while a thread holds it
 _actions: dict[object, Callable[[], object]] = {}
 
 
 @contextlib.contextmanager
 def at_end(action: Callable[[], object]) -> Iterator[None]:
-    """While this lasts: the end of the process begins with the action, which may fail. The last one is done first."""
+    """Inside this context, `action` runs before the process ends. The last one registered runs first; errors are
+    ignored."""
     key = object()
     with _lock:
         _actions[key] = action
@@ -34,19 +35,23 @@ def at_end(action: Callable[[], object]) -> Iterator[None]:
 
 
 def not_ending() -> contextlib.AbstractContextManager:
-    """While this lasts, the process does not end: for a moment in which something comes to be that is to be put right."""
+    """Inside this context the process does not end. Use it briefly, while something is created that needs cleaning
+    up."""
     return _lock
 
 
 def end(code: int, last: Callable[[], object] = lambda: None) -> NoReturn:
-    """Do all actions, then the last one, and end the process, from any thread; what takes too long is not waited for."""
+    """Run all actions, then `last`, and end the process with exit code `code`. Any thread may call it.
+
+    The process ends after 1.5 seconds even if an action still runs.
+    """
 
     def act() -> None:
         for action in (*reversed(_actions.values()), last):
             with contextlib.suppress(Exception):
                 action()
 
-    _lock.acquire(timeout=_SECONDS)  # and never let go
+    _lock.acquire(timeout=_SECONDS)  # never released
     actions = threading.Thread(target=act, daemon=True)
     actions.start()
     actions.join(_SECONDS)
@@ -54,7 +59,7 @@ def end(code: int, last: Callable[[], object] = lambda: None) -> NoReturn:
 
 
 def end_with(wait: Callable[[], object]) -> None:
-    """End the process when `wait` returns, which another thread calls; that is how it ends with its parent."""
+    """End the process when `wait` returns; another thread calls it. So a worker process ends with its parent."""
 
     def watch() -> None:
         wait()
@@ -65,9 +70,10 @@ def end_with(wait: Callable[[], object]) -> None:
 
 @contextlib.contextmanager
 def ending_by_signals(tell: Callable[[signal.Signals], object]) -> Iterator[None]:
-    """While this lasts, signals end the process with code 128 + number, after `tell` is called with it.
+    """Inside this context, a signal ends the process with exit code 128 + its number, after the actions and
+    tell(signal).
 
-    Signals that are ignored stay ignored (nohup). Only the main thread can set this; in others it does nothing.
+    Ignored signals stay ignored (nohup). In another thread than the main one, this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -97,12 +103,12 @@ def ending_by_signals(tell: Callable[[signal.Signals], object]) -> Iterator[None
 
 
 def _noticed(number: int, frame: object) -> None:
-    """A signal's handler: the number has come through the socket already."""
+    """A signal's handler: it does nothing, because Python has already written the number to the socket."""
 
 
 @contextlib.contextmanager
 def signals_held() -> Iterator[None]:
-    """While this lasts, this thread does not get the signals; processes that it starts never do."""
+    """Inside this context, this thread does not receive the signals; the processes that it starts never do."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -114,7 +120,7 @@ def signals_held() -> Iterator[None]:
 
 
 def _forked() -> None:
-    """The child of a fork has nothing of its parent's to put right, and does not tell it of signals."""
+    """The child of a fork does not clean up for its parent, and does not send it signals."""
     global _lock
     _lock = threading.RLock()
     _actions.clear()

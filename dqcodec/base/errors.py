@@ -1,27 +1,28 @@
-"""Every error that dqcodec raises on purpose: a small tree under `DqcodecError`, each with a one-line message."""
+"""The errors that dqcodec raises on purpose. All are DqcodecErrors, and their messages are one line."""
 
 
 class DqcodecError(Exception):
-    """Base of all errors of this package; `str()` of it is one line."""
+    """The base of all errors of this package; its `str()` is one line."""
 
     def __str__(self) -> str:
+        """The message, without line breaks."""
         return " ".join(super().__str__().split())
 
 
 class FormatError(DqcodecError):
-    """The bytes are no .dqc file, or one of a version that this release does not read."""
+    """The bytes are not a .dqc file, or are of a version that this release does not read."""
 
 
 class CorruptError(DqcodecError):
-    """A file is damaged: a checksum differs, a length runs past the end, a stream does not decode."""
+    """A file is damaged: a checksum differs, a length runs past the end, or a stream does not decode."""
 
 
 class UnsupportedImageError(DqcodecError):
-    """The input is not an image that dqcodec takes: not a PNG, or larger than the limit."""
+    """dqcodec does not accept the input as an image: it is not a PNG, for example, or is larger than the limit."""
 
 
 class VerifyError(DqcodecError):
-    """A freshly compressed file did not decode to its input; nothing is written."""
+    """A compressed file does not decode to its input; nothing is written."""
 
 
 class ModelError(DqcodecError):
@@ -29,11 +30,11 @@ class ModelError(DqcodecError):
 
 
 class ParticlesError(DqcodecError):
-    """A model cannot code with that many particles."""
+    """A model cannot code with this number of particles."""
 
 
 class UnknownModelError(DqcodecError):
-    """No model at hand has the wanted name or id; the message says which one, and what is at hand."""
+    """No model at hand has this name or id. The message lists the models at hand."""
 
 
 class StackUnderflow(DqcodecError):
@@ -41,21 +42,22 @@ class StackUnderflow(DqcodecError):
 
 
 class SymbolError(DqcodecError, ValueError):
-    """A symbol is not below its size, or a size is not one that a stack codes: 1 to 2^23."""
+    """A symbol is not below its size, or a size is outside the range of a stack, 1 to 2^23."""
 
 
 class LatentOverflow(DqcodecError):
-    """A latent left the range for which exactness is proven; the image needs another method."""
+    """A latent leaves the range for which exactness is proven; the image needs another method."""
 
 
 class WorkerError(DqcodecError):
-    """The processes or the cluster to work on are not there, are of another version, or were lost."""
+    """The worker processes or the cluster cannot be reached, have another version, or were lost."""
 
 
-# what may go wrong with one file while the others go well
+# errors of one file; a command then goes on with the next file
 FAILURES = (DqcodecError, OSError, MemoryError)
 
 
 def one_line(error: BaseException) -> str:
+    """The message of an error on one line; the error's type if there is no message."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return " ".join((text or type(error).__name__).split())

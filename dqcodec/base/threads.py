@@ -1,4 +1,4 @@
-"""How many threads work on an image; the results are the same with any number."""
+"""The number of threads that work on an image. The results are the same with any number."""
 
 import math
 import os
@@ -16,13 +16,14 @@ _threads = 0  # 0: one per processor
 
 
 def set_threads(count: int) -> None:
-    """How many threads to use; 0: one per processor that this process may use. Changes speed alone."""
+    """Set the number of threads; 0: one per processor that this process may use. It changes only the speed."""
     global _threads
     _threads = count
 
 
 def available_cpus() -> int:
-    """How many processors this process may use at once: by its affinity, and by the quota of its control group."""
+    """The number of processors that this process may use at once, by its affinity and the quota of its control
+    group."""
     if hasattr(os, "process_cpu_count"):  # Python 3.13
         cpus = os.process_cpu_count()
     elif hasattr(os, "sched_getaffinity"):
@@ -34,7 +35,7 @@ def available_cpus() -> int:
 
 @cache
 def _quota(root: Path = Path("/")) -> float:
-    """Of processors, as Linux grants it to the control group of this process and to those around it; inf without one."""
+    """The processors that Linux grants to the control group of this process and to its parents; inf without a quota."""
     quota = math.inf
     try:
         groups = (root / "proc/self/cgroup").read_text().splitlines()
@@ -53,7 +54,10 @@ def _quota(root: Path = Path("/")) -> float:
 
 
 def _quota_of(folder: Path) -> float:
-    """Of one control group: version 2 has `max 100000` or `150000 100000`, version 1 a file of each number, -1 for none."""
+    """The processors of one control group: quota / period.
+
+    Version 2 has both in one file, `150000 100000` or `max 100000`. Version 1 has a file for each; -1 is no quota.
+    """
     try:
         if (folder / "cpu.max").exists():
             time, period = (folder / "cpu.max").read_text().split()
@@ -65,15 +69,16 @@ def _quota_of(folder: Path) -> float:
 
 
 _lock = Lock()
-_holders: list[int] = []  # the threads that hold the limit, once for each time
-_limit: Any = None  # what undoes it
+_holders: list[int] = []  # ids of the threads in `single_thread`, once for each entry
+_limit: Any = None  # threadpoolctl's object that restores the old number
 
 
 @contextmanager
 def single_thread() -> Iterator[None]:
-    """Matrix products by one thread: for small ones, several only wait for each other.
+    """Inside this context, one thread computes a matrix product; for small products several threads only wait for each
+    other.
 
-    The limit is the process's: it lasts until the last thread that asked for it is done.
+    The limit holds for the whole process, until the last thread leaves the context.
     """
     global _limit
     with _lock:
@@ -89,6 +94,7 @@ def single_thread() -> Iterator[None]:
 
 
 def _let_go(threads: list[int]) -> None:
+    """Remove threads from the holders; the last one restores the old number."""
     for thread in threads:
         _holders.remove(thread)
     if threads and not _holders:
@@ -97,13 +103,17 @@ def _let_go(threads: list[int]) -> None:
 
 
 def _disown() -> None:
-    """Let any thread change the limit: threadpoolctl lets only the one that changed it, until that leaves a block."""
+    """Let any thread restore the limit. threadpoolctl allows only the thread that set it, until that thread leaves a
+    block."""
     with _blas().limit(limits=None):
         pass
 
 
 def in_threads(function: Callable[[slice], Any], count: int, least: int) -> list[Any]:
-    """function of slices of range(count), one a thread, none shorter than `least` unless it is the only one."""
+    """Cut range(count) into one slice for each thread, and call `function` with each; returns the results in order.
+
+    No slice is shorter than `least`, unless there is only one. An error of a thread is raised here.
+    """
     threads = max(1, min(count // least, _threads or available_cpus()))
     cuts = [count * thread // threads for thread in range(threads + 1)]
     first, *others = (slice(*pair) for pair in zip(cuts, cuts[1:]))
@@ -112,13 +122,15 @@ def in_threads(function: Callable[[slice], Any], count: int, least: int) -> list
 
 
 def _ask(worker: int, function: Callable[[slice], Any], part: slice) -> SimpleQueue:
-    """Where a worker will put (its result, None) or (None, its error); a quarter of the time that an executor takes."""
+    """Give a worker a job. Returns the queue for its (result, None) or (None, error). An executor takes four times as
+    long."""
     answer: SimpleQueue = SimpleQueue()
     _jobs(worker).put((function, part, answer))
     return answer
 
 
 def _result(answer: SimpleQueue) -> Any:
+    """Wait for a worker's result; raises its error."""
     result, error = answer.get()
     if error:
         raise error
@@ -127,7 +139,7 @@ def _result(answer: SimpleQueue) -> Any:
 
 @cache
 def _jobs(worker: int) -> SimpleQueue:
-    """Of a thread that is started with it."""
+    """The queue of jobs of a worker thread, which the first call starts."""
     jobs: SimpleQueue = SimpleQueue()
 
     def work() -> None:
@@ -148,7 +160,7 @@ def _blas() -> ThreadpoolController:
 
 
 def _forked() -> None:
-    """In the child of a fork, only the thread that forked goes on; the others, and what they held, are gone."""
+    """In the child of a fork only the thread that forked exists: forget the other threads and what they held."""
     global _lock
     _lock = Lock()
     _jobs.cache_clear()

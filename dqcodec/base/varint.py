@@ -1,4 +1,8 @@
-"""Variable-length numbers: unsigned, little-endian base 128, the high bit set on every byte but the last."""
+"""Varints: unsigned numbers in base 128, 7 bits a byte, low bits first. The high bit is set on each byte except the
+last.
+
+Only the shortest form is valid, at most 5 bytes.
+"""
 
 from dqcodec.base.errors import CorruptError
 
@@ -6,7 +10,7 @@ MAX_BYTES = 5
 
 
 def write_varint(value: int) -> bytes:
-    """The fewest bytes for 0 <= value < 2^35."""
+    """The varint of 0 <= value < 2^35."""
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)
@@ -16,10 +20,10 @@ def write_varint(value: int) -> bytes:
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """(value, position after it).
+    """Read a varint at `position`: (value, position after it).
 
     Raises:
-        CorruptError: data ends, or the number is longer than it need be or than 5 bytes.
+        CorruptError: the data end, or the number is not in its shortest form, or longer than 5 bytes.
     """
     value = 0
     for index, byte in enumerate(data[position : position + MAX_BYTES]):

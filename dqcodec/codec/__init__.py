@@ -1,1 +1,1 @@
-"""Images to bytes and back, by the methods that suit them; the library."""
+"""Images <-> .dqc bytes: the choice of methods, coding, reports, and the library."""

@@ -1,4 +1,4 @@
-"""An archive as a mapping: name -> the bytes of the file. The format is that of format/archive.py."""
+"""An archive as a mapping: name -> the bytes of the file. format/archive.py specifies the format."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
 from dqcodec.base.errors import CorruptError, FormatError
-from dqcodec.codec import codec
+from dqcodec.codec.group import decode, restore
 from dqcodec.format.archive import MAGIC, START, VERSION, ArchiveGroup, Member, Verbatim, clashes, is_archive
 from dqcodec.format.directory import Damage, Directory, Place, Positional, load_group, read_index, scan
 from dqcodec.png import MAX_PIXELS
@@ -20,17 +20,20 @@ if TYPE_CHECKING:
 
 
 class Archive(Mapping[str, bytes]):
-    """The files of an archive, name -> PNG file, or the bytes of a file kept verbatim, in the order of the archive; read and
-    decoded when asked for.
+    """The files of an archive in its order: name -> bytes of the PNG file, or of a file kept verbatim.
 
-    Any number of threads may read one archive at once, as may the processes that it is pickled to if it was opened by its path. Each
-    thread keeps the group it read last, so that going through the files in order decodes each set of images once.
+    A file is read and decoded at lookup. Several threads may read one archive at once. An archive opened by its path
+    can be pickled, for other processes. Each thread keeps the group that it read last, so reading the files in order
+    decodes each set of images once.
 
-    An archive of which the index is damaged is read in full to find its groups. It opens if all names are known. With `salvage` it
-    is always read in full, and opens with whatever is whole; several archives in one file become one, the names of
-    the second below `archive-2/`, and so on. damage: what is wrong with the archive, as far as opening it told.
+    If the index is damaged, the whole file is scanned for groups; the archive opens if all names are known. With
+    `salvage` the file is always scanned, and the archive opens with all groups that are whole. Several archives in one
+    file become one; the names of the second start with `archive-2/`, and so on.
 
-    Lookup raises KeyError, CorruptError where the file's group is damaged, and what codec.decode raises.
+    damage: the damage that was found when the archive was opened.
+
+    Lookup raises KeyError (no such name), CorruptError (the group is damaged), UnsupportedImageError (more than
+    `max_pixels`), UnknownModelError, OSError.
     """
 
     def __init__(
@@ -41,7 +44,11 @@ class Archive(Mapping[str, bytes]):
         *,
         salvage: bool = False,
     ):
-        """find_program: by a model's id; None finds the models at hand. Raises OSError, FormatError, CorruptError."""
+        """Open an archive by its path, or in a seekable binary file, which the archive then closes.
+
+        find_program: model id -> program; None: among the models at hand. Raises OSError, FormatError (not an archive,
+        or of another version), CorruptError (damaged so that a name may be lost).
+        """
         is_path = isinstance(file, str | os.PathLike)
         self._recipe = (file, find_program, max_pixels, salvage) if is_path else None
         self._find_program, self._max_pixels = find_program, max_pixels
@@ -50,7 +57,7 @@ class Archive(Mapping[str, bytes]):
             self._bytes = Positional(self._file)
             self.damage: tuple[Damage, ...] = ()
             self._groups: list[tuple[bytes, Place]] = []
-            self._names: list[list[str | None]] = []  # of each group, as this mapping has them; None for one left out
+            self._names: list[list[str | None]] = []  # of each group's members; None: left out
             self._list(_open(self._bytes, salvage), salvage)
         except BaseException:
             self.close()
@@ -61,7 +68,8 @@ class Archive(Mapping[str, bytes]):
         self._kept = threading.local()
 
     def _list(self, directories: list[Directory], salvage: bool) -> None:
-        """Fill in groups and their names; raises CorruptError where two are the same, unless that is to be borne."""
+        """Set groups and names. A name that occurs twice raises CorruptError; with `salvage` only its first file is
+        kept."""
         tops = {name.split("/")[0] for directory in directories for place in directory.places for name in place.names}
         folders = (f"archive-{number}" for number in itertools.count(2))
         for number, directory in enumerate(directories):
@@ -77,9 +85,10 @@ class Archive(Mapping[str, bytes]):
             raise CorruptError("the archive has two files of one name")
         for group, member in clashing:
             name, self._names[group][member] = self._names[group][member], None
-            self.damage += (Damage("another file of this name, or of its folder's, comes before it", (name,)),)
+            self.damage += (Damage("an earlier file has this name, or the name of its folder", (name,)),)
 
     def __getitem__(self, name: str) -> bytes:
+        """The bytes of a file; see the class for errors."""
         group_number, member = self._places[name]
         group, decoded = self._load(group_number)
         number, image = group.place(member)
@@ -87,65 +96,72 @@ class Archive(Mapping[str, bytes]):
         if isinstance(part, Verbatim):
             return part.data
         if number not in decoded:
-            decoded[number] = codec.decode(part, self._find_program or _find_at_hand(), self._max_pixels)
-        return codec.restore(part.entries[image], decoded[number][image])
+            decoded[number] = decode(part, self._find_program or _find_at_hand(), self._max_pixels)
+        return restore(part.entries[image], decoded[number][image])
 
     def kind(self, name: str) -> str:
-        """`image`, or `verbatim` for a file that is kept as it was; raises as lookup does, but decodes nothing."""
+        """`image` or `verbatim`. Nothing is decoded. Raises KeyError, CorruptError, UnsupportedImageError, OSError."""
         group_number, member = self._places[name]
         group, _ = self._load(group_number)
         return "verbatim" if isinstance(group.parts[group.place(member)[0]], Verbatim) else "image"
 
     def member(self, name: str) -> Member:
-        """A file's name in the archive, time and permissions; raises as `kind` does."""
+        """A file's name in the archive, modification time and permissions. Raises the errors of `kind`."""
         group_number, member = self._places[name]
         return self._load(group_number)[0].members[member]
 
     def __contains__(self, name: object) -> bool:
+        """Whether the archive has a file of this name. Nothing is read."""
         return name in self._places
 
     def __iter__(self) -> Iterator[str]:
+        """The names, in the order of the archive."""
         return iter(self._places)
 
     def __len__(self) -> int:
+        """The number of files."""
         return len(self._places)
 
     def __enter__(self) -> Archive:
+        """The archive; `with` closes it."""
         return self
 
     def __exit__(self, *error) -> None:
+        """Close the file."""
         self.close()
 
     def __reduce__(self):
+        """Pickle the path, not the open file; raises TypeError for an archive opened in another way."""
         if self._recipe is None:
-            raise TypeError("an archive that was not opened by its path cannot be pickled")
+            raise TypeError("cannot pickle an archive that was not opened by its path")
         return _reopen, self._recipe
 
     def close(self) -> None:
+        """Close the file."""
         self._file.close()
 
     @property
     def group_sizes(self) -> list[tuple[int, int]]:
-        """(bytes, files) of each group."""
+        """(bytes, number of files) of each group."""
         return [(place.length, len(place.names)) for _, place in self._groups]
 
     def names(self, number: int) -> list[str | None]:
-        """The name of each member of a group; None for one that is left out, since its name is another's."""
+        """The name of each member of a group; None: left out, because an earlier file has the name."""
         return self._names[number]
 
     def group(self, number: int) -> ArchiveGroup:
-        """A group; raises OSError, CorruptError, UnsupportedImageError."""
+        """Read a group by its number; raises OSError, CorruptError, UnsupportedImageError."""
         return load_group(self._bytes, *self._groups[number], self._max_pixels)
 
     def _load(self, number: int) -> tuple[ArchiveGroup, dict[int, list]]:
-        """A group, and the images of those of its parts that this thread has decoded."""
+        """(group, part number -> images of the parts that this thread has decoded)"""
         if getattr(self._kept, "number", None) != number:
             self._kept.loaded, self._kept.number = (self.group(number), {}), number
         return self._kept.loaded
 
 
 def _open(file: Positional, salvage: bool) -> list[Directory]:
-    """The archives in a file; raises FormatError, and, unless `salvage`, CorruptError where a name may be lost."""
+    """The archives in a file. Raises FormatError, and without `salvage` CorruptError if a name may be lost."""
     if not salvage:
         start = file.read(0, len(START))
         if not is_archive(start):
@@ -158,13 +174,13 @@ def _open(file: Positional, salvage: bool) -> list[Directory]:
             return [directory]
     directories = scan(file)
     if not directories:
-        raise (FormatError if salvage else CorruptError)("damaged archive: nothing in it is whole")
+        raise (FormatError if salvage else CorruptError)("damaged archive: no group is whole")
     if len(directories) > 1:
         if not salvage:
-            raise CorruptError("damaged archive: several are joined in it")
+            raise CorruptError("damaged archive: several archives are joined in the file")
         return directories
     (directory,) = directories
-    moved = Damage("its groups are not where its index has them", is_loss=False)
+    moved = Damage("its index gives wrong places for its groups", is_loss=False)
     if salvage:
         index = read_index(file)
         if not directory.damage and (index is None or index.places != directory.places):

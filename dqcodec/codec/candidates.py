@@ -1,4 +1,7 @@
-"""The ways to code the layers of a group's images: by the best model and by mixing, all layers together, and by WebP."""
+"""Trials for choose.py: layers of all images, coded together by a model or by mixing; a layer, coded alone by WebP.
+
+Layers are (H, W, C) uint8.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +23,20 @@ if TYPE_CHECKING:
     from dqcodec.codec.source import Source
     from dqcodec.exact.program import Program
 
-    Place = tuple[int, Split, int]  # of a layer: its image's number, the split that makes it, its number
+    Place = tuple[int, Split, int]  # names a layer: number of its image, split that makes it, number of the layer
 
 _MIN_MODEL_PIXELS = 64
-_MAX_MIXING_SAMPLES = 1 << 20  # of 8 bits, about six seconds ...
-_MAX_RIVAL_SAMPLES = 1 << 18  # ... and one or two, where a model codes the layer alone
+_MAX_MIXING_SAMPLES = 1 << 20  # a layer's 8-bit samples: mixing takes about six seconds ...
+_MAX_RIVAL_SAMPLES = 1 << 18  # ... and one or two if a model codes the layer too
 
 
 @dataclass(frozen=True)
 class CodedLayer:
-    """A layer, coded. payload: also has the layers that are coded with it, `together` in all. bytes: this layer's part of the
-    payload. program, report: of the model that made it."""
+    """A layer, coded.
+
+    payload: of this layer and those coded with it, `together` layers in all. bytes: this layer's part of it. program,
+    report: the model that made it and its report, or None.
+    """
 
     layer: Layer
     payload: bytes
@@ -41,33 +47,41 @@ class CodedLayer:
 
     @property
     def cost(self) -> float:
-        """bytes, and the layer's part of the model id in the heads."""
+        """Bytes of the layer, and its part of the model id in the heads."""
         return self.bytes + len(self.layer.model_id) / self.together
 
 
-def tried(sources: Sequence[Source], programs: Sequence[Program], effort: Effort) -> dict[Place, list[CodedLayer]]:
-    """How layers can be coded together with layers of other images: by a model, by mixing, or both."""
+def code_together(
+    sources: Sequence[Source], programs: Sequence[Program], effort: Effort
+) -> dict[Place, list[CodedLayer]]:
+    """Code similar layers of all images together: by a model, by mixing, or by both.
+
+    Returns the ways that were tried for each layer. A layer that would take too long, or that no method suits, has no
+    entry. Raises ParticlesError.
+    """
     modelled = _modelled(sources, programs, effort)
     mixed = _mixed(sources, {number for number, _, _ in modelled}, _photographs(sources, modelled, effort), effort)
     return {place: modelled.get(place, []) + mixed.get(place, []) for place in modelled | mixed}
 
 
 def by_webp(pixels: np.ndarray, *, quick: bool) -> CodedLayer:
-    """A layer by WebP; quick: for an estimate of its size."""
+    """A layer by WebP; quick: a fast search, for an estimate of the size."""
     data = table.encode(Method.CLASSICAL, [pixels], effort=Effort(quick=quick)).data
     return CodedLayer(Layer(Method.CLASSICAL), data, len(data))
 
 
 def by_mixing(layers: Sequence[np.ndarray]) -> list[list[CodedLayer]]:
-    """Layers of the same number of channels, together by mixing: one way for each."""
+    """Layers of the same number of channels, together by mixing: a list of one way for each layer."""
     payload = table.encode(Method.MIXING, layers)
     return [[CodedLayer(Layer(Method.MIXING), payload.data, size, together=len(layers))] for size in payload.sizes]
 
 
 def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: Effort) -> list[list[CodedLayer]]:
-    """Layers of the same number of channels, together by the program that suits all of them best: the ways for each layer.
+    """Layers of the same number of channels, together by the program that suits them best: a list of ways for each
+    layer.
 
-    The samples have the programs' bits. A layer has no way if the program cannot code it.
+    Samples have the number of bits that the programs code. The list is empty for a layer that the program cannot code,
+    and for all layers if a sample of them shows that mixing is smaller. Raises ParticlesError.
     """
     program = trial.best_program(layers, programs)
     if program is None:
@@ -78,7 +92,7 @@ def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
     rows = [row for row in table.rows_of(program) if not row.is_slow or effort.best or is_small]
     try:
         payloads = {row.number: table.encode(row.number, layers, program, effort) for row in rows}
-    except (LatentOverflow, StackUnderflow):  # a layer leaves the model's range, or all together cannot pay
+    except (LatentOverflow, StackUnderflow):  # out of range, or too small for the first loan
         takes = [program.code_length([pixels]) < float("inf") for pixels in layers]
         if all(takes) or not any(takes):
             return [[] for _ in layers]
@@ -101,32 +115,34 @@ def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
 def _modelled(
     sources: Sequence[Source], programs: Sequence[Program], effort: Effort
 ) -> dict[Place, list[CodedLayer]]:
-    """The layers that a model codes; those whose samples have the same number of bits are coded together."""
+    """The layers that a model codes. Layers with the same bits per sample and the same number of channels are coded
+    together."""
     if not programs:
         return {}
     of_bits: dict[int, dict[Place, np.ndarray]] = {}
     for number, source in enumerate(sources):
         split = for_models(source.image) if source.is_expressible else None
         if split:
-            hopes = itertools.cycle(split.modelled(source.image.skeleton))
+            suits = itertools.cycle(split.modelled(source.image.skeleton))
             of_bits.setdefault(min(8, source.image.header.bit_depth), {}).update(
                 ((number, split, layer), pixels)
-                for layer, (pixels, is_hopeful) in enumerate(zip(source.layers(split), hopes))
-                if is_hopeful and takes_model(pixels)
+                for layer, (pixels, is_suitable) in enumerate(zip(source.layers(split), suits))
+                if is_suitable and takes_model(pixels)
             )
     coded = {}
     for bits, places in of_bits.items():
         fitting = [program for program in programs if program.bits == bits]
-        coded |= _of_channels(places, lambda layers: by_model(layers, fitting, effort))
+        coded |= _by_channels(places, lambda layers: by_model(layers, fitting, effort))
     return coded
 
 
 def _photographs(
     sources: Sequence[Source], modelled: Mapping[Place, Sequence[CodedLayer]], effort: Effort
 ) -> set[int]:
-    """The images whose colours, or grays, a model codes so well that mixing need not be tried.
+    """The numbers of images whose first layer (colour or gray) a model codes much smaller than mixing, by a sample of
+    it.
 
-    Images of fewer than 8 bits, which are mixed fast, are not among them.
+    Images of fewer than 8 bits are not tested: mixing them is fast.
     """
     images: dict[Program, dict[int, np.ndarray]] = {}
     for (number, split, layer), (coded, *_) in modelled.items():
@@ -145,9 +161,9 @@ def _photographs(
 def _mixed(
     sources: Sequence[Source], modelled: set[int], photographs: set[int], effort: Effort
 ) -> dict[Place, list[CodedLayer]]:
-    """The layers that mixing codes; those of the same split and number of channels are coded together.
+    """The layers that mixing codes. Layers with the same split and number of channels are coded together.
 
-    modelled: the images that models code. photographs: of these images only alpha is mixed.
+    modelled: numbers of the images that models code. photographs: numbers of the images of which only alpha is mixed.
     """
     splits: dict[Split, dict[Place, np.ndarray]] = {}
     for number, source in enumerate(sources):
@@ -156,26 +172,26 @@ def _mixed(
             for layer, (pixels, name) in enumerate(zip(source.layers(split), names)):
                 is_alpha = name.startswith("alpha")
                 is_modelled = number in modelled and not is_alpha and source.image.header.bit_depth >= 8
-                takes = effort.best or takes_mixing(pixels, is_modelled=is_modelled)  # few bits are mixed fast
+                takes = effort.best or takes_mixing(pixels, is_modelled=is_modelled)  # mixing is fast below 8 bits
                 if takes and (number not in photographs or is_alpha):
                     splits.setdefault(split, {})[number, split, layer] = pixels
-    return {place: coded for places in splits.values() for place, coded in _of_channels(places, by_mixing).items()}
+    return {place: coded for places in splits.values() for place, coded in _by_channels(places, by_mixing).items()}
 
 
 def takes_model(pixels: np.ndarray) -> bool:
-    """Whether a model may do well on a layer."""
+    """Whether a model may suit a layer: 1 or 3 channels, not tiny, not of one colour."""
     return pixels.shape[2] in (1, 3) and pixels[..., 0].size >= _MIN_MODEL_PIXELS and bool((pixels != pixels[0, 0]).any())
 
 
 def takes_mixing(pixels: np.ndarray, *, is_modelled: bool) -> bool:
-    """Whether mixing a layer does not take too long; is_modelled: a model codes it too, and faster."""
+    """Whether mixing a layer takes an acceptable time; is_modelled: a model codes it too, so the limit is lower."""
     return pixels.size <= (_MAX_RIVAL_SAMPLES if is_modelled else _MAX_MIXING_SAMPLES)
 
 
-def _of_channels(
+def _by_channels(
     places: Mapping[Place, np.ndarray], code: Callable[[Sequence[np.ndarray]], Sequence[list[CodedLayer]]]
 ) -> dict[Place, list[CodedLayer]]:
-    """Layers of the same number of channels are coded together; without the layers that `code` finds no way for."""
+    """Call `code` for all layers of each number of channels. The result leaves out layers without a way."""
     coded = {}
     for channels in {pixels.shape[2] for pixels in places.values()}:
         alike = {place: pixels for place, pixels in places.items() if pixels.shape[2] == channels}

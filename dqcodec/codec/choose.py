@@ -1,4 +1,17 @@
-"""How the images of a group are coded: the smallest of all splits into layers and all methods."""
+"""How the smallest way to code the images of a group is found.
+
+`choose` is the whole search:
+
+1. candidates.py codes similar layers of all images together: by the model that suits them best, and by mixing.
+2. Similar layers mostly take the same way, because layers that are coded together help each other. `_usual` keeps the
+   way that is smallest in total. It also keeps a way that is much smaller for a single layer.
+3. For each image and each split, each layer takes its smallest way. WebP, which codes each layer alone, is tried if no
+   other way is found. A lone image has time to try WebP in all cases.
+4. Similar images mostly take the same split, for the same reason. `_for_each` takes it, or keeps the PNG file if that
+   is smaller.
+
+Sizes are those of the trial. group.py then codes the layers that have stayed together.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dqcodec.codec.candidates import CodedLayer, by_webp, tried
+from dqcodec.codec.candidates import CodedLayer, by_webp, code_together
 from dqcodec.format.container import CHECKSUM_BYTES, FRAME_BYTES, Entry
 from dqcodec.format.split import Split, candidates, skeleton
 from dqcodec.methods import table
@@ -21,15 +34,19 @@ if TYPE_CHECKING:
     from dqcodec.codec.source import Source
     from dqcodec.exact.program import Program
 
-# WebP's thorough search takes seconds and gains at most this much over the quick one, on photographs.
+# On photographs WebP's thorough search takes seconds; its size is at least this part of the quick one's.
 _THOROUGH_GAIN = 0.95
-# An image leaves the method and split of most images only for a size this much smaller.
+# An image leaves the usual method or split only if its own takes less than this part of the bytes.
 _LONER_GAIN = 0.85
 
 
 @dataclass(frozen=True)
 class Choice:
-    """How an image is coded. coded: its layers, or stored: its file. candidates: the size of the .dqc file by each method."""
+    """A way to code an image.
+
+    coded: its layers, in order; empty for a stored image. stored: the PNG file of a stored image. candidates: method ->
+    bytes of the .dqc file by that method, largest first.
+    """
 
     entry: Entry
     coded: tuple[CodedLayer, ...] = ()
@@ -38,27 +55,30 @@ class Choice:
 
     @cached_property
     def size(self) -> float:
-        """Bytes, if the other images of the group are coded as they were tried."""
+        """Bytes in the group, as in the trial: the layers that were coded together stay together."""
         if self.entry.skeleton is None:
             return 1 + len(self.stored)
         return len(self.entry.head()) + CHECKSUM_BYTES + sum(each.bytes for each in self.coded)
 
 
 def choose(sources: Sequence[Source], programs: Sequence[Program], effort: Effort) -> list[Choice]:
-    """How each image of a group is coded smallest, by any method and the best-suited of `programs`.
+    """The choice for each image of a group, by any method and any of `programs`.
 
-    Raises LatentOverflow, StackUnderflow: a flow cannot code the layers that stay with it once others have left it.
+    Raises ParticlesError. Raises LatentOverflow, StackUnderflow: some layers of a lone image left the flow, and it
+    cannot code the rest.
     """
-    found, is_lone = _usual(sources, tried(sources, programs, effort)), len(sources) == 1
-    choices = [_choices(number, source, found, effort, thorough=is_lone) for number, source in enumerate(sources)]
+    ways, is_lone = _usual(sources, code_together(sources, programs, effort)), len(sources) == 1
+    choices = [_choices(number, source, ways, effort, thorough=is_lone) for number, source in enumerate(sources)]
     return _for_each(sources, choices)
 
 
 def _choices(
-    number: int, source: Source, found: Mapping[Place, Sequence[CodedLayer]], effort: Effort, *, thorough: bool
+    number: int, source: Source, ways: Mapping[Place, Sequence[CodedLayer]], effort: Effort, *, thorough: bool
 ) -> list[Choice]:
-    """The ways to code image `number` that may be the smallest; the last stores it. found: how layers can be coded together
-    with others. thorough: takes the time to code each layer alone too."""
+    """The ways to code image `number`: at least one for each split, and, last, to store its file.
+
+    ways: how each layer can be coded together with others. thorough: for the best splits, also try WebP for each layer.
+    """
     stored = Choice(Entry(), stored=source.stored)
     if not source.is_expressible:
         return [stored]
@@ -67,7 +87,7 @@ def _choices(
     def choice(split: Split, *, quick: bool) -> Choice:
         arrays = source.layers(split)
         coded = [
-            _smallest(found.get((number, split, layer), ()), pixels, quick=quick) for layer, pixels in enumerate(arrays)
+            _smallest(ways.get((number, split, layer), ()), pixels, quick=quick) for layer, pixels in enumerate(arrays)
         ]
         coded = coded if quick else _without_leavers(coded, arrays, effort)
         rasters = tuple(tuple(part) for part in _cut([each.layer for each in coded], len(coded) // len(image.rasters)))
@@ -80,22 +100,24 @@ def _choices(
     return [*choices, stored]
 
 
-def _smallest(found: Sequence[CodedLayer], pixels: np.ndarray, *, quick: bool) -> CodedLayer:
-    """The smallest way to code a layer: one that is found, or WebP.
+def _smallest(ways: Sequence[CodedLayer], pixels: np.ndarray, *, quick: bool) -> CodedLayer:
+    """The smallest of the ways to code a layer (H, W, C) uint8, WebP among them.
 
-    WebP is skipped if time is short and a way is found; its thorough search is skipped if its quick one leaves no hope.
+    quick: skip WebP if there is another way. Otherwise WebP is first tried quickly, and thoroughly only if that may
+    win.
     """
-    if found and quick:
-        return min(found, key=lambda coded: coded.cost)
+    if ways and quick:
+        return min(ways, key=lambda coded: coded.cost)
     estimate = by_webp(pixels, quick=True)
-    best = min([*found, estimate], key=lambda coded: coded.cost)
+    best = min([*ways, estimate], key=lambda coded: coded.cost)
     if not quick and _THOROUGH_GAIN * estimate.bytes < best.cost:
         return min(best, by_webp(pixels, quick=False), key=lambda coded: coded.cost)
     return best
 
 
 def _without_leavers(coded: Sequence[CodedLayer], arrays: Sequence[np.ndarray], effort: Effort) -> list[CodedLayer]:
-    """The layers of an image; layers that were coded together are coded anew if some of them chose another way."""
+    """The layers of an image. If some of the layers that were coded together take another way, the rest is coded
+    anew."""
     coded = list(coded)
     for payload in {each.payload for each in coded if each.together > 1}:
         stayed = [layer for layer, each in enumerate(coded) if each.payload == payload]
@@ -111,54 +133,60 @@ def _without_leavers(coded: Sequence[CodedLayer], arrays: Sequence[np.ndarray], 
 
 
 def _usual(sources: Sequence[Source], tried: Mapping[Place, Sequence[CodedLayer]]) -> dict[Place, list[CodedLayer]]:
-    """The way that suits like layers of most images, and a way that suits one layer much better.
+    """For each layer the way that takes the fewest bytes for all similar layers, and any way that is much smaller for
+    this one.
 
-    Each way was tried with all layers together: the more of them go the same way, the truer is its size.
+    Each way was tried with all layers together. Its size is true only if most of these layers take it.
     """
     kinds, totals = {}, {}
-    for place, found in tried.items():
+    for place, ways in tried.items():
         number, split, layer = place
         image = sources[number].image
         kinds[place] = image.header[2:], split, layer % len(split.names(image.skeleton))
-        for coded in found if len(found) > 1 else ():
+        for coded in ways if len(ways) > 1 else ():
             total = totals.setdefault(kinds[place], {})
             total[coded.layer] = total.get(coded.layer, 0) + coded.cost
     kept = {}
-    for place, found in tried.items():
+    for place, ways in tried.items():
         total = totals.get(kinds[place], {})
-        usual = min(found, key=lambda coded: total.get(coded.layer, 0))
-        kept[place] = [coded for coded in found if coded is usual or coded.cost < _LONER_GAIN * usual.cost]
+        usual = min(ways, key=lambda coded: total.get(coded.layer, 0))
+        kept[place] = [coded for coded in ways if coded is usual or coded.cost < _LONER_GAIN * usual.cost]
     return kept
 
 
 def _for_each(sources: Sequence[Source], choices: Sequence[Sequence[Choice]]) -> list[Choice]:
-    """One of the choices for each image. As with methods, most images of a kind are split alike."""
+    """One of the choices of each image, the last of which stores it.
+
+    Images of one colour type and bit depth take the split that takes the fewest bytes for all of them, unless another
+    is much smaller for the image.
+    """
     kinds = [source.image.header[2:] for source in sources]
-    best = [_best_of_splits(found[:-1]) for found in choices]
+    best = [_best_of_splits(each[:-1]) for each in choices]
     totals: dict[tuple, dict[Split, float]] = {}
     for kind, of_splits in zip(kinds, best):
         for split, choice in of_splits.items():
             total = totals.setdefault(kind, {})
             total[split] = total.get(split, 0) + choice.size
     chosen = []
-    for kind, of_splits, found in zip(kinds, best, choices):
-        way = stored = found[-1]
+    for kind, of_splits, every in zip(kinds, best, choices):
+        way = stored = every[-1]
         if of_splits:
             usual = min(of_splits.values(), key=lambda choice: totals[kind][choice.entry.split])
             own = min(of_splits.values(), key=lambda choice: choice.size)
             way = own if own.size < _LONER_GAIN * usual.size else usual
         smallest = min(way, stored, key=lambda choice: choice.size)
-        chosen.append(dataclasses.replace(smallest, candidates=_candidates(found)))
+        chosen.append(dataclasses.replace(smallest, candidates=_candidates(every)))
     return chosen
 
 
 def _candidates(choices: Sequence[Choice]) -> dict[str, int]:
-    """The size of the .dqc file by the smallest choice of each method, bytes."""
-    sizes = sorted(((choice.entry.method, round(choice.size) + FRAME_BYTES) for choice in choices), key=lambda item: -item[1])
-    return dict(sizes)
+    """Method -> bytes of the .dqc file by its smallest choice, largest first."""
+    sizes = [(choice.entry.method, round(choice.size) + FRAME_BYTES) for choice in choices]
+    return dict(sorted(sizes, key=lambda item: -item[1]))
 
 
 def _best_of_splits(choices: Sequence[Choice]) -> dict[Split, Choice]:
+    """Split -> its smallest choice."""
     best: dict[Split, Choice] = {}
     for choice in choices:
         other = best.setdefault(choice.entry.split, choice)
@@ -167,4 +195,5 @@ def _best_of_splits(choices: Sequence[Choice]) -> dict[Split, Choice]:
 
 
 def _cut(items: Sequence, count: int) -> Iterator[Sequence]:
+    """Pieces of `count` items."""
     return (items[start : start + count] for start in range(0, len(items), count))

@@ -1,44 +1,33 @@
-"""Images <-> .dqc files, all in memory."""
+"""One PNG file <-> one .dqc file, in memory: compress, decompress, info."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import hashlib
-import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dqcodec import png
-from dqcodec.base.errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow, VerifyError
 from dqcodec.base.varint import read_varint
-from dqcodec.codec.choose import Choice, choose
+from dqcodec.codec.group import CodedGroup, check, decode, encode, restore, stored_header
 from dqcodec.codec.report import CompressReport, DecompressReport, LayerReport
 from dqcodec.codec.source import Source, read
-from dqcodec.format.container import Entry, Group, Method, owners, sample_checksum
-from dqcodec.methods import table
-from dqcodec.methods.payload import Effort, Payload
-from dqcodec.png import MAX_PIXELS, Header, Png, Skeleton
+from dqcodec.format.container import Group, Method, owners
+from dqcodec.png import MAX_PIXELS, Skeleton
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dqcodec.exact.program import FindProgram, Program
-    from dqcodec.methods.payload import ModelReport
-
-    Decoded = Png | bytes  # bytes: the PNG file of a stored image
-
-_SET_BYTES = 4  # of counts and lengths
 
 
 @dataclass(frozen=True)
 class Info:
-    """What a .dqc file says about itself. width, height: of the canvas, pixels; samples: per pixel, as the PNG stores them;
-    rasters: 1, or more for an animated PNG. `layers` say how each part of the image is coded; a stored file has none.
-    `chunk_bytes` are those of the PNG's ancillary chunks, their framing left out. exact: gives the PNG file byte for byte.
-    particles: of the flow that codes a layer, if one does.
+    """What the header of a .dqc file says.
+
+    method: those of the layers, joined by `+`, or `stored`. width, height: of the canvas, in pixels. samples: per
+    pixel, as the PNG stores them; bit_depth: bits of a sample. rasters: 1, or more for an animated PNG. layers: how
+    each layer is coded; empty for a stored file. dqc_bytes, payload_bytes: of the file, and of its payloads.
+    chunk_bytes: the bodies of the PNG's other chunks. exact: decompress gives the original PNG byte for byte.
+    particles: of the flow that codes a layer, or None.
     """
 
     method: str
@@ -56,7 +45,7 @@ class Info:
 
     @property
     def model_id(self) -> str | None:
-        """That of the first layer that a model codes."""
+        """The model id (hexadecimal) of the first layer that a model codes, or None."""
         return next((layer.model for layer in self.layers if layer.model), None)
 
 
@@ -72,11 +61,14 @@ def compress(
     verify: bool = True,
     max_pixels: int = MAX_PIXELS,
 ) -> tuple[bytes, CompressReport]:
-    """The smallest .dqc file for the PNG file `data`, by any method and the best-suited of `programs`.
+    """Code the PNG file `data` as the smallest .dqc file that the methods and `programs` give.
 
-    strip, exact, keep_broken: see `read`. With `best`, methods that are slow both ways are tried on large images too. particles: of a flow with
-    a uniform dequantizer, more take less and longer, both ways. With `verify` the result is decoded again and compared. Raises
-    UnsupportedImageError, CorruptError (a damaged PNG), ParticlesError and VerifyError.
+    strip, exact, keep_broken: see source.read. best: try slow methods on large images too; coding and decoding take
+    longer. particles: a flow with a uniform dequantizer takes fewer bits and more time with more. verify: decode the
+    result and compare.
+
+    Raises UnsupportedImageError (not a PNG, or more than `max_pixels`), CorruptError (a damaged PNG), ParticlesError,
+    VerifyError.
     """
     start = time.perf_counter()
     source = read(data, strip=strip, exact=exact, keep_broken=keep_broken, max_pixels=max_pixels)
@@ -92,10 +84,13 @@ def compress(
 def decompress(
     data: bytes, find_program: FindProgram, *, repack: bool = False, max_pixels: int = MAX_PIXELS
 ) -> tuple[bytes, DecompressReport]:
-    """The PNG file that the .dqc file `data` holds, its samples checked against their checksum.
+    """Decode the .dqc file `data` to its PNG file. The samples are compared with their checksum.
 
-    With `repack`, a file that was made to give its PNG byte for byte gives the same image packed anew, on any machine: those
-    bytes need zlib's own deflate. Raises FormatError, CorruptError (also for another zlib), UnsupportedImageError (too large), UnknownModelError.
+    repack: pack the image anew even if the file keeps a recipe for the original bytes. A recipe needs zlib's own
+    deflate; without it, only repack works.
+
+    Raises FormatError (not a .dqc file, or of another version), CorruptError (damaged, or another deflate),
+    UnsupportedImageError (more than `max_pixels`), UnknownModelError.
     """
     start = time.perf_counter()
     group = Group.parse(data, max_pixels)
@@ -107,11 +102,12 @@ def decompress(
 
 
 def info(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Info:
-    """The header of a .dqc file, without decoding its image; raises as `decompress` does."""
+    """What a .dqc file says about itself; no image is decoded. Raises FormatError, CorruptError,
+    UnsupportedImageError."""
     group = Group.parse(data, max_pixels)
     (entry,) = group.entries
     skeleton = entry.skeleton
-    header = skeleton.header if skeleton else _stored_header(group.payloads[0], max_pixels)
+    header = skeleton.header if skeleton else stored_header(group.payloads[0], max_pixels)
     return Info(
         method=entry.method,
         width=header.width,
@@ -119,7 +115,7 @@ def info(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Info:
         samples=header.samples,
         bit_depth=header.bit_depth,
         rasters=max(1, len(entry.rasters)),
-        layers=_describe(group, 0, [layer.model_id.hex() or None for layer in entry.layers]),
+        layers=_describe(group, [layer.model_id.hex() or None for layer in entry.layers]),
         dqc_bytes=len(data),
         payload_bytes=sum(map(len, group.payloads)),
         chunk_bytes=sum(len(chunk.body) for part in skeleton.parts for chunk in part) if skeleton else 0,
@@ -128,167 +124,8 @@ def info(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Info:
     )
 
 
-@dataclass(frozen=True)
-class CodedGroup:
-    """A group, how each of its images is coded, and the models' reports of its payloads, or Nones."""
-
-    group: Group
-    choices: tuple[Choice, ...]
-    reports: tuple[ModelReport | None, ...]
-
-    @property
-    def programs(self) -> list[Program]:
-        """Those of all layers."""
-        used = [each.program for choice in self.choices for each in choice.coded if each.program]
-        return list({program.id: program for program in used}.values())
-
-
-def encode(
-    sources: Sequence[Source], programs: Sequence[Program], *, best: bool = False, particles: int = 1
-) -> CodedGroup:
-    """The smallest group of the images, by any method and the best-suited of `programs`; best, particles: see `compress`.
-
-    An image whose samples are those of an earlier one repeats it.
-    """
-    effort = Effort(best, particles)
-    try:
-        return _code(sources, _choose(sources, programs, effort), effort)
-    except (LatentOverflow, StackUnderflow):  # the layers that stayed with a flow cannot pay without the layers that left it
-        return encode(sources, [program for program in programs if program.codes_all], best=best)
-
-
-def encode_sets(
-    sources: Sequence[Source], programs: Sequence[Program], *, best: bool = False, particles: int = 1
-) -> list[tuple[list[int], CodedGroup]]:
-    """The smallest sets that the images can be coded in, each with its images' numbers: all together, each alone, or those alone
-    that gain nothing by company.
-
-    All ways are coded in full, so that no image takes more than alone.
-    """
-    options = {"best": best, "particles": particles}
-    units = _alike(sources)
-    together = encode(sources, programs, **options)
-    if len(units) == 1:
-        return [([*range(len(sources))], together)]
-    alone = [(unit, encode([sources[number] for number in unit], programs, **options)) for unit in units]
-    ways = [[([*range(len(sources))], together)], alone]
-    is_loner = [_set_bytes(coded) < sum(together.choices[number].size for number in unit) for unit, coded in alone]
-    if any(is_loner) and not all(is_loner):
-        stay = sorted(itertools.chain.from_iterable(itertools.compress(units, (not each for each in is_loner))))
-        with contextlib.suppress(LatentOverflow, StackUnderflow):  # they cannot pay without the others
-            rest = _code([sources[number] for number in stay], [together.choices[number] for number in stay], Effort(best, particles))
-            ways.append([(stay, rest), *itertools.compress(alone, is_loner)])
-    return min(ways, key=lambda sets: sum(_set_bytes(coded) for _, coded in sets))
-
-
-def _set_bytes(coded: CodedGroup) -> int:
-    """About what a set takes in an archive."""
-    return len(coded.group.heads()) + len(coded.group.tail()) + _SET_BYTES
-
-
-def _alike(sources: Sequence[Source]) -> list[list[int]]:
-    """The images' numbers, those that have the same samples in one list, in the order of the first of each."""
-    if len(sources) == 1:
-        return [[0]]
-    found: dict[object, list[int]] = {}
-    for number, source in enumerate(sources):
-        key: object = number
-        if source.is_expressible:
-            rasters = [hashlib.sha256(raster.tobytes()).digest() for raster in source.image.rasters]
-            key = source.image.header, tuple(source.sizes), tuple(rasters)
-        found.setdefault(key, []).append(number)
-    return list(found.values())
-
-
-def _choose(sources: Sequence[Source], programs: Sequence[Program], effort: Effort) -> list[Choice]:
-    """How each image is coded smallest; one that has an earlier one's samples repeats it, unless that is stored."""
-    units, choices = _alike(sources), {}
-    firsts = choose([sources[unit[0]] for unit in units], programs, effort)
-    for (first, *others), chosen in zip(units, firsts):
-        choices[first] = chosen
-        for number in others:
-            if chosen.entry.skeleton is None:
-                (choices[number],) = choose([sources[number]], programs, effort)
-            else:
-                skeleton, recipe = sources[number].image.skeleton, sources[number].recipe
-                choices[number] = Choice(Entry(skeleton, recipe=recipe, repeats=number - first))
-    return [choices[number] for number in range(len(sources))]
-
-
-def _code(sources: Sequence[Source], choices: Sequence[Choice], effort: Effort) -> CodedGroup:
-    """A group of images as they are chosen to be coded, with the images that they repeat; raises LatentOverflow, StackUnderflow."""
-    first = {number: unit[0] for unit in _alike(sources) for number in unit}
-    entries = [
-        dataclasses.replace(each.entry, repeats=number - first[number]) if each.entry.repeats else each.entry
-        for number, each in enumerate(choices)
-    ]
-    coded = [_payload(owned, sources, choices, effort) for owned in owners(entries)]
-    rasters = [raster for source, each in zip(sources, entries) if each.skeleton for raster in source.image.rasters]
-    checksum = sample_checksum(rasters) if rasters else b""
-    group = Group(tuple(entries), tuple(each.data for each in coded), checksum)
-    return CodedGroup(group, tuple(choices), tuple(each.report for each in coded))
-
-
-def decode(group: Group, find_program: FindProgram, max_pixels: int = MAX_PIXELS) -> list[Decoded]:
-    """The images of a group; raises CorruptError unless their samples match their checksum."""
-    decoded: list[dict[int, np.ndarray]] = [{} for _ in group.entries]
-    images: list[Decoded] = [b""] * len(group.entries)
-    layers_of = [entry.layers for entry in group.entries]
-    shapes_of = [entry.shapes if entry.skeleton else [] for entry in group.entries]
-    for payload, owned in zip(group.payloads, owners(group.entries)):
-        image, layer = owned[0]
-        if group.entries[image].skeleton is None:
-            _stored_header(payload, max_pixels)
-            images[image] = payload
-            continue
-        shapes = [shapes_of[image][layer] for image, layer in owned]
-        arrays = table.decode(payload, layers_of[image][layer], shapes, find_program)
-        for (image, layer), pixels in zip(owned, arrays):
-            decoded[image][layer] = pixels
-    for number, entry in enumerate(group.entries):
-        if entry.repeats:
-            images[number] = Png(entry.skeleton.header, entry.skeleton, images[number - entry.repeats].rasters)
-        elif entry.skeleton is not None:
-            ordered = iter([decoded[number][layer] for layer in range(len(decoded[number]))])
-            images[number] = entry.split.undo(
-                [list(itertools.islice(ordered, len(raster))) for raster in entry.rasters], entry.skeleton
-            )
-    rasters = [raster for image in images if isinstance(image, Png) for raster in image.rasters]
-    if rasters and sample_checksum(rasters) != group.checksum:
-        raise CorruptError("the decoded pixels do not match their checksum")
-    return images
-
-
-def restore(entry: Entry, image: Decoded, *, repack: bool = False) -> bytes:
-    """The PNG file of a decoded image; repack: see `decompress`."""
-    if isinstance(image, bytes):
-        return image
-    if repack or not entry.recipe:
-        return png.write(image)
-    from dqcodec.png import exact as packing
-
-    return packing.restore(image, entry.recipe)
-
-
-def check(parse: Callable[[], Group], sources: Sequence[Source], programs: Sequence[Program], max_pixels: int) -> None:
-    """Decode a group in full and compare it with what it was made of; raises VerifyError on any difference."""
-    try:
-        group = parse()
-        images = decode(group, {program.id: program for program in programs}.__getitem__, max_pixels)
-        same = len(images) == len(sources) and all(
-            image == source.stored
-            if isinstance(image, bytes)
-            else image.same(source.image) and (not entry.recipe or restore(entry, image) == source.stored)
-            for entry, image, source in zip(group.entries, images, sources)
-        )
-    except DqcodecError as error:
-        raise VerifyError(f"the compressed file does not decode ({error}); nothing is written") from error
-    if not same:
-        raise VerifyError("the compressed file decodes to another image; nothing is written")
-
-
 def _report(source: Source, coded: CodedGroup, png_bytes: int, dqc_bytes: int) -> CompressReport:
-    """Of one image, before it is verified."""
+    """The report of one image, before it is verified."""
     (entry,), (choice,) = coded.group.entries, coded.choices
     header = source.image.header
     payload_bytes = sum(map(len, coded.group.payloads))
@@ -310,7 +147,7 @@ def _report(source: Source, coded: CodedGroup, png_bytes: int, dqc_bytes: int) -
         recipe_bytes=recipe_bytes,
         container_bytes=dqc_bytes - payload_bytes - chunk_bytes - recipe_bytes,
         candidates=choice.candidates,
-        layers=_describe(coded.group, 0, [each.program and each.program.name for each in choice.coded]),
+        layers=_describe(coded.group, [each.program and each.program.name for each in choice.coded]),
         model="+".join(dict.fromkeys(program.name for program in coded.programs)) or None,
         learned=_learned(coded, dims),
         dropped=source.lost(is_stored=entry.skeleton is None),
@@ -320,55 +157,29 @@ def _report(source: Source, coded: CodedGroup, png_bytes: int, dqc_bytes: int) -
     )
 
 
-def _payload(
-    owned: Sequence[tuple[int, int]], sources: Sequence[Source], choices: Sequence[Choice], effort: Effort
-) -> Payload:
-    """The payload of some layers (image, layer) as they are chosen to be coded."""
-    image, layer = owned[0]
-    if choices[image].entry.skeleton is None:
-        return Payload(choices[image].stored)
-    tried = {id(choices[image].coded[layer].payload): choices[image].coded[layer] for image, layer in owned}
-    if len(tried) == 1:
-        (coded,) = tried.values()
-        if coded.together == len(owned):
-            return Payload(coded.payload, report=coded.report)
-    layers_of = {image: sources[image].layers(choices[image].entry.split) for image in {image for image, _ in owned}}
-    chosen = choices[image].coded[layer]
-    layers = [layers_of[image][layer] for image, layer in owned]
-    return table.encode(chosen.layer.method, layers, chosen.program, effort)
-
-
-def _stored_header(data: bytes, max_pixels: int) -> Header:
-    """The header of a stored PNG, which may be broken; raises CorruptError if it has none, and UnsupportedImageError."""
-    if not data.startswith(png.SIGNATURE):
-        raise CorruptError("the stored file is not a PNG")
-    return png.read_header(data, max_pixels)
-
-
 def _flow_payloads(group: Group) -> Iterator[bytes]:
+    """The payloads that a flow made."""
     for payload, ((image, layer), *_) in zip(group.payloads, owners(group.entries)):
         entry = group.entries[image]
         if entry.skeleton and entry.layers[layer].method == Method.FLOW:
             yield payload
 
 
-def _describe(group: Group, image: int, models: Sequence[str | None]) -> tuple[LayerReport, ...]:
-    """The layers of an image; models: how to call the model of each."""
-    entry = group.entries[image]
+def _describe(group: Group, models: Sequence[str | None]) -> tuple[LayerReport, ...]:
+    """The layers of the one image in a group. models: the name of each layer's model, or None."""
+    (entry,) = group.entries
     if entry.skeleton is None:
         return ()
     names = entry.split.names(entry.skeleton)
     sizes = {owned[0]: len(payload) for payload, owned in zip(group.payloads, owners(group.entries))}
     return tuple(
-        LayerReport(
-            index // len(names), names[index % len(names)], layer.method.label, sizes.get((image, index)), model
-        )
+        LayerReport(index // len(names), names[index % len(names)], layer.method.label, sizes.get((0, index)), model)
         for index, (layer, model) in enumerate(zip(entry.layers, models))
     )
 
 
 def _learned(coded: CodedGroup, dims: int) -> dict[str, Any] | None:
-    """The reports of all models as one; what other methods code counts as it is."""
+    """The reports of all models, added up. Other methods have no bound: their payloads count in full."""
     reports = [report for report in coded.reports if report]
     if not reports:
         return None

@@ -1,7 +1,7 @@
-"""PIL.Image.open for .dqc files: opening reads the header, and loading decodes. `import dqcodec` registers it.
+"""PIL.Image.open for .dqc files. `import dqcodec` registers it.
 
-A loaded image is what Pillow makes of the PNG that the file holds: same mode, palette, texts and frames. How many frames there
-are is in the header; going to another one loads all of them.
+Opening reads the header; loading decodes. A loaded image is the same as Pillow's image of the PNG: mode, palette, texts
+and frames. The header holds the number of frames; seeking to another frame decodes all.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from dqcodec.format.container import MAGIC, VERSION, Reader, read_heads
 from dqcodec.format.split import Step
 from dqcodec.png import MAX_PIXELS, Skeleton, chunks
 
-_HEAD_BYTES = 1 << 12  # to begin with
+_HEAD_BYTES = 1 << 12  # read first; more if the head is longer
 _PALETTE = {b"PLTE", b"tRNS"}
 
 
 class DqcImageFile(ImageFile.ImageFile):
-    """An image of which the header is read; by `load` it becomes a PngImageFile."""
+    """A .dqc image whose header is read. `load` turns it into a PngImageFile. Errors are OSError, as Pillow's."""
 
     format = "DQC"
     format_description = "dqcodec"
@@ -32,21 +32,23 @@ class DqcImageFile(ImageFile.ImageFile):
         try:
             head = PngImageFile(io.BytesIO(_head(self.fp)))
         except DqcodecError as error:
-            raise SyntaxError(str(error)) from error  # what Pillow expects of a file that is not of the format
+            raise SyntaxError(str(error)) from error  # Pillow then tries other formats
         self._size, self._mode, self.info, self.palette = head.size, head.mode, head.info, head.palette
         self.n_frames, self.is_animated, self.default_image = head.n_frames, head.is_animated, head.default_image
 
     def load(self):
+        """Decode all frames, and load the current one; raises OSError."""
         self._decode()
         return self.load()
 
     def seek(self, frame: int) -> None:
+        """Go to a frame, from 0 on; raises EOFError (no such frame), OSError."""
         if self._seek_check(frame):
             self._decode()
             self.seek(frame)
 
     def verify(self) -> None:
-        """Check the file's CRC and structure, not its pixels; raises OSError. Closes the file, as Pillow's do."""
+        """Check the CRC and structure of the file, not its pixels, and close it; raises OSError."""
         try:
             codec.info(self._data())
         except DqcodecError as error:
@@ -54,7 +56,7 @@ class DqcImageFile(ImageFile.ImageFile):
         super().verify()
 
     def __reduce__(self) -> tuple:
-        """An image that is not loaded is pickled as its file."""
+        """Pickle an image that is not loaded as its file's bytes."""
         return _reopened, (self._data(), self.filename, self.info)
 
     def _data(self) -> bytes:
@@ -64,7 +66,7 @@ class DqcImageFile(ImageFile.ImageFile):
         return self.fp.read()
 
     def _decode(self) -> None:
-        """Become the image of the PNG file."""
+        """Decode the file and become the PngImageFile of its PNG."""
         try:
             data, _ = codec.decompress(self._data(), zoo.find, repack=True)
         except DqcodecError as error:
@@ -83,7 +85,7 @@ def _reopened(data: bytes, filename: str, info: dict) -> DqcImageFile:
 
 
 def _head(file: IO[bytes]) -> bytes:
-    """The PNG file of a .dqc file, but for its pixels; reads no more of it than that takes."""
+    """A PNG file without pixels, from the head of a .dqc file. Only the head is read. Raises CorruptError."""
     data, count = file.read(_HEAD_BYTES), _HEAD_BYTES
     while True:
         reader = Reader(data, len(MAGIC) + 1, len(data))
@@ -92,7 +94,7 @@ def _head(file: IO[bytes]) -> bytes:
                 raise CorruptError("another version")
             (entry,) = read_heads(reader, 1, MAX_PIXELS)
             break
-        except (CorruptError, IndexError):  # perhaps for want of the rest
+        except (CorruptError, IndexError):  # perhaps the head is longer
             more = file.read(count)
             if not more:
                 raise

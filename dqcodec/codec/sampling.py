@@ -1,4 +1,4 @@
-"""Samples of a model, by what makes it a codec: random bits, decoded, are x ~ P(x)."""
+"""Samples of a model: decoding random bits gives x ~ P(x)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from dqcodec.ans.stack import Stack
 if TYPE_CHECKING:
     from dqcodec.exact.program import Program
 
-_NOISE_BYTES_PER_DIM = 16  # what decoding may take
+_NOISE_BYTES_PER_DIM = 16  # more than decoding a sample pops
 
 
 def sample(program: Program, count: int, side: int, seed: int = 0) -> np.ndarray:
-    """count images x = floor(v), v ~ p(v), uint8 (count, side, side, C); their samples are below 2^bits."""
+    """Images x = floor(v), v ~ p(v): uint8 (count, side, side, C), below 2^bits. The seed alone determines them."""
     stack = Stack(np.random.default_rng(seed).bytes(_NOISE_BYTES_PER_DIM * count * side * side * program.channels))
     return program.sample(stack, count, side, side)
 
 
 def grid(images: np.ndarray, bits: int = 8) -> np.ndarray:
-    """Images (N, H, W, C) of so many bits side by side, about as many down as across, as 8-bit pixels; the rest is black."""
+    """Put images (N, H, W, C), below 2^bits, on a nearly square sheet of 8-bit pixels; unused places are black."""
     count, height, width, channels = images.shape
     across = int(np.ceil(np.sqrt(count)))
     down = -(-count // across)

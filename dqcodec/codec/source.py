@@ -1,4 +1,4 @@
-"""Images to be coded, and the PNG files they come in."""
+"""The images to code, read from PNG files."""
 
 from __future__ import annotations
 
@@ -18,9 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """An image to be coded. stored: the PNG file to keep where nothing is smaller. recipe: by which it is packed, if its bytes
-    are kept too; None where they are, but there is no recipe. dropped: the types of chunks that are in the file, but not in
-    `image`; is_stripped: nor in `stored`. damage: of a broken PNG, what is wrong; it has no rasters."""
+    """An image to code.
+
+    stored: the PNG file to keep if no method makes it smaller. recipe: how to pack the samples to get the original
+    file; b"" if its bytes need not be kept; None if they must be kept but no recipe gives them. dropped: the types of
+    the file's chunks that `image` lacks. is_stripped: `stored` lacks them too. damage: what is wrong with a damaged
+    PNG, which has no rasters.
+    """
 
     image: Png
     stored: bytes
@@ -31,7 +35,7 @@ class Source:
 
     @property
     def is_expressible(self) -> bool:
-        """Whether the image can be coded as anything but its file."""
+        """Whether the image can be coded; otherwise its file is stored."""
         return self.image.skeleton is not None and self.recipe is not None
 
     @property
@@ -41,22 +45,24 @@ class Source:
         return image.skeleton.sizes if image.skeleton else [(image.header.height, image.header.width)]
 
     def lost(self, *, is_stored: bool) -> tuple[str, ...]:
-        """The types of chunks that a .dqc file does not keep."""
+        """The types of chunks that the .dqc file lacks; is_stored: it stores the file."""
         return () if is_stored and not self.is_stripped else self.dropped
 
     def layers(self, split: Split) -> list[np.ndarray]:
-        """Those of all rasters, (H, W, C) each."""
+        """The layers of all rasters, uint8 (H, W, C) each."""
         return [pixels for raster in self.image.rasters for pixels in split.apply(raster, self.image.skeleton)]
 
 
 def read(
     data: bytes, *, strip: bool = False, exact: bool = False, keep_broken: bool = False, max_pixels: int = MAX_PIXELS
 ) -> Source:
-    """The image in the PNG file `data`.
+    """Read the PNG file `data`.
 
-    Chunks that tell of the file's bytes are left out, see Skeleton.repacked; with `strip`, all chunks that do not change the
-    samples or what they mean. With `exact`, such that it gives back `data` byte for byte. With `keep_broken`, a damaged PNG is
-    kept as it is if its header is whole. Raises UnsupportedImageError, CorruptError (a damaged PNG).
+    Chunks that describe the old packing are dropped, see Skeleton.repacked. strip: also drop chunks that change neither
+    the samples nor their meaning. exact: keep everything, so that the same bytes come back. keep_broken: store a
+    damaged PNG as it is if its header is valid.
+
+    Raises UnsupportedImageError (not a PNG, or more than `max_pixels`), CorruptError (a damaged PNG).
     """
     try:
         image = png.read(data, max_pixels)
@@ -65,9 +71,9 @@ def read(
             raise
         return Source(Png(png.read_header(data, max_pixels), None, ()), data, damage=str(error))
     if exact:
-        from dqcodec.png import exact as packing
+        from dqcodec.png import exact as recipes
 
-        return Source(image, data, packing.find(data, image))
+        return Source(image, data, recipes.find(data, image))
     if image.skeleton is None:
         return Source(image, data)
     kept = image.stripped() if strip else image.repacked()

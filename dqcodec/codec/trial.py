@@ -1,4 +1,5 @@
-"""A sample of layers is coded, to see which model suits them and whether mixing has a chance; layers are (H, W, C), uint8."""
+"""Code a sample of layers, to see which model suits them and whether mixing may be smaller. Layers are (H, W, C)
+uint8."""
 
 from __future__ import annotations
 
@@ -15,11 +16,11 @@ if TYPE_CHECKING:
 
 _SAMPLE_PIXELS = 1 << 14
 _SAMPLE_SIDE = 64
-_HOPELESS = 1.25  # a sample teaches mixing less than the whole layers do
+_HOPELESS = 1.25  # mixing learns less from a sample than from whole layers, so it gets this margin
 
 
 def best_program(layers: Sequence[np.ndarray], programs: Sequence[Program]) -> Program | None:
-    """The program that codes a sample of the layers in the fewest bits; None if no program fits all layers."""
+    """The program that codes a sample of the layers with the fewest bits, or None if no program fits all layers."""
     fitting = [program for program in programs if all(program.fits(layer.shape) for layer in layers)]
     if len(fitting) < 2:
         return fitting[0] if fitting else None
@@ -28,25 +29,25 @@ def best_program(layers: Sequence[np.ndarray], programs: Sequence[Program]) -> P
 
 
 def mixing_wins(layers: Sequence[np.ndarray], program: Program) -> bool:
-    """Whether mixing, which starts without knowledge, takes less for a sample than the program."""
+    """Whether mixing codes a sample of the layers with fewer bits than the program."""
     mixed, modelled = _bits(layers, program)
     return mixed < modelled
 
 
 def mixing_loses(layers: Sequence[np.ndarray], program: Program) -> bool:
-    """Whether a sample shows that mixing cannot take less for the layers than the program."""
+    """Whether mixing needs clearly more bits than the program for a sample, and so would lose on whole layers."""
     mixed, modelled = _bits(layers, program)
     return mixed > _HOPELESS * modelled
 
 
 def _bits(layers: Sequence[np.ndarray], program: Program) -> tuple[int, float]:
-    """What a sample takes by mixing, and by the program."""
+    """The bits that a sample takes: (by mixing, by the program)."""
     parts = list(sample(layers))
     return 8 * len(table.encode(Method.MIXING, parts).data), program.code_length(parts)
 
 
 def sample(layers: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
-    """Square parts, spread over each of some layers; a layer that is narrower gives parts of its full width."""
+    """Square parts of evenly chosen layers, about 2^14 pixels in all. A narrow layer gives parts of its full width."""
     pixels = min(_SAMPLE_SIDE**2, sum(layer[..., 0].size for layer in layers) // len(layers))
     some = layers[:: -(-len(layers) // max(1, _SAMPLE_PIXELS // pixels))]
     for layer in some:

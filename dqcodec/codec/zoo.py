@@ -1,7 +1,7 @@
-"""Models at hand: the `*.safetensors` files beside the package, and any that the user names by path.
+"""Models at hand: the `*.safetensors` files that come with the package, and files that the user names by path.
 
-A model is named by its file, `<name>-<sha8>.safetensors`, and identified in .dqc files by its id, the first 8 bytes of
-the SHA-256 of the whole file.
+The file name `<name>-<sha8>.safetensors` gives the model's name. A .dqc file refers to a model by its id, the first 8
+bytes of the SHA-256 of the model file.
 """
 
 from __future__ import annotations
@@ -26,22 +26,23 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def directory() -> Path:
-    """Where models are kept: `models/` in the installed package, or else at the top of the repository."""
+    """The folder of the models: `models/` in the installed package, else at the top of the repository."""
     installed = _PACKAGE / "models"
     return installed if installed.is_dir() else _PACKAGE.parent / "models"
 
 
 def paths() -> dict[str, Path]:
-    """Name -> file of every model in `directory()`, sorted by name."""
+    """Name -> file of each model in `directory()`, sorted by file name."""
     return {_name(path): path for path in sorted(directory().glob(f"*{SUFFIX}"))}
 
 
 def names() -> list[str]:
+    """The names of the models in `directory()`."""
     return list(paths())
 
 
 def locate(name_or_path: str | os.PathLike) -> Path:
-    """The file of a model given by its name or by a path ending in .safetensors; raises UnknownModelError."""
+    """The file of a model, given by its name or by a path that ends in .safetensors; raises UnknownModelError."""
     path = Path(name_or_path)
     if path.suffix == SUFFIX and path.is_file():
         return path
@@ -52,13 +53,16 @@ def locate(name_or_path: str | os.PathLike) -> Path:
 
 
 def load(name_or_path: str | os.PathLike) -> Program:
-    """The program of a model, loaded once in a process; raises UnknownModelError, ModelError."""
+    """Load a model's program; a second call returns the same one. Raises UnknownModelError, ModelError."""
     return _load(locate(name_or_path).resolve())
 
 
 def find(model_id: bytes, named: Model | Iterable[Model] = ()) -> Program:
-    """The program whose file has this id, among the `named` models (names, files or loaded programs, or one) and
-    `directory()`; raises UnknownModelError."""
+    """The program of the model file with this id.
+
+    named: one or several model names, files or loaded programs; they are searched before `directory()`. Raises
+    UnknownModelError, ModelError.
+    """
     given = listed(named)
     for model in given:
         if not is_name(model) and model.id == model_id:
@@ -70,12 +74,12 @@ def find(model_id: bytes, named: Model | Iterable[Model] = ()) -> Program:
 
 
 def listed(models: Model | Iterable[Model]) -> list[Model]:
-    """Models that are given as one or as several."""
+    """A list of models, from one model or several."""
     return list(models) if isinstance(models, Iterable) and not is_name(models) else [models]
 
 
 def is_name(model: Model) -> bool:
-    """Whether a model is given by its name or file, not loaded."""
+    """Whether a model is given by its name or path, not as a loaded program."""
     return isinstance(model, str | os.PathLike)
 
 
@@ -96,5 +100,6 @@ def _name(path: Path) -> str:
 
 
 def _at_hand(known: dict[str, Path]) -> str:
-    listed = ", ".join(f"{name} {file_id(path.resolve()).hex()}" for name, path in known.items())
-    return f"at hand: {listed}" if listed else f"no models in {directory()}"
+    """The part of an error message that lists the known models and their ids."""
+    known_ids = ", ".join(f"{name} {file_id(path.resolve()).hex()}" for name, path in known.items())
+    return f"at hand: {known_ids}" if known_ids else f"no models in {directory()}"

@@ -1,4 +1,4 @@
-"""The `dqcodec` command. Each command imports what it needs inside, so that --help is instant.
+"""The `dqcodec` command. Each command imports what it needs when it runs, so that --help is instant.
 
 Per-file lines and totals go to stderr, images and --json to stdout. Exit codes: 0 ok, 1 some files failed, 2 wrong
 usage, 3 nothing done, 128 + number ended by a signal.
@@ -23,7 +23,7 @@ from dqcodec.command.sample import sample
 
 
 class _Commands(click.Group):
-    """The commands, in the order of their use, with standard streams that are safe to use."""
+    """The commands, in the order of their use. Standard streams are made safe first."""
 
     def main(self, *arguments: Any, **options: Any) -> Any:
         streams.prepare()

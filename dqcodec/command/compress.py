@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,19 +18,25 @@ from dqcodec.command import options as opts
 from dqcodec.command.kinds import PNG, check_image
 from dqcodec.command.names import compressed_name
 from dqcodec.command.options import Compressing
-from dqcodec.command.plan import Job, is_for_archive, plan, plan_archive
+from dqcodec.command.plan import Job, check_json, is_for_archive, plan, plan_archive
 from dqcodec.command.progress import Teller, tell_failure
 from dqcodec.command.results import FileResult
-from dqcodec.command.run import Work, check_removable, mapping, run, usage
+from dqcodec.command.run import Removal, Work, check_removable, mapping, run, usage
 from dqcodec.command.walk import Found, find
+
+if TYPE_CHECKING:
+    from dqcodec.command.unpacking import Task
+
+Begin = Callable[[Teller, tuple[str, ...]], None]  # starts the work, with these models
 
 
 @click.command()
 @opts.paths
 @opts.takes(Compressing)
 def compress(paths: tuple[str, ...], options: Compressing) -> None:
-    """Compress images. PNG files come back whole; of BMP, PPM, TIFF, WebP, JPEG, GIF and .npy files the pixels come
-    back.
+    """Compress images.
+
+    PNG files come back whole. Of BMP, PPM, TIFF, WebP, JPEG, GIF and .npy files the pixels come back.
 
     \b
     dqcodec compress a.png                   -> a.png.dqc
@@ -48,7 +55,7 @@ def compress(paths: tuple[str, ...], options: Compressing) -> None:
             raise click.UsageError(f"{name} is for archives: a directory or many files, with -o FILE.dqc.")
     found = usage(lambda: find(paths, options.recursive or is_archive, PNG))
     begin = _archive(found, options) if is_archive else _files(found, options)
-    names = options.models or _model_names()
+    names = options.placed_models or _model_names()
     usage(lambda: _load(names))
     teller.announce_compiling()
     teller.leave_out(found.left_out if options.keep_others else found.not_taken)
@@ -56,38 +63,49 @@ def compress(paths: tuple[str, ...], options: Compressing) -> None:
     sys.exit(teller.run.return_code)
 
 
-def _files(found: Found, options: Compressing) -> Any:
-    """The work on single files, planned."""
+def _files(found: Found, options: Compressing) -> Begin:
+    """Plan the work on single files."""
     jobs = usage(lambda: plan(found, options.output, compressed_name))
     check_json(options, jobs)
     check_removable(options, jobs)
 
     def begin(teller: Teller, models: tuple[str, ...]) -> None:
         kept = {"is_kept": not options.rm, "keep_broken": options.keep_broken}
-        convert = functools.partial(compress_bytes, models=models, **kept, **options.coding, **options.checks)
-        limit = files.max_bytes(options.max_pixels)
-        work = Work(convert, check_image, limit, force=options.force, rm=options.rm)
-        run(map(work.task, jobs), len(jobs), teller)
+        how = options.reading | options.coding | options.checks
+        work = Work(
+            functools.partial(compress_bytes, models=models, **kept, **how), check_image,
+            files.max_bytes(options.max_pixels), force=options.force, working_folder=options.working_folder,
+        )  # fmt: skip
+        removal = Removal(teller) if options.rm else None
+
+        def task(job: Job) -> Task:
+            if removal:
+                removal.note(job.source)
+            return work.task(job)
+
+        run(map(task, jobs), len(jobs), teller, removal)
         if len(jobs) != 1 or found.not_taken:
             teller.total()
 
     return begin
 
 
-def _archive(found: Found, options: Compressing) -> Any:
-    """The work on one archive, planned."""
+def _archive(found: Found, options: Compressing) -> Begin:
+    """Plan the work on one archive."""
     target = Path(options.output)
     inputs = usage(lambda: plan_archive(found, target, options.keep_others))
 
     def begin(teller: Teller, models: tuple[str, ...]) -> None:
-        from dqcodec.command import archiving
+        from dqcodec.command.batches import Keeping
+        from dqcodec.command.packing import Packing
 
-        shared = options.checks | {"keeping": archiving.Keeping(options.keep_others, options.keep_broken)}
-        work = functools.partial(archiving.pack_batch, target=target, models=models, **options.coding, **shared)
-        kept = {"group_images": options.group, "force": options.force, "rm": options.rm}
+        packing = Packing(
+            target, models, options.reading, options.coding, Keeping(options.keep_others, options.keep_broken),
+            options.group, force=options.force, rm=options.rm, **options.checks,
+        )  # fmt: skip
         try:
             with mapping(options, len(inputs)) as mapped, teller.progress(len(inputs)):
-                report = archiving.pack(inputs, target, work, mapped, teller.tell, **kept, **shared)
+                report = packing.pack(inputs, mapped, teller.tell)
         except FAILURES as error:
             tell_failure(FileResult(str(target), error=one_line(error)), options.as_json)
             sys.exit(3)
@@ -100,18 +118,16 @@ def _archive(found: Found, options: Compressing) -> Any:
 
 
 def compress_bytes(data: bytes, models: tuple[str, ...], is_kept: bool, **options: Any) -> tuple[bytes, CompressReport]:
-    """The .dqc file of an image file and a report of it. is_kept: the file is not removed. options: those of
-    codec.compress."""
-    from dqcodec.codec import codec, library, zoo
+    """The .dqc file of an image file, and a report.
 
-    png_file = library.to_png(data, is_kept=is_kept, max_pixels=options["max_pixels"])
+    is_kept: the source is not removed. options: those of codec.compress. Raises what formats.to_png and codec.compress
+    raise.
+    """
+    from dqcodec.codec import codec, formats, zoo
+
+    png_file = formats.to_png(data, is_kept=is_kept, max_pixels=options["max_pixels"])
     dqc, report = codec.compress(png_file, [zoo.load(name) for name in models], **options)
     return dqc, dataclasses.replace(report, png_bytes=len(data))
-
-
-def check_json(options: Any, jobs: list[Job]) -> None:
-    if options.as_json and any(job.target is None for job in jobs):
-        raise click.UsageError("--json and the image cannot both go to stdout.")
 
 
 def _model_names() -> tuple[str, ...]:

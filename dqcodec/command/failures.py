@@ -11,7 +11,7 @@ from dqcodec.base.errors import DqcodecError
 
 
 class Failure(click.ClickException):
-    """A command that did nothing. click prints the message and exits with code 3."""
+    """A command did nothing. click prints the message and exits with code 3."""
 
     exit_code = 3
 

@@ -1,4 +1,4 @@
-"""Reading a file once, writing it whole or not at all, and removing what was read and nothing else.
+"""Read a file once, write it whole or not at all, remove only what was read.
 
 A file is written under a temporary name beside its target, `.NAME.PID-RANDOM.tmp`, and takes its place when it is
 whole. The next process that writes NAME in that folder removes what a killed one left.
@@ -25,22 +25,23 @@ from dqcodec.base import ending
 from dqcodec.command import streams
 from dqcodec.command.kinds import START_BYTES, Kind
 from dqcodec.png import MAX_PIXELS
+from dqcodec.png.chunks import check_trailing
 
 _MAX_TIME = (1 << 63) - 1
 _PIXEL_BYTES, _MORE_BYTES = 8, 1 << 28
 _BLOCK_BYTES = 1 << 20
-_NAME_BYTES = 200  # of a target's name in its temporary name, which has 255 at most
+_NAME_BYTES = 200  # the target's part of a temporary name, which may have 255 bytes
 _LEFT = re.compile(r"\.(?P<name>.+)\.(?P<process>\d+)-[0-9a-f]{8}\.tmp", re.DOTALL)
-# what a file system without hard links says to one
+# errors of file systems without hard links
 _NO_LINKS = {errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.EXDEV}
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """What is kept of a file besides its content: its permissions, and when it was modified, nanoseconds since 1970.
+    """What is kept of a file beside its content: its permissions, and its time of change, nanoseconds since 1970.
 
-    identity: device, inode, size and times of a file that was opened: another file has others, and so has this one
-    after a change. It does not count when stamps are compared.
+    identity: device, inode, size and times. They differ for another file, and for this one after a change. Two stamps
+    are equal whatever their identities are.
     """
 
     mode: int
@@ -49,22 +50,29 @@ class Stamp:
 
     @classmethod
     def of(cls, status: os.stat_result) -> Stamp:
+        """The stamp of a file with this status."""
         identity = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
         return cls(status.st_mode & 0o777, status.st_mtime_ns, identity)
 
+    @classmethod
+    def at(cls, path: Path) -> Stamp:
+        """The stamp of the file at a path; raises OSError."""
+        return cls.of(os.stat(path))
+
 
 def max_bytes(max_pixels: int) -> int:
-    """The largest file that is read: 8 bytes for each pixel of the limit, as 16-bit RGBA takes, and 256 MiB."""
+    """The largest file that is read: 8 bytes a pixel of the limit, for 16-bit RGBA, and 256 MiB more."""
     return _PIXEL_BYTES * max_pixels + _MORE_BYTES
 
 
 def read(
     source: Path | None, limit: int = max_bytes(MAX_PIXELS), check: Callable[[bytes], None] = lambda start: None
 ) -> tuple[bytes, Stamp | None]:
-    """All bytes of a file and its stamp, or those of standard input, which has none.
+    """All bytes of a file and its stamp; standard input (None) has no stamp.
 
-    limit: bytes. check: raises for a first few kilobytes of which no more is to be read. Raises OSError, also where the
-    file is larger than the limit or changes meanwhile.
+    limit: bytes. check: gets the first kilobytes and raises if the file is of no use. Raises what `check` raises,
+    OSError if the file is larger than the limit or changes meanwhile, UnsupportedImageError for a PNG with more than
+    chunks.MAX_TRAILING_BYTES after its end; those are not read.
     """
     if source is None:
         if sys.stdin.isatty():
@@ -77,6 +85,7 @@ def read(
         check(file.read(START_BYTES))
         if status.st_size > limit:
             raise OSError(f"it has {status.st_size} bytes, more than the limit of {limit} (see --max-pixels)")
+        check_trailing(file, status.st_size)
         file.seek(0)
         data = file.read(status.st_size + 1)
         stamp = Stamp.of(status)
@@ -96,7 +105,7 @@ def _read_stream(file: BinaryIO, limit: int, check: Callable[[bytes], None]) -> 
 
 
 def start(source: Path) -> bytes:
-    """The first bytes of a file, enough to tell what it is; none of a stream, which gives them once. Raises OSError."""
+    """The first bytes of a file, enough to know its kind; b"" for a stream. Raises OSError."""
     if is_stream(source):
         return b""
     with open(source, "rb") as file:
@@ -104,7 +113,7 @@ def start(source: Path) -> bytes:
 
 
 def starts_as(source: Path | None, kind: Kind) -> bool:
-    """Whether a file that can be read is of a kind by its first bytes."""
+    """Whether a file can be read and is of a kind by its first bytes."""
     try:
         return source is not None and kind.has(start(source))
     except OSError:
@@ -112,10 +121,10 @@ def starts_as(source: Path | None, kind: Kind) -> bool:
 
 
 def is_stream(path: Path | None) -> bool:
-    """Whether a path stands for a standard stream (None), a pipe or a device: read or written once, never replaced."""
+    """Whether a path is a standard stream (None), a pipe or a device. These are used once and never replaced."""
     try:
         return path is None or _is_stream(os.stat(path).st_mode)
-    except OSError:  # nothing there, or nothing that can be looked at
+    except OSError:  # nothing there, or no permission
         return False
 
 
@@ -124,7 +133,7 @@ def _is_stream(mode: int) -> bool:
 
 
 def is_same(path: Path, other: Path) -> bool:
-    """Whether two paths lead to one file that is there."""
+    """Whether two paths lead to the same existing file."""
     try:
         return os.path.samefile(path, other)
     except OSError:
@@ -132,7 +141,7 @@ def is_same(path: Path, other: Path) -> bool:
 
 
 def remove(source: Path, stamp: Stamp) -> None:
-    """Remove a file that was read; raises OSError if it has changed since, or if another file is there now."""
+    """Remove a file that was read; raises OSError if it has changed since, or another file has its place."""
     status = os.lstat(source)
     if stat.S_ISLNK(status.st_mode):
         raise OSError("it is a symbolic link and is not removed")
@@ -142,7 +151,7 @@ def remove(source: Path, stamp: Stamp) -> None:
 
 
 def check_target(target: Path | None, *, force: bool) -> None:
-    """Raise OSError if `write` to this target would be refused; for use before the work is done."""
+    """Raise OSError if `write` would refuse this target; for use before the work."""
     if target is None:
         if sys.stdout.isatty():
             raise OSError("standard output is a terminal")
@@ -172,13 +181,21 @@ def write(target: Path | None, data: bytes, *, force: bool = False, stamp: Stamp
         file.write(data)
 
 
+def write_once(target: Path | None, data: bytes, *, force: bool = False, stamp: Stamp | None = None) -> None:
+    """Write a file, or find it written with the same bytes: a worker that was lost may have done this work before."""
+    try:
+        write(target, data, force=force, stamp=stamp)
+    except FileExistsError:
+        if not _holds(target, data):
+            raise
+
+
 @contextlib.contextmanager
 def writing(target: Path, *, force: bool = False, stamp: Stamp | None = None) -> Iterator[BinaryIO]:
-    """A file to write and read back, that takes its place when it is written whole, or (on any failure) never.
+    """A file to write and read back. It takes its place when it is whole; after a failure it never does.
 
-    Missing directories are made. It gets the stamp's mode and time. What is written to a pipe or device goes there at
-    the end. Raises OSError; FileExistsError unless `force`, even if the other file appears just before this one takes
-    its place.
+    Missing directories are made. The file gets the stamp's mode and time. A pipe or device gets the bytes at the end.
+    Raises OSError; unless `force`, FileExistsError, even if another file takes the place at the last moment.
     """
     check_target(target, force=force)
     if is_stream(target):
@@ -204,8 +221,17 @@ def writing(target: Path, *, force: bool = False, stamp: Stamp | None = None) ->
     _sync(target.parent)
 
 
+def _holds(path: Path, data: bytes) -> bool:
+    """Whether a regular file has just these bytes."""
+    try:
+        status = os.stat(path)
+        return stat.S_ISREG(status.st_mode) and status.st_size == len(data) and path.read_bytes() == data
+    except OSError:
+        return False
+
+
 def _move(temporary: Path, target: Path) -> None:
-    """Give a file its name, unless that is taken; it may keep the old one."""
+    """Give a file its name unless that is taken; the old name may stay."""
     try:
         os.link(temporary, target)
     except FileExistsError as error:
@@ -217,7 +243,7 @@ def _move(temporary: Path, target: Path) -> None:
 
 
 def _move_without_links(temporary: Path, target: Path) -> None:
-    with ending.not_ending():  # an empty file has the name for a moment
+    with ending.not_ending():  # for a moment an empty file has the name
         try:
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         except FileExistsError as error:
@@ -235,9 +261,9 @@ def _exists(target: Path) -> FileExistsError:
 
 @contextlib.contextmanager
 def _temporary(target: Path) -> Iterator[tuple[int, Path]]:
-    """(descriptor, path) of a new file beside a target; at the end, even by a signal, this name is gone.
+    """(descriptor, path) of a new file beside a target. At the end, even by a signal, this name is gone.
 
-    What processes that are gone left of this target is removed.
+    Temporary files of this target that dead processes left are removed.
     """
     name = target.name
     while len(os.fsencode(name)) > _NAME_BYTES:
@@ -261,7 +287,7 @@ def _temporary(target: Path) -> Iterator[tuple[int, Path]]:
 
 @functools.lru_cache(1 << 10)  # a folder of many files is listed once, not for each file
 def _leftovers(folder: Path) -> dict[str, list[Path]]:
-    """The temporary files in a folder whose processes are gone, by their targets' names as they have them."""
+    """The temporary files in a folder whose processes are dead, by the targets' names that they contain."""
     found: dict[str, list[Path]] = {}
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
@@ -272,7 +298,7 @@ def _leftovers(folder: Path) -> dict[str, list[Path]]:
 
 
 def _is_alive(process: int) -> bool:
-    """Whether a process of this machine runs; one that cannot be asked does."""
+    """Whether a process of this machine runs; if that cannot be known, it does."""
     if os.name != "posix":
         return True
     try:
@@ -285,7 +311,7 @@ def _is_alive(process: int) -> bool:
 
 
 def _sync(folder: Path) -> None:
-    """Make a file's new name outlive a loss of power; not all systems can."""
+    """Make a file's new name survive a loss of power; not all systems can."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""`dqcodec list`, `info` and `models`: what files, archives and models say of themselves."""
+"""`dqcodec list`, `info` and `models`: what files, archives and models say about themselves."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _COLUMNS = ("name", "id", "bytes", "valid_vi_bpd", "description")
 def list_images(paths: tuple[str, ...], options: Showing) -> None:
     """List the images of archives and .dqc files.
 
-    A line for each image: width and height, colours, time and name.
+    Each line shows an image's width and height, colours, time and name.
     """
-    from dqcodec.command import archiving
+    from dqcodec.command.listing import listed
 
     run = RunReport()
     for path in paths:
-        for number, image in enumerate(archiving.listed(source_path(path), options.max_pixels)):
+        for number, image in enumerate(listed(source_path(path), options.max_pixels)):
             if number == 0 and image.member is not None and len(paths) > 1 and not options.as_json:
                 click.echo(f"{shown(path)}:")
             run.results.append(FileResult(path, error=image.error, member=image.member))
@@ -71,7 +71,8 @@ def info(paths: tuple[str, ...], options: Showing) -> None:
 def models(as_json: bool) -> None:
     """List the models at hand.
 
-    valid_vi_bpd: bits a sample on images that the model was not trained on. --json prints all of each model's card.
+    valid_vi_bpd is the size in bits per sample, on images that were not used to train the model. --json prints each
+    model's whole card.
     """
     from dqcodec.codec import zoo
 
@@ -93,32 +94,32 @@ def models(as_json: bool) -> None:
 
 
 def table(rows: Sequence[Sequence[Any]]) -> str:
-    """Rows of the same number of cells as lines whose columns are aligned."""
+    """Rows, each with the same number of cells, as lines with aligned columns."""
     cells = [[shown(str(cell)) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells)]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)
 
 
 def _show(path: str, rows: list[tuple[str, Any]]) -> str:
-    """A file's name, and below it a line for each of its fields that has a value."""
-    told = [(f"  {key.replace('_', ' ')}", value) for key, value in rows if value not in (None, (), "")]
-    return f"{shown(path)}\n{table(told)}"
+    """A file's name, and below it a line for each field that has a value."""
+    filled = [(f"  {key.replace('_', ' ')}", value) for key, value in rows if value not in (None, (), "")]
+    return f"{shown(path)}\n{table(filled)}"
 
 
 def _info(source: Path | None, max_pixels: int) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
-    """What a file says of itself, for machines and for people."""
+    """What a file says about itself: fields for machines, rows for people."""
     from dqcodec.codec import codec
-    from dqcodec.command import archiving
+    from dqcodec.command import listing
 
-    packed, data, _ = archiving.opened(source, max_pixels)
+    packed, data, _ = listing.opened(source, max_pixels)
     if packed:
         with packed:
-            fields = archiving.info(packed)
+            fields = listing.info(packed)
         counts = {
             key: ", ".join(f"{count} {name}" for name, count in fields[key].items()) for key in ("methods", "models")
         }
         return fields, list((fields | counts).items())
-    told = codec.info(data, max_pixels=max_pixels)
-    fields = dataclasses.asdict(told) | {"model_id": told.model_id}
+    image = codec.info(data, max_pixels=max_pixels)
+    fields = dataclasses.asdict(image) | {"model_id": image.model_id}
     rows = [(key, value) for key, value in fields.items() if key != "layers"]
-    return fields, rows + [("" if number else "layers", layer) for number, layer in enumerate(told.layers)]
+    return fields, rows + [("" if number else "layers", layer) for number, layer in enumerate(image.layers)]

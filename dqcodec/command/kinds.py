@@ -1,4 +1,4 @@
-"""What a file is, by its first bytes: kilobytes tell it, so that no other file is read whole."""
+"""What a file is, by its first kilobytes; files of other kinds are not read further."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dqcodec.base.errors import FormatError, UnsupportedImageError
 from dqcodec.png import SIGNATURE
 
-START_BYTES = 1 << 12  # enough to know any of them
+START_BYTES = 1 << 12  # enough for all kinds
 
 _IMAGES = re.compile(
     rb"\x89PNG\r\n\x1a\n|BM|GIF8[79]a|\xff\xd8\xff|P[0-7fFy]|II[*+]|MM\0[*+]|RIFF....WEBP|\x93NUMPY", re.DOTALL
@@ -17,15 +17,17 @@ _IMAGES = re.compile(
 
 @dataclass(frozen=True)
 class Kind:
-    """Files that a command takes from a folder. A file with a right start is one, whatever its name is; a file with a
-    right suffix is tried, so that a damaged one is an error and not left out."""
+    """Files that a command takes from a folder: those that start right, and those with a right suffix.
+
+    A damaged file with a right suffix is then an error, and not left out.
+    """
 
     name: str
     starts: tuple[bytes, ...]
     suffixes: tuple[str, ...]
 
     def has(self, start: bytes) -> bool:
-        """Whether a file that starts so is of this kind."""
+        """Whether a file with this start is of this kind."""
         return start.startswith(self.starts)
 
 
@@ -35,12 +37,12 @@ DQC = Kind(".dqc", (b"\x89DQC", *ARCHIVE.starts), (".dqc",))
 
 
 def check_image(start: bytes) -> None:
-    """Raise UnsupportedImageError unless a file that starts so may be an image of a known format."""
+    """Raise UnsupportedImageError unless a file with this start may be an image of a known format."""
     if not _IMAGES.match(start):
         raise UnsupportedImageError("not a PNG, BMP, PPM, TIFF, WebP, JPEG, GIF or .npy file")
 
 
 def check_dqc(start: bytes) -> None:
-    """Raise FormatError unless a file that starts so may be a .dqc file or an archive."""
+    """Raise FormatError unless a file with this start may be a .dqc file or an archive."""
     if not DQC.has(start):
         raise FormatError("not a .dqc file")

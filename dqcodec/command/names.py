@@ -1,4 +1,4 @@
-"""Names of files: of outputs, and of an archive's members."""
+"""Names of outputs and of an archive's members."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dqcodec.command.kinds import PNG
 
 STDIO = "-"
 DQC_SUFFIX = ".dqc"
-FORMATS = ("png", "ppm", "bmp", "tiff", "webp", "npy")  # that images may be decompressed to
-# of files that are taken as images besides PNGs
+FORMATS = ("png", "ppm", "bmp", "tiff", "webp", "npy")  # what `decompress` can write
+# files that are taken as images, beside PNGs
 IMAGE_SUFFIXES = {".bmp", ".pbm", ".pgm", ".ppm", ".pnm", ".tif", ".tiff", ".webp", ".jpg", ".jpeg", ".gif", ".npy"}
 
 
@@ -20,14 +20,14 @@ def compressed_name(source: Path) -> str:
 
 
 def decompressed_name(source: Path, suffix: str = ".png") -> str:
-    """a.png.dqc -> a.png; a.bmp.dqc -> a.png; where no image's suffix is in it: a.dqc, a -> a.png"""
+    """a.png.dqc -> a.png; a.bmp.dqc -> a.png; a.dqc -> a.png; a -> a.png"""
     stem = source.name.removesuffix(DQC_SUFFIX)
     return stem + suffix if stem == source.name else image_name(stem, suffix)
 
 
 def image_name(name: str, suffix: str) -> str:
-    """a.png, a.bmp, a -> a.png, for .png; a suffix that is right, .apng too, is kept as it is written."""
-    stem, old = ("", name) if name.rfind(".") == 0 else os.path.splitext(name)  # .png has a suffix only
+    """For .png: a.png, a.bmp, a -> a.png. A suffix that is right stays as it is written: a.PNG, a.apng."""
+    stem, old = ("", name) if name.rfind(".") == 0 else os.path.splitext(name)  # .png is a suffix alone
     alike = PNG.suffixes if suffix in PNG.suffixes else (suffix,)
     if old.lower() in alike:
         return name
@@ -35,14 +35,14 @@ def image_name(name: str, suffix: str) -> str:
 
 
 def member_name(relative: Path) -> str:
-    """The name in an archive, in UTF-8 whatever the locale is; bytes that are no UTF-8 stay as they are."""
+    """The name in an archive: UTF-8 in every locale; other bytes stay as they are."""
     return os.fsencode(relative.as_posix()).decode("utf-8", "surrogateescape")
 
 
 def below(folder: Path, name: str) -> Path:
-    """Where in a folder an archive's member goes; raises OSError if that lies outside of it, or behind a link.
+    """Where an archive's member goes in a folder; raises OSError if that is outside of it or behind a link.
 
-    Not even a link to a place within is followed: it may be changed.
+    A link within the folder is refused too, since somebody may change it.
     """
     parts = name.split("/")
     if PurePath(name).parts != tuple(parts) or {"", ".", ".."} & {*parts}:

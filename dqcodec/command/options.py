@@ -1,7 +1,6 @@
 """The options of the commands, one dataclass for each command that has many.
 
-A field is an option: `option` says how it is written and what it does, `takes` gives a command an object of the
-dataclass.
+A field is an option. `option` describes it for click. `takes` gives a command an object of the dataclass.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import dataclasses
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
@@ -28,7 +28,10 @@ def option(*names: str, **attributes: Any) -> Any:
 
 
 def takes(kind: type) -> Callable:
-    """A decorator: the command has the options of a dataclass, its own first, and gets them as `options`."""
+    """A decorator: the command takes the options of a dataclass and gets them as one object, `options`.
+
+    In the help, the dataclass's own options come before those of its bases.
+    """
     fields = {each.name: each for each in dataclasses.fields(kind)}
     own_first = dict.fromkeys(name for each in kind.__mro__ for name in each.__dict__.get("__annotations__", ()))
     ordered = [fields[name] for name in own_first]
@@ -49,64 +52,85 @@ def takes(kind: type) -> Callable:
 
 @dataclass(frozen=True, kw_only=True)
 class Showing:
+    """The options of commands that print what files hold."""
+
     as_json: bool = option("--json", is_flag=True, help="Print one JSON object a line on stdout.")
     max_pixels: int = option(
         "--max-pixels", type=_COUNT, default=MAX_PIXELS, metavar="N",
-        help=f"Refuse images of more pixels, and files of more than 8 N bytes + 256 MiB (default {MAX_PIXELS}).",
+        help=f"Refuse images of more pixels (default {MAX_PIXELS}).",
     )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class Running(Showing):
+    """The options of commands that work on many files; all of `verify`."""
+
     recursive: bool = option("-r", "--recursive", is_flag=True, help="Take the files below folders.")
     processes: int = option(
         "-j", "--jobs", type=_COUNT, default=1, metavar="N", help="Work on N files or groups at a time."
+    )
+    models: tuple[str, ...] = option(
+        "-m", "--model", metavar="NAME|FILE", multiple=True, help="Look also here for the file's model (repeatable)."
     )
     cluster: str | None = option("--cluster", metavar="ADDRESS", help="Work on the Dask cluster of this scheduler.")
     quiet: bool = option("-q", "--quiet", is_flag=True, help="Print errors only.")
     verbose: bool = option("-v", "--verbose", is_flag=True, help="Print where the bytes go and what is left out.")
 
+    @property
+    def working_folder(self) -> Path:
+        """Where relative paths start: here. For the workers of a cluster it is the full path."""
+        return Path.cwd() if self.cluster else Path()
+
+    @property
+    def placed_models(self) -> tuple[str, ...]:
+        """The models, by names and files that hold for the workers too."""
+        files = (self.working_folder / name for name in self.models)
+        return tuple(str(file) if file.is_file() else name for name, file in zip(self.models, files))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Converting(Running):
+    """The options of commands that write files."""
+
     output: str | None = option("-o", "--output", metavar="FILE|DIR|-", help="Write here; - is stdout.")
     force: bool = option("-f", "--force", is_flag=True, help="Overwrite existing files.")
-    rm: bool = option("--rm", is_flag=True, help="Remove each source when its output is checked and written.")
+    rm: bool = option("--rm", is_flag=True, help="Remove each source once its output is checked.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compressing(Converting):
+    """The options of `compress`."""
+
     models: tuple[str, ...] = option(
-        "-m", "--model", metavar="NAME|FILE", multiple=True, help="Use this model only (repeatable; default: the best)."
+        "-m", "--model", metavar="NAME|FILE", multiple=True, help="Use only this model (repeatable)."
     )
-    strip: bool = option("--strip", is_flag=True, help="Leave out texts, times, Exif: the picture does not need them.")
-    exact: bool = option(
-        "--exact", is_flag=True, help="Keep the PNG file itself, byte for byte; this needs zlib's own deflate."
-    )
+    strip: bool = option("--strip", is_flag=True, help="Leave out texts, times and Exif.")
+    exact: bool = option("--exact", is_flag=True, help="Keep the PNG file byte for byte.")
     broken: str = option(
         "--broken", type=click.Choice(["refuse", "keep"]), default="refuse",
         help="Refuse damaged PNGs, or keep their bytes.",
     )  # fmt: skip
-    best: bool = option(
-        "--best", is_flag=True, help="Try slow methods on large images too; decoding gets slow as well."
-    )
+    best: bool = option("--best", is_flag=True, help="Try slow methods, also slow to decode.")
     particles: int = option(
         "--particles", type=click.IntRange(1, 64), default=1, metavar="K",
-        help="Draw K samples of a flow's uniform q: files get smaller, coding slower.",
+        help="Draw K samples of a flow's q.",
     )  # fmt: skip
     no_verify: bool = option("--no-verify", is_flag=True, help="Do not decode the result to check it.")
     others: str = option(
         "--others", type=click.Choice(["leave", "keep"]), default="leave",
-        help="Leave a folder's other files out of an archive, or keep them.",
+        help="Leave other files out of an archive, or keep.",
     )  # fmt: skip
-    group: int | None = option(
-        "--group", type=_COUNT, metavar="N", help="Code at most N images of an archive together."
-    )
+    group: int | None = option("--group", type=_COUNT, metavar="N", help="Code at most N images together.")
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """What is kept of an image; see source.read."""
+        return {"strip": self.strip, "exact": self.exact}
 
     @property
     def coding(self) -> dict[str, Any]:
-        """How an image is coded; see codec.compress."""
-        return {"strip": self.strip, "exact": self.exact, "best": self.best, "particles": self.particles}
+        """How an image is coded; see codec.group.encode."""
+        return {"best": self.best, "particles": self.particles}
 
     @property
     def checks(self) -> dict[str, Any]:
@@ -115,32 +139,24 @@ class Compressing(Converting):
 
     @property
     def keep_broken(self) -> bool:
+        """Whether damaged PNGs are kept."""
         return self.broken == "keep"
 
     @property
     def keep_others(self) -> bool:
+        """Whether other files than images go into an archive."""
         return self.others == "keep"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decompressing(Converting):
-    models: tuple[str, ...] = option(
-        "-m", "--model", metavar="NAME|FILE", multiple=True, help="Look here too for the file's model (repeatable)."
-    )
-    repack: bool = option("--repack", is_flag=True, help="Pack PNGs anew that --exact kept byte for byte.")
+    """The options of `decompress`."""
+
+    repack: bool = option("--repack", is_flag=True, help="Pack PNGs again that --exact kept byte for byte.")
     only: tuple[str, ...] = option(
         "--only", metavar="GLOB", multiple=True, help="Take only these images of archives (repeatable)."
     )
-    salvage: bool = option(
-        "--salvage", is_flag=True, help="Get what is whole out of damaged archives; list what is lost."
-    )
+    salvage: bool = option("--salvage", is_flag=True, help="Save what is whole in damaged archives; list what is lost.")
     format: str = option(
-        "--format", type=click.Choice(FORMATS), default="png", help="Write this format, where it holds the same pixels."
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verifying(Running):
-    models: tuple[str, ...] = option(
-        "-m", "--model", metavar="NAME|FILE", multiple=True, help="Look here too for the file's model (repeatable)."
+        "--format", type=click.Choice(FORMATS), default="png", help="Write this format if it can hold the same pixels."
     )

@@ -1,11 +1,15 @@
-"""Inputs -> jobs, each with its output, or the members of one archive."""
+"""Inputs -> jobs, each with its output; or inputs -> members of one archive."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from typing import Any
+
+import click
 
 from dqcodec.command import files
 from dqcodec.command.kinds import PNG
@@ -17,12 +21,15 @@ _STDOUT = {STDIO, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}
 
 @dataclass(frozen=True)
 class Job:
-    """One input and its output; None stands for standard input and standard output. data: of a stream that is read
-    already."""
+    """One input and its output; None stands for standard input and standard output.
+
+    data: of a stream that was read already. error: why the job cannot be done.
+    """
 
     source: Path | None
     target: Path | None
     data: bytes | None = None
+    error: str | None = None
 
     @property
     def names(self) -> tuple[str, str]:
@@ -31,12 +38,12 @@ class Job:
 
     @property
     def is_local(self) -> bool:
-        """Whether only this process can do it: streams are its own."""
+        """Whether only this process can do it, since it alone has the streams."""
         return files.is_stream(self.source) or files.is_stream(self.target)
 
 
 def is_for_archive(sources: Sequence[str], output: str | None) -> bool:
-    """Whether inputs are to be packed into one archive: many, or a directory, into a .dqc file."""
+    """Whether inputs go into one archive: the output is a .dqc file, and they are several or a directory."""
     if output is None or not output.endswith(DQC_SUFFIX) or os.path.isdir(output):
         return False
     return len(sources) > 1 or os.path.isdir(sources[0])
@@ -45,7 +52,8 @@ def is_for_archive(sources: Sequence[str], output: str | None) -> bool:
 def plan(found: Found, output: str | None, rename: Callable[[Path], str]) -> list[Job]:
     """The jobs for a command's inputs and its -o FILE|DIR|-. Under -o DIR the trees of folders are mirrored.
 
-    Raises ValueError where the outputs would not be one for each input, or one would replace an input.
+    Inputs that would go to the same file get an error. Raises ValueError if the output is no place for all inputs, or
+    would replace one.
     """
     inputs = found.inputs
     if output == "":
@@ -62,22 +70,21 @@ def plan(found: Found, output: str | None, rename: Callable[[Path], str]) -> lis
         targets = [None if is_stdout else Path(output)] * len(inputs)
     else:
         targets = [None if files.is_stream(source) else source.with_name(rename(source)) for source, _ in inputs]
-    named = [target for target in targets if target]
-    if len(set(named)) < len(named):
-        twice = next(target for target in named if named.count(target) > 1)
-        raise ValueError(f"several inputs would go to {twice}")
-    if targets.count(None) > 1:
+    uses = Counter(targets)
+    if uses[None] > 1:
         raise ValueError("several inputs would go to standard output")
-    jobs = [Job(source, target) for (source, _), target in zip(inputs, targets)]
+    if [source for source, _ in inputs].count(None) > 1:
+        raise ValueError("standard input can be read only once")
+    jobs = [Job(source, target, error=_clash(target, uses)) for (source, _), target in zip(inputs, targets)]
     for job in jobs:
         check_apart([job.source], job.target)
     return jobs
 
 
 def plan_archive(found: Found, target: Path, keep_others: bool = False) -> list[tuple[Path, str]]:
-    """Each input with its name in an archive, sorted by name; with `keep_others`, other files of folders too.
+    """Each input with its name in an archive, sorted by name; with `keep_others`, also the other files of folders.
 
-    Raises ValueError where two names would be the same, one a folder of another, or the archive would replace an input.
+    Raises ValueError if two names are the same, one is a folder of another, or the archive would replace an input.
     """
     if any(source is None for source, _ in found.inputs):
         raise ValueError("standard input does not go into an archive")
@@ -96,7 +103,7 @@ def plan_archive(found: Found, target: Path, keep_others: bool = False) -> list[
 
 
 def check_apart(sources: Sequence[Path | None], target: Path | None) -> None:
-    """Raise ValueError if a target is one of the sources, by whatever name."""
+    """Raise ValueError if a target is the same file as one of the sources."""
     if target is None or files.is_stream(target) or not os.path.exists(target):
         return
     for source in sources:
@@ -104,7 +111,18 @@ def check_apart(sources: Sequence[Path | None], target: Path | None) -> None:
             raise ValueError(f"{target} would replace its own input {source}")
 
 
+def check_json(options: Any, jobs: Sequence[Job]) -> None:
+    """Raise UsageError if --json and an output would both go to stdout."""
+    if options.as_json and any(job.target is None for job in jobs):
+        raise click.UsageError("--json and the image cannot both go to stdout.")
+
+
+def _clash(target: Path | None, uses: Counter[Path | None]) -> str | None:
+    """An error for a target of several inputs."""
+    return f"{target} would be the output of {uses[target]} inputs (-o names another)" if uses[target] > 1 else None
+
+
 def _image_path(source: Path, relative: Path) -> Path:
-    """An image's path in an archive: that of a PNG is its own, whatever its suffix is."""
+    """An image's path in an archive. A PNG keeps its path, whatever its suffix is."""
     is_converted = relative.suffix.lower() in IMAGE_SUFFIXES and not files.starts_as(source, PNG)
     return relative.with_suffix(".png") if is_converted else relative

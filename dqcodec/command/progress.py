@@ -1,4 +1,4 @@
-"""What a command tells while it works: a line for each result, a progress bar on a terminal, totals."""
+"""What a command prints while it works: a line for each result, a progress bar on a terminal, totals."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from dqcodec.command.walk import LeftOut
 
 @dataclass
 class Teller:
-    """Tells results as they come, and keeps them."""
+    """Prints results as they come, and keeps them."""
 
     options: Running
     run: RunReport = field(default_factory=RunReport)
     advance: Callable[[], Any] = lambda: None  # a progress bar
 
     def tell(self, result: FileResult) -> None:
+        """Print a result: errors always, the rest as the options say."""
         self.run.results.append(result)
         self.advance()
         if result.error:
@@ -40,7 +41,7 @@ class Teller:
                 tell(f"  {details}")
 
     def leave_out(self, left_out: Sequence[LeftOut]) -> None:
-        """What lies in folders and is not taken."""
+        """Count files of folders that are not taken, and print them with --json or -v."""
         for path, reason in left_out:
             self.run.left_out[reason] += 1
             if self.options.as_json:
@@ -49,18 +50,19 @@ class Teller:
                 tell(f"{shown(str(path))}: left out ({reason})")
 
     def sum_up(self, report: ArchiveReport | UnpackReport, is_last: bool = True) -> None:
-        """An archive's line; the last one says what is left out."""
+        """Print an archive's line; the last one says what is left out."""
         if self.options.as_json:
             click.echo(json.dumps(report.as_dict()))
         elif not self.options.quiet:
             tell(", ".join([report.line(), *(self.run.left_out_parts() if is_last else ())]))
 
     def total(self) -> None:
+        """Print the totals of the run."""
         if not (self.options.quiet or self.options.as_json):
             tell(self.run.totals())
 
     def announce_compiling(self) -> None:
-        """On a terminal, say when loops are compiled for the first time."""
+        """On a terminal, print a line when loops are compiled for the first time."""
         if not self.options.quiet and sys.stderr.isatty():
             from dqcodec.base.compiled import when_compiling
 
@@ -68,7 +70,7 @@ class Teller:
 
     @contextlib.contextmanager
     def progress(self, total: int) -> Iterator[None]:
-        """On a terminal, show a progress bar on stderr if there are many results to come."""
+        """On a terminal, show a progress bar on stderr if several results are to come."""
         if self.options.quiet or self.options.as_json or total < 2 or not sys.stderr.isatty():
             yield
             return
@@ -82,6 +84,7 @@ class Teller:
 
 
 def tell_failure(result: FileResult, as_json: bool) -> None:
+    """Print an error on stderr, and with `as_json` on stdout too."""
     if as_json:
         click.echo(json.dumps(result.as_dict()))
     tell(f"dqcodec: {result.line()}")

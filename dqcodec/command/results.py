@@ -1,5 +1,4 @@
-"""What happened, as data: per file (FileResult), per archive that is made (ArchiveReport) or decoded (UnpackReport),
-per run (RunReport).
+"""What happened, as data: to a file (FileResult), to an archive (ArchiveReport, UnpackReport), in a run (RunReport).
 
 Each renders itself as one line for people and as a flat dict for --json.
 """
@@ -16,8 +15,10 @@ from dqcodec.codec.report import CompressReport, DecodedReport, DecompressReport
 
 @dataclass(frozen=True)
 class FileResult:
-    """One input's fate: `report` where it went well, `error` (one line) where it did not. member: the name of the image
-    where the source is an archive."""
+    """What happened to one input: a report if it went well, otherwise an error of one line.
+
+    member: the name of the image, if the source is an archive.
+    """
 
     source: str
     target: str | None = None
@@ -27,18 +28,21 @@ class FileResult:
 
     @property
     def is_of_archive(self) -> bool:
+        """Whether it is about one of an archive's files."""
         return self.member is not None or isinstance(self.report, PackedReport)
 
     def line(self) -> str:
+        """`a.png 736501 -> 512003 B 69.5% 3.47 bpd (mixing) verified`, `b.png: not a PNG file`"""
         subject = shown(self.source if self.member is None else f"{self.source}: {self.member}")
         return f"{subject}: {shown(self.error)}" if self.error else f"{subject} {self.report.line()}"
 
     def details(self) -> str | None:
-        """A second line, of some reports."""
+        """A second line for -v; some reports have none."""
         has_details = isinstance(self.report, CompressReport | DecompressReport | PackedReport)
         return self.report.details() or None if has_details else None
 
     def as_dict(self) -> dict[str, Any]:
+        """Its places and its report or error, flat."""
         places = {"source": self.source, "member": self.member, "target": self.target}
         outcome = {"error": self.error} if self.error else self.report.as_dict()
         return {key: place for key, place in places.items() if place is not None} | outcome
@@ -46,18 +50,19 @@ class FileResult:
 
 @dataclass
 class RunReport:
-    """A command's results so far, the exit code that they amount to, and how many files are left out for each
-    reason."""
+    """A command's results so far, their exit code, and the number of files left out for each reason."""
 
     results: list[FileResult] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
     @property
     def done(self) -> list[FileResult]:
+        """The results without error."""
         return [result for result in self.results if not result.error]
 
     @property
     def failed(self) -> list[FileResult]:
+        """The results with an error."""
         return [result for result in self.results if result.error]
 
     @property
@@ -83,15 +88,18 @@ class RunReport:
         return ", ".join([*parts, *self.left_out_parts()])
 
     def left_out_parts(self) -> list[str]:
-        """What the totals say of left-out files; nothing where there are none."""
+        """What the totals say about files that are left out, if there are any."""
         reasons = ", ".join(f"{reason}: {count}" for reason, count in sorted(self.left_out.items()))
         return [f"{self.left_out.total()} left out ({reasons})"] if reasons else []
 
 
 @dataclass(frozen=True)
 class ArchiveReport:
-    """An archive that is made, and how many inputs are not in it. images: all its members; verbatim: how many of them
-    are files that are kept as they are. png_bytes: of the sources; dims: all samples."""
+    """An archive that was made.
+
+    images: all its members; verbatim: those of them that are kept as they are. failed: inputs that are not in it, or
+    were not removed. png_bytes: of the sources; dims: number of all samples.
+    """
 
     archive: str
     images: int
@@ -105,6 +113,7 @@ class ArchiveReport:
     seconds: float
 
     def as_dict(self) -> dict[str, Any]:
+        """Its fields, and bits per sample if all members are images."""
         return dataclasses.asdict(self) | ({} if self.verbatim else {"bpd": 8 * self.dqc_bytes / self.dims})
 
     def line(self) -> str:
@@ -119,7 +128,7 @@ class ArchiveReport:
 
 @dataclass(frozen=True)
 class UnpackReport:
-    """An archive that is decoded, into a folder or only to check it: how many images went well, how many did not."""
+    """An archive that was decoded into a folder, or only checked. images, failed: numbers of its images."""
 
     source: str
     target: str | None
@@ -127,6 +136,7 @@ class UnpackReport:
     failed: int
 
     def as_dict(self) -> dict[str, Any]:
+        """Its fields that have a value."""
         return {key: value for key, value in dataclasses.asdict(self).items() if value is not None}
 
     def line(self) -> str:
@@ -137,7 +147,7 @@ class UnpackReport:
 
 
 def shown(text: str) -> str:
-    """A text, perhaps a stranger's file name, as it can be printed on a line: the unprintable is escaped."""
+    """A text that is safe to print on one line; unprintable characters are escaped."""
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode() for char in text
     )

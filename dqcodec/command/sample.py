@@ -21,13 +21,13 @@ _COUNT = click.IntRange(min=1)
 @click.argument("model", metavar="NAME|FILE")
 @click.option("-o", "--output", metavar="FILE|-", required=True, help="Write this PNG file; - is stdout.")
 @click.option("--count", type=_COUNT, default=16, show_default=True, help="Draw this number of samples.")
-@click.option("--side", type=_COUNT, default=64, show_default=True, help="Make them this high and wide, in pixels.")
+@click.option("--side", type=_COUNT, default=64, show_default=True, help="Height and width of each, in pixels.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed the random bits.")
 @click.option("-f", "--force", is_flag=True, help="Overwrite an existing file.")
 def sample(model: str, output: str, count: int, side: int, seed: int, force: bool) -> None:
     """Draw images from a model into one PNG.
 
-    Random bits are decoded.
+    The model decodes random bits.
 
     \b
     dqcodec sample photo -o samples.png

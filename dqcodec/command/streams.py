@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full or cannot encode a name: no reason to stop, or an error of one line."""
+"""Standard streams may be closed, be full, or not encode a name: the command goes on, or ends with one line."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import click
 
 
 def prepare() -> None:
-    """Make the standard streams such that using them is safe.
+    """Make the standard streams safe to use.
 
-    A closed one fails when it is read or written, standard error takes all in silence: else the next file that is
-    opened would get its descriptor, and the messages. Characters that the locale cannot encode are escaped.
+    A closed input or output fails when it is used, and a closed standard error swallows messages. Otherwise the next
+    file to be opened would get the free descriptor, and the messages. Characters that the locale cannot encode are
+    escaped.
     """
     _open_closed(0, os.O_WRONLY)
     _open_closed(1, os.O_RDONLY)
@@ -35,8 +36,10 @@ def tell(text: str) -> None:
 
 @contextlib.contextmanager
 def one_line_errors() -> Iterator[None]:
-    """An error of standard output ends the command in one line; click ends it in silence where no one reads any
-    more."""
+    """An error of standard output ends the command with one line.
+
+    If nobody reads it any more, click ends it silently.
+    """
     try:
         try:
             yield
@@ -50,7 +53,7 @@ def one_line_errors() -> Iterator[None]:
 
 
 def drop_output() -> None:
-    """Lose what standard output could not write: its buffer would fail again, and once more at exit."""
+    """Discard what standard output could not write; its buffer would fail again at exit."""
     sys.stdout = open(os.devnull, "w")
 
 

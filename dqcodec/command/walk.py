@@ -1,4 +1,4 @@
-"""Folders -> the files in them that a command takes, the other files, and what is left out, each with its reason."""
+"""Folders -> the files that a command takes, the other files, and what is left out, with reasons."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ class LeftOut(NamedTuple):
 
 @dataclass
 class Found:
-    """What stands for a command's paths. inputs: files to work on, None for standard input, each with its path below an
-    output folder. others: regular files of another kind, with theirs."""
+    """The files that a command's paths lead to.
+
+    inputs: files to work on, None for standard input, each with its path below an output folder. others: regular files
+    of folders that are of another kind, with such paths.
+    """
 
     kind: Kind
     inputs: list[tuple[Path | None, Path]] = field(default_factory=list)
@@ -35,12 +38,12 @@ class Found:
 
     @property
     def not_taken(self) -> list[LeftOut]:
-        """What is left out where other files are not kept either."""
+        """What is left out if the other files are not kept."""
         return [*self.left_out, *(LeftOut(path, f"not a {self.kind.name} file") for path, _ in self.others)]
 
 
 def find(sources: Sequence[str], recursive: bool, kind: Kind) -> Found:
-    """The command's paths: a file is taken for what it is, a folder stands for the files below it that are of a kind.
+    """The files of a command's paths. A file is always taken; of a folder, the files below it that are of a kind.
 
     Raises ValueError for a folder, unless `recursive`.
     """
@@ -64,7 +67,7 @@ def source_path(name: str) -> Path | None:
 
 
 def _walk(top: Path, kind: Kind, found: Found) -> None:
-    """Sort what lies below a folder. What cannot be looked at is an input: to read it fails, with the reason."""
+    """Sort what lies below a folder. What cannot be looked at is an input: reading it fails and gives the reason."""
     inputs, others, left_out, folders = [], [], [], [top]
     while folders:
         folder = folders.pop()
@@ -92,7 +95,7 @@ def _walk(top: Path, kind: Kind, found: Found) -> None:
 
 
 def _is_of(path: Path, kind: Kind) -> bool:
-    # a name that is a suffix and no more, as .png, counts
+    # the name `.png` counts, though it is only a suffix
     if path.name.lower().endswith(kind.suffixes):
         return True
     try:

@@ -1,8 +1,9 @@
 """Who does the work: several processes here, or the machines of a Dask cluster (pip install 'dqcodec[cluster]').
 
-Both give a map whose results come in order, which takes few items ahead, and whose workers use one thread each; the results are
-the same as without. A cluster's workers need this version of dqcodec and its models; files, not archives' images, they read
-and write themselves, by the same paths. What a lost worker of a cluster had in hand, another does again.
+Both give a map. Its results come in order and are the same as those of this process; it takes few items ahead; its
+workers use one thread each. A cluster's workers need this version of dqcodec and its models. They read and write single
+files themselves, under the same absolute paths; so a repeated piece of work may find its own output, see
+files.write_once. If a worker is lost, another repeats its work.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ if TYPE_CHECKING:
 
 Map = Callable[[Callable, Iterable], Iterator]
 
-_AHEAD = 2  # items handed out for each worker
-_SECONDS = 20  # to find the scheduler, and a worker
-_PATIENCE = 60  # seconds that a cluster may be without workers
-_GRACE = 1  # seconds that a process may take to end itself
+_AHEAD = 2  # items handed out per worker
+_SECONDS = 20  # to find the scheduler and a worker
+_PATIENCE = 60  # seconds to wait for a worker after all are lost
+_GRACE = 1  # seconds to let a process end itself
 _LOST = "the connection to the cluster's scheduler was lost"
 
 
 @contextlib.contextmanager
 def processes(count: int) -> Iterator[Map]:
-    """A map by so many processes. They end when this process does, however that comes about.
+    """A map by `count` processes. They end with this process, even if it is killed.
 
     Raises:
         WorkerError: one was ended.
@@ -50,11 +51,11 @@ def processes(count: int) -> Iterator[Map]:
     if os.name == "posix":
         from multiprocessing import resource_tracker
 
-        resource_tracker.ensure_running()  # when a process is started, it would let signals through
+        resource_tracker.ensure_running()  # its start would let signals through later
 
     # a process that has used threads must not fork
     spawn = multiprocessing.get_context("spawn")
-    life, ours = spawn.Pipe(duplex=False)  # the other end is this process's alone, and is closed by its death
+    life, ours = spawn.Pipe(duplex=False)  # only this process has the other end; its death closes it
     started: list = []
     idle: SimpleQueue[Connection] = SimpleQueue()
 
@@ -67,7 +68,7 @@ def processes(count: int) -> Iterator[Map]:
             process.join()
 
     def ask(function: Callable, item: Any) -> Any:
-        """Done by as many threads of this process, each of which waits for a process."""
+        """One of this process's threads hands an item to a process and waits for the result."""
         connection = idle.get()
         try:
             connection.send((function, item))
@@ -95,12 +96,12 @@ def processes(count: int) -> Iterator[Map]:
 
 
 def _serve(life: Connection, connection: Connection) -> None:
-    """What a process does: answer each (function, item) by (result, None) or (None, error), until `life` ends."""
+    """What a process does: answer each (function, item) with (result, None) or (None, error) until `life` ends."""
     from dqcodec.base.threads import set_threads
 
     ending.end_with(lambda: life.poll(None))
     set_threads(1)
-    logging.getLogger("dqcodec").setLevel(logging.ERROR)  # a warning of each process would be too many
+    logging.getLogger("dqcodec").setLevel(logging.ERROR)  # one warning, from the main process, is enough
     while True:
         task = connection.recv_bytes()
         try:
@@ -114,9 +115,9 @@ def _serve(life: Connection, connection: Connection) -> None:
 
 @contextlib.contextmanager
 def cluster(address: str, patience: float = _PATIENCE) -> Iterator[Map]:
-    """A map by the cluster whose scheduler is at an address, as tcp://host:8786.
+    """A map by the cluster whose scheduler has this address, for example tcp://host:8786.
 
-    patience: seconds that it may be without workers, once it had one.
+    patience: seconds to wait for a worker after all are lost.
 
     Raises:
         WorkerError: there is no such cluster, it is lost, or its workers have another version.
@@ -141,13 +142,13 @@ def cluster(address: str, patience: float = _PATIENCE) -> Iterator[Map]:
 
 
 def _result(client: Client, patience: float, future: Future) -> Any:
-    """What the future brings; waits while the cluster has workers, and so many seconds more."""
+    """The result of a future. Waits while the cluster has workers, and `patience` seconds longer."""
     seen = time.monotonic()
     while True:
         try:
             return future.result(patience / 4)
         except TimeoutError:
-            if future.status == "error":  # it may be the work's own
+            if future.status == "error":  # the error may be the work's own
                 return future.result()
         except CancelledError as error:
             raise WorkerError(_LOST) from error
@@ -158,7 +159,7 @@ def _result(client: Client, patience: float, future: Future) -> Any:
 
 
 def _threads(client: Client) -> int:
-    """Of all workers of the cluster."""
+    """The number of threads of all workers."""
     try:
         return sum(client.nthreads().values())
     except OSError as error:
@@ -166,7 +167,7 @@ def _threads(client: Client) -> int:
 
 
 def _work(version: str, function: Callable, item: Any) -> Any:
-    """In a worker of a cluster, whose threads are work enough."""
+    """Do an item in a worker of a cluster, with one thread, since the worker runs several items at a time."""
     from dqcodec.base.threads import set_threads
 
     if version != __version__:
@@ -176,7 +177,7 @@ def _work(version: str, function: Callable, item: Any) -> Any:
 
 
 def _map(submit: Callable, result: Callable, count: Callable[[], int]) -> Map:
-    """submit gives a future, result what it brings; count: how many workers there are by now."""
+    """submit: (function, item) -> future. result: future -> its result. count: the number of workers now."""
 
     def mapped(function: Callable, items: Iterable) -> Iterator:
         pending: deque = deque()

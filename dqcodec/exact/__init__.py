@@ -1,1 +1,1 @@
-"""The integer twin of flows: the same model, exact on any machine. Knows no torch and no training."""
+"""The integer twins of flows: the same models, exact on any machine. They need numpy, not torch."""

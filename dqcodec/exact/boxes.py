@@ -1,4 +1,4 @@
-"""Tiles of layers, as boxes."""
+"""Tiles of layers as boxes: a layer's number, rows and columns."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ Box = tuple[int, slice, slice]  # a layer's number, rows, columns
 
 
 def cut(number: int, size: tuple[int, int], tile: tuple[int, int]) -> list[Box]:
-    """The tiles of a layer (height, width) from its top left, row by row; those at the right and bottom may be smaller."""
+    """Cut a layer of `size` (height, width) from its top left into tiles, row by row. Edge tiles may be smaller."""
     (height, width), (rows, columns) = size, tile
     return [
         (number, slice(top, min(top + rows, height)), slice(left, min(left + columns, width)))
@@ -18,12 +18,12 @@ def cut(number: int, size: tuple[int, int], tile: tuple[int, int]) -> list[Box]:
 
 
 def part(layers: Sequence[np.ndarray], box: Box) -> np.ndarray:
-    """The pixels in a box (H, W, C), a view."""
+    """The pixels in a box, a view (H, W, C)."""
     number, rows, columns = box
     return layers[number][rows, columns]
 
 
 def sides(box: Box) -> tuple[int, int]:
-    """(height, width)"""
+    """(height, width) of a box."""
     _, rows, columns = box
     return rows.stop - rows.start, columns.stop - columns.start

@@ -1,6 +1,6 @@
-"""A model file: an exact program as safetensors (integer tensors) with a JSON description in its metadata.
+"""Model files: an exact program as safetensors (integer tensors), with a JSON description in the metadata.
 
-Nothing in the file is run. Every bound that exactness rests on is proven again when a program is made of it.
+No code in the file is run. When a program is loaded, every bound that exactness needs is proven again.
 """
 
 import json
@@ -22,8 +22,8 @@ Made = TypeVar("Made")
 
 
 def dump(kind: str, description: dict, tensors: Tensors) -> bytes:
-    """The bytes of a model file of that kind."""
-    # safetensors writes memory as it lies, and channels_last weights lie otherwise
+    """The bytes of a model file. kind: `flow` or `autoregressive`; description: JSON values."""
+    # safetensors writes the memory of an array, so its order must be C
     tensors = {key: np.asarray(tensor, order="C") for key, tensor in sorted(tensors.items())}
     return save(tensors, metadata={"dqcodec": json.dumps(description | {"format": _FORMAT, "kind": kind}, sort_keys=True)})
 
@@ -32,7 +32,8 @@ def load(path: Path, make: Callable[[dict, Tensors, bytes], Made]) -> Made:
     """make(description, int64 tensors, id) of a model file.
 
     Raises:
-        ModelError: not a model file, of an unknown format, or make finds its exactness not proven.
+        ModelError: not a model file, of an unknown format, not valid, or not proven exact.
+        OSError: the file cannot be read.
     """
     try:
         with safe_open(path, framework="numpy") as file:
@@ -40,7 +41,7 @@ def load(path: Path, make: Callable[[dict, Tensors, bytes], Made]) -> Made:
             tensors = {name: _integers(name, file.get_tensor(name)) for name in file.keys()}
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
-    except (SafetensorError, ValueError, TypeError, AttributeError, RecursionError) as error:  # numpy lacks some types
+    except (SafetensorError, ValueError, TypeError, AttributeError, RecursionError) as error:  # numpy lacks some dtypes
         raise ModelError(f"{path}: not a model file: {error}") from None
     if not isinstance(description, dict) or description.pop("format", None) != _FORMAT:
         raise ModelError(f"{path}: not a model file of format {_FORMAT}")
@@ -53,7 +54,7 @@ def load(path: Path, make: Callable[[dict, Tensors, bytes], Made]) -> Made:
 
 
 def _integers(name: str, tensor: np.ndarray) -> np.ndarray:
-    """The tensor as int64, if it holds integers that float64 holds too: what all proofs of bounds rest on."""
+    """The tensor as int64; raises ModelError unless it holds integers below 2^53, which all proofs of bounds need."""
     if tensor.dtype.kind not in "iu" or not tensor.size or not -(1 << 53) < int(tensor.min()) <= int(tensor.max()) < 1 << 53:
         raise ModelError(f"the tensor {name!r} does not hold integers below 2^53")
     return tensor.astype(np.int64)

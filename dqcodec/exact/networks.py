@@ -1,8 +1,8 @@
-"""Integer networks, the exact twins of ResidualNet and AutoregressiveNet in dqcodec.flows.networks.
+"""Integer networks: the exact twins of ResidualNet and AutoregressiveNet in dqcodec.flows.networks.
 
-Activations and weights are integers carried in floats. Every sum stays below 2^24 (float32) or 2^53 (float64), proven
-from the weights when the model loads, so that it is exact in any order: batch, threads and instruction set cannot
-change a bit. Arrays are (B, H, W, C).
+Activations and weights are integers, stored as floats. When a model loads, its weights prove that every sum stays below
+2^24 (float32) or 2^53 (float64). Such a sum is exact in any order, so batch, threads and instruction set cannot change
+a bit. Arrays are (B, H, W, C).
 """
 
 from collections.abc import Callable
@@ -17,15 +17,15 @@ from dqcodec.exact.model_file import Tensors
 from dqcodec.frozen.flow import INPUT_BITS, INPUT_BOUND
 from dqcodec.frozen.networks import LEAK
 
-_CHUNK_POSITIONS = 2048  # positions a thread takes at a time: what stays in its cache
+_CHUNK_POSITIONS = 2048  # positions that a thread computes at a time, so that they stay in its cache
 
 
 @dataclass(frozen=True)
 class Conv:
-    """An exact convolution: floor((sum w a + bias) 2^-shift) per output channel, clamped to [low, high].
+    """An exact convolution: floor((sum of w a + bias) 2^-shift) for each output channel, clamped to [low, high].
 
-    The bias holds the rounding half. weight: int (O, I, k, k), k 1 or 3, zero padded. max_input: the proven bound
-    of |a|. low and high are numbers or (O,) arrays.
+    weight: int (O, I, k, k), k is 1 or 3; the input is padded with zeros. bias: int (O,), with the half for rounding.
+    shift: int (O,), 1 to 40. low, high: numbers or (O,). max_input: the proven bound of |a|.
     """
 
     weight: np.ndarray
@@ -36,6 +36,7 @@ class Conv:
     max_input: int
 
     def __post_init__(self):
+        """Raise ModelError unless the tensors fit together and all sums are proven exact."""
         w = self.weight
         if w.ndim != 4 or w.shape[2:] not in {(1, 1), (3, 3)} or not self.bias.shape == self.shift.shape == w.shape[:1]:
             raise ModelError("a convolution's tensors do not fit together")
@@ -44,47 +45,50 @@ class Conv:
 
     @property
     def outputs(self) -> int:
+        """The number of output channels O."""
         return self.weight.shape[0]
 
     @property
     def inputs(self) -> int:
+        """The number of input channels I."""
         return self.weight.shape[1]
 
     @cached_property
     def bounds(self) -> np.ndarray:
-        """No partial sum of an output exceeds these (O,)."""
+        """A bound on the magnitude of all partial sums of each output, (O,) float64."""
         per_output = np.abs(self.weight.astype(np.float64)).sum((1, 2, 3)) * self.max_input  # exact below 2^53
         return per_output + np.abs(self.bias.astype(np.float64))
 
     @property
     def bound(self) -> int:
-        """No partial sum of this convolution exceeds this."""
+        """A bound on the magnitude of all partial sums."""
         return int(self.bounds.max())
 
     @cached_property
     def dtype(self) -> type:
-        """float32 where its 24-bit integers are proven to suffice."""
+        """float32 if all sums are below 2^24, otherwise float64."""
         return np.float32 if self.bound < 1 << 24 else np.float64
 
     @cached_property
     def _matrices(self) -> np.ndarray:
-        """(k, k*I, O): one matrix per kernel row, scaled by 2^-shift, which is exact."""
+        """(k, k I, O): one matrix for each kernel row, scaled by 2^-shift, which is exact."""
         scaled = self.weight * np.ldexp(1.0, -self.shift)[:, None, None, None]
         k = scaled.shape[2]
         return np.ascontiguousarray(scaled.transpose(2, 3, 1, 0).reshape(k, -1, len(scaled)).astype(self.dtype))
 
     @cached_property
     def scaled_bias(self) -> np.ndarray:
+        """The bias times 2^-shift, (O,), exact."""
         return (self.bias * np.ldexp(1.0, -self.shift)).astype(self.dtype)
 
     def sums(self, a: np.ndarray) -> np.ndarray:
-        """The scaled sums before bias and rounding, (B, H, W, O)."""
+        """Activations (B, H, W, I) -> scaled sums before bias and rounding, (B, H, W, O)."""
         a = a.astype(self.dtype, copy=False)
         matrices = self._matrices
         if len(matrices) == 1:
             return a @ matrices[0]
         batch, height, width, channels = a.shape
-        # each row of pixels with its left and right neighbours beside it, zero beyond the border
+        # for each pixel: its left neighbour, itself and its right neighbour; zero outside of the border
         rows = np.zeros((batch, height + 2, width, 3, channels), self.dtype)
         rows[:, 1:-1, 1:, 0] = a[:, :, :-1]
         rows[:, 1:-1, :, 1] = a
@@ -96,39 +100,41 @@ class Conv:
         return out.reshape(batch, height, width, -1)
 
     def finish(self, sums: np.ndarray) -> np.ndarray:
-        """Bias, round, clamp (in place)."""
+        """Add the bias, round and clamp, in place."""
         sums += self.scaled_bias
         np.floor(sums, out=sums)
         np.clip(sums, self.low, self.high, out=sums)
         return sums
 
     def __call__(self, a: np.ndarray) -> np.ndarray:
+        """Activations (B, H, W, I) -> (B, H, W, O)."""
         return self.finish(self.sums(a))
 
 
 class Linear(Conv):
-    """A Conv of size 1 over rows: (N, I) -> (N, O)."""
+    """A convolution of kernel size 1 on rows of activations: (N, I) -> (N, O)."""
 
     @cached_property
     def weights(self) -> np.ndarray:
-        """(I, O), scaled by 2^-shift"""
+        """The weights (I, O), scaled by 2^-shift."""
         return self._matrices[0]
 
     @cached_property
     def matrix(self) -> np.ndarray:
-        """(I + 1, O), the last row the bias"""
+        """The weights (I + 1, O), scaled by 2^-shift; the last row is the bias."""
         return np.concatenate([self.weights, self.scaled_bias[None]])
 
 
 def leaky(a: np.ndarray) -> np.ndarray:
-    """max(a, a / 8 rounded, half to even)"""
+    """max(a, a / 8), a / 8 rounded to the nearest integer, halves to even."""
     leak = a * a.dtype.type(LEAK)
     np.rint(leak, out=leak)
     return np.maximum(a, leak, out=leak)
 
 
 def highpass(a: np.ndarray) -> np.ndarray:
-    """4 (a - blur(a)) = (16 a - sum of the [1 2 1] x [1 2 1] neighbourhood) / 4, rounded, clamped."""
+    """4 (a - blur(a)), rounded and clamped to the input bound; blur has the kernel [1 2 1] x [1 2 1] / 16. (B, H, W,
+    C)."""
     batch, height, width, channels = a.shape
     padded = np.zeros((batch, height + 2, width + 2, channels), a.dtype)
     padded[:, 1:-1, 1:-1] = a
@@ -140,16 +146,17 @@ def highpass(a: np.ndarray) -> np.ndarray:
 
 
 def to_input(g: np.ndarray, grid_bits: int) -> np.ndarray:
-    """Grid integers of 2^-grid_bits -> float32 integers of the networks' input grid, rounded and clamped."""
+    """Integers on a grid of 2^-grid_bits -> float32 integers on the networks' input grid, rounded and clamped."""
     drop = grid_bits - INPUT_BITS
     return np.clip((g + (1 << drop >> 1)) >> drop, -INPUT_BOUND, INPUT_BOUND).astype(np.float32)
 
 
 class ResidualNet:
-    """Twin of flows.networks.ResidualNet. Output: per position (m, raw log-scale) or context, as `out` clamps them."""
+    """The twin of flows.networks.ResidualNet. It gives (m, raw log-scale), or a context, for each position."""
 
     def __init__(self, tensors: Tensors, name: str, in_channels: int, context_channels: int, low, high):
-        level = load_level(tensors, name)  # activations are integers up to this
+        """Load the tensors `name`.*. The output is clamped to [low, high], numbers or (O,). Raises ModelError."""
+        level = load_level(tensors, name)  # the bound of activations
         self.in_channels, self.level = in_channels, level
         self.conv_in = load_conv(tensors, f"{name}.in", INPUT_BOUND, -level, level)
         if self.conv_in.weight.shape[1] != 2 * in_channels + context_channels:
@@ -165,7 +172,8 @@ class ResidualNet:
             raise ModelError(f"{name}: a network's tensors do not fit together")
 
     def __call__(self, a: np.ndarray, context: np.ndarray | None = None) -> np.ndarray:
-        """a: (B, H, W, I) float32 integers of the input grid -> (B, H, W, O) float integers."""
+        """a, context: float32 integers on the input grid, (B, H, W, I) and (B, H, W, context channels) -> (B, H, W,
+        O)."""
         parts = [a, highpass(a)] + ([] if context is None else [context])
         h = self.conv_in(np.concatenate(parts, -1)).astype(np.float32, copy=False)
         for first, second in self.blocks:
@@ -175,15 +183,18 @@ class ResidualNet:
 
 
 class AutoregressiveNet:
-    """Twin of flows.networks.AutoregressiveNet; the context's part is computed once and given again.
+    """The twin of flows.networks.AutoregressiveNet.
 
-    It sees the places before each alone, as its masks are checked when it loads: else its inverse might have no solution.
+    An output depends only on places before its own. This is checked at loading, because otherwise the inverse might
+    have no solution. The part of the sums that depends on the context is computed once, by context_sums, for all
+    iterations.
     """
 
     def __init__(self, tensors: Tensors, name: str, in_channels: int, low, high):
+        """Load the tensors `name`.*. The output is clamped to [low, high], numbers or (O,). Raises ModelError."""
         level = load_level(tensors, name)
         self.in_channels, self.level = in_channels, level
-        # x and context enter one sum: the two share bias, shift and bound
+        # the sums of x and of the context are added, so both share bias, shift and bound
         joint = load_conv(tensors, f"{name}.in", INPUT_BOUND, -level, level)
         context_part = load_conv(tensors, f"{name}.context", INPUT_BOUND, -level, level)
         if joint.bound + context_part.bound >= 1 << 53 or (joint.shift != context_part.shift).any():
@@ -202,9 +213,11 @@ class AutoregressiveNet:
         check_causal(name, self.conv_out, middle, last, strict=False)
 
     def context_sums(self, context: np.ndarray) -> np.ndarray:
+        """The context (B, H, W, context channels) -> its part of the first layer's sums, (B, H, W, hidden) float64."""
         return self.conv_context.sums(context).astype(np.float64)
 
     def __call__(self, a: np.ndarray, context_sums: np.ndarray) -> np.ndarray:
+        """a: float32 integers on the input grid, (B, H, W, C) -> (B, H, W, 2 C)."""
         h = leaky(self.conv_in.finish(self.conv_in.sums(a) + context_sums).astype(np.float32))
         h += self.conv_mid(h)
         np.clip(h, -self.level, self.level, out=h)
@@ -212,28 +225,30 @@ class AutoregressiveNet:
 
 
 def check_chain(name: str, *convs: Conv) -> None:
-    """Raises ModelError unless each convolution takes what the one before it gives, and clamps as many outputs."""
+    """Raise ModelError unless each convolution takes the outputs of the one before, and the last clamp has its
+    shape."""
     last = convs[-1]
     if any(a.outputs != b.inputs for a, b in zip(convs, convs[1:])) or np.shape(last.high) not in {(), (last.outputs,)}:
         raise ModelError(f"{name}: a network's tensors do not fit together")
 
 
 def check_causal(name: str, conv: Conv, inputs: np.ndarray, outputs: np.ndarray, *, strict: bool) -> None:
-    """Raises ModelError unless weights are zero where flows.networks.MaskedConv2d has masked them.
+    """Raise ModelError unless the weights masked by flows.networks.MaskedConv2d are zero.
 
-    inputs (I,), outputs (O,): the group of each channel. An output sees the groups before its own, and of its own the
-    places before it in raster order; its own place too unless `strict`.
+    inputs (I,), outputs (O,): the group of each channel. An output may depend on earlier groups at all places, and on
+    its own group at earlier places in raster order. Without `strict`, it may also depend on its own group at its own
+    place.
     """
     weight = conv.weight.reshape(conv.outputs, conv.inputs, -1)
     places = np.arange(weight.shape[2])
     before = places < len(places) // 2 + (not strict)
     groups = outputs[:, None, None] - inputs[:, None]
     if weight[(groups < 0) | (groups == 0) & ~before].any():
-        raise ModelError(f"{name}: a network sees what comes after")
+        raise ModelError(f"{name}: a network depends on places that come after")
 
 
 def load_level(tensors: Tensors, name: str) -> int:
-    """The largest activation of a network, such that a sum of three stays exact in float32."""
+    """The bound of a network's activations. Below 2^22, a sum of three is exact in float32. Raises ModelError."""
     level = int(tensors[f"{name}.level"])
     if not 0 < level < 1 << 22:
         raise ModelError(f"{name}: a network's activations are not proven exact")
@@ -241,10 +256,10 @@ def load_level(tensors: Tensors, name: str) -> int:
 
 
 def load_conv(tensors: Tensors, name: str, max_input: int, low, high) -> Conv:
-    """A Conv from the tensors `name`.weight, .bias, .shift; .low and .high narrow the clamp where given.
+    """A Conv of the tensors `name`.weight, .bias and .shift.
 
     Raises:
-        ModelError: a tensor is missing or its sums are not proven exact.
+        ModelError: a tensor is missing, or the sums are not proven exact.
     """
     try:
         weight, bias, shift = (tensors[f"{name}.{part}"] for part in ("weight", "bias", "shift"))
@@ -254,7 +269,7 @@ def load_conv(tensors: Tensors, name: str, max_input: int, low, high) -> Conv:
 
 
 def load_linear(tensors: Tensors, name: str, max_input: int, low, high) -> Linear:
-    """A Linear from the same tensors as load_conv, the weight (O, I); it must be exact in float32."""
+    """A Linear of the tensors of load_conv, with a weight (O, I). Raises ModelError, also if float32 is not exact."""
     weight = tensors.get(f"{name}.weight", np.zeros(0))
     conv = load_conv({**tensors, f"{name}.weight": weight[..., None, None]}, name, max_input, low, high)
     if conv.dtype != np.float32:
@@ -263,7 +278,7 @@ def load_linear(tensors: Tensors, name: str, max_input: int, low, high) -> Linea
 
 
 def map_batch(function: Callable[..., tuple[np.ndarray, ...]], *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-    """function over arrays (B, ...) in pieces along the batch, by several threads; the results are the same."""
+    """Apply `function` to arrays (B, H, W, ...) in pieces along the batch, in several threads, and join the results."""
     count, positions = len(arrays[0]), arrays[0].shape[1] * arrays[0].shape[2]
     step = max(1, _CHUNK_POSITIONS // positions)
 

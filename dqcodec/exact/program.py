@@ -1,4 +1,4 @@
-"""Exact programs: what model files hold, flows and autoregressive densities."""
+"""Exact programs, loaded from model files: flows and autoregressive models."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,8 +19,8 @@ from dqcodec.exact.model_file import Tensors
 class Program(ImageCodec, Protocol):
     """A trained model as an exact codec.
 
-    kind: what the model file says it is. id: the model file's, see exact.identity. card: facts about the model.
-    codes_all: it codes whatever fits; else pushing may raise StackUnderflow or LatentOverflow whatever the stack holds.
+    kind: `flow` or `autoregressive`. id: 8 bytes, see exact.identity. name, card: the model's name, and facts about it.
+    codes_all: it can code all layers that fit. Otherwise coding may raise StackUnderflow or LatentOverflow.
     """
 
     kind: str
@@ -30,13 +30,13 @@ class Program(ImageCodec, Protocol):
     codes_all: bool
 
     def fits(self, shape: tuple[int, int, int]) -> bool:
-        """Whether layers of a shape (H, W, C) can be coded at all."""
+        """Whether layers of this shape (H, W, C) can be coded."""
 
     def code_length(self, parts: Sequence[np.ndarray]) -> float:
-        """The bits that parts of layers (H, W, C), uint8, take; infinity if the model cannot code them."""
+        """The bits that parts of layers, (H, W, C) uint8, take; infinity if the model cannot code them."""
 
     def sample(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:
-        """Images that a stack of noise decodes to, uint8 (count, H, W, C) below 2^bits."""
+        """Decode images, uint8 (count, H, W, C) below 2^bits, from a stack of random bits; raises StackUnderflow."""
 
 
 FindProgram = Callable[[bytes], Program]  # model id -> program; raises UnknownModelError
@@ -46,13 +46,14 @@ def load_program(path: Path) -> Program:
     """Read a model file.
 
     Raises:
-        ModelError: not a model file, of an unknown format, or its exactness is not proven.
+        ModelError: not a model file, of an unknown format or kind, not valid, or not proven exact.
+        OSError: the file cannot be read.
     """
     return model_file.load(path, _program)
 
 
 def _program(description: dict, tensors: Tensors, id: bytes) -> Program:
-    # the first model files, all of them flows, do not say what they are
+    # the first model files were flows, without a kind
     match description.pop("kind", "flow"):
         case "flow":
             return FlowProgram(flow.Description(**description | {"subflows": tuple(description["subflows"])}), tensors, id)

@@ -1,1 +1,1 @@
-"""The .dqc format: containers and archives as bytes, and what an image is split into."""
+"""The .dqc format as bytes: files, archives, and the split of samples into layers. No image is coded here."""

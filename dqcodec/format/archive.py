@@ -1,66 +1,70 @@
-"""Archives: many files in one .dqc file, each of which can be read without most of the others. This docstring is the format's
-specification, version 2; varint, section, head, checksum and payloads are those of container.py.
+"""The archive format, version 2: many files in one .dqc file, in groups that can be read independently.
+
+This is its layout in short; docs/format.md is the complete specification. The two must agree. For varint, section,
+head, checksum and payloads see container.py.
 
     4      magic       89 44 51 41 ("\\x89DQA")
     1      version     2
     *      groups      numbered from 0 on, one after the other
-    *      index       blocks, one after the other; none if there are no groups
+    *      index       blocks, one after the other; none without groups
     4      mark        89 44 51 45 ("\\x89DQE"), the end
     4      archive id
-    4      groups      how many, little-endian
-    4      index       its bytes, little-endian
+    4      groups      their number, little-endian
+    4      index       its length in bytes, little-endian
     4      CRC-32      from the mark on, little-endian
 
-**Damage.** A group says where it belongs and which names it has, and a checksum binds these to its images. So a reader finds
-groups without an index: it looks for marks and trusts what a CRC confirms. One damaged place costs at most one group, and a name never leads to
-another's image. The index only saves time. Where a group is damaged, the index still gives its names. Behind a group that is whole, a reader looks for the
-next mark after its last byte, since files kept verbatim may be archives.
+**Damage.** A group holds its archive id, its number and its names, and a CRC covers these and its images. So a reader
+can find the groups without the index: it searches for marks, and accepts a frame if the CRC is right. Damage in one
+place costs at most one group, and a name never leads to the image of another. The index saves time; it also gives the
+names of a damaged group. After a whole group the search goes on at its end, because a verbatim file in it may be an
+archive.
 
-**Frame**, the form of groups and index blocks:
+**Frame**: a group or an index block.
 
     4      mark        89 44 51 47 ("\\x89DQG") a group, 89 44 51 49 ("\\x89DQI") an index block
-    4      archive id  the first 4 bytes of SHA-256(header ‖ body) of group 0; zeros if there is none
-    1-5    number      varint: of the group, or of the block's first group
-    1-5    header      varint, its bytes
-    1-5    body        varint, its bytes; 0 for an index block, more for a group
+    4      archive id  the first 4 bytes of SHA-256(header ‖ body) of group 0; zeros without groups
+    1-5    number      varint: number of the group, or of the block's first group
+    1-5    header      varint, its length in bytes
+    1-5    body        varint, its length in bytes: 0 for an index block, at least 1 for a group
     *      header      1 byte, the packing (1 raw, 2 deflate, 3 LZMA), and a section
     4      CRC-32      from the mark on, little-endian
     *      body
-    4      CRC-32      from the mark on, the first CRC-32 left out; absent if the body has no bytes
+    4      CRC-32      from the mark on, without the first CRC-32; absent if the body is empty
 
 The **header of a group**, unpacked:
 
     1-5    members     varint, 1 to 4096
-    *      contents    for each member a varint: the number of its content less 1 less that of the member before it (-1 before the
-                       first), signed. Members of one number are equal files. Every content belongs to a member
-    *      names       for each member, a relative path in UTF-8 (other bytes as Python's surrogateescape has them), parts set
-                       apart by /, none of them empty, . or .., 4096 bytes at most; and a byte 0. In an archive, no name
-                       occurs twice, and none is a folder of another
-    *      times       for each member: the seconds of its modification since 1970 less those of the member before it, a signed
-                       varint; nanoseconds beyond, a varint
-    *      modes       for each member: its permissions, a varint below 512
-    1-5    parts       varint. Contents are numbered through all parts
+    *      contents    for each member a signed varint: the number of its content, minus that of the member before (-1
+                       before the first), minus 1. Members with the same number are equal files. Each content has a
+                       member
+    *      names       for each member a relative path in UTF-8 (other bytes: as Python's surrogateescape), then a
+                       byte 0. At most 4096 bytes. The separator is /, and no part is empty, . or .. . In an archive,
+                       names are distinct, and no name is a folder of another
+    *      times       for each member: a signed varint, the seconds of its modification time since 1970, minus those
+                       of the member before; a varint, the nanoseconds
+    *      modes       for each member a varint below 512, its permissions
+    1-5    parts       varint, the number of parts. Contents are numbered through all parts
                        for each part:
-    1-5    images      varint: 0 for a file that is kept verbatim, else the images of a set, which are coded together
-    *      heads       of the images of a set; the pixels of all sets together are limited
+    1-5    images      varint: 0 for a verbatim file; otherwise the number of images in a set, which are coded together
+    *      heads       of the images of a set
 
-A signed varint is a varint, the sign moved to the lowest bit: 0, -1, 1, -2, ... The **body of a group**: for each part, before
-all but the last a varint, its bytes; and
+A signed varint is a varint with the sign in the lowest bit: 0, -1, 1, -2, ... The **body of a group** has the parts in
+order. A varint, the length in bytes, precedes each part except the last. A part:
 
-    of a set   8      checksum    of the samples of all images that are not stored; absent if all are
+    a set      8      checksum    of the samples of all images that are not stored; absent if all are stored
                *      payloads
-    of a file  8      checksum    the first 8 bytes of its SHA-256
+    a file     8      checksum    the first 8 bytes of its SHA-256
                1      packing     of the section that follows
                *      file        a section
 
-The **header of an index block**, unpacked. Blocks cover all groups in order; of the groups of one, no more start than in its
-first 2^15 bytes behind these numbers:
+The **header of an index block**, unpacked. The blocks cover all groups in order. A block ends once its list of groups
+has more than 2^15 bytes.
 
-    1-5    groups      varint, of the archive
+    1-5    groups      varint, groups of the archive
     8      offset      of the block's first group from the archive's first byte, little-endian
-    1-5    groups      varint, of the block; for each:
-    1-5    bytes       varint, of the whole frame
-    *      names       as in its header; and a byte 0
+    1-5    groups      varint, groups of the block; for each:
+    1-5    bytes       varint, length of the frame
+    *      names       as in its header; then a byte 0
 """
 
 from __future__ import annotations
@@ -89,19 +93,22 @@ from dqcodec.png import MAX_PIXELS
 MAGIC = b"\x89DQA"
 VERSION = 2
 START = MAGIC + bytes([VERSION])
-MARK = b"\x89DQ"  # that all marks begin with
+MARK = b"\x89DQ"  # the start of all marks
 GROUP_MARK, INDEX_MARK, END_MARK = MARK + b"G", MARK + b"I", MARK + b"E"
 ID_BYTES = 4
 END_BYTES = len(END_MARK) + ID_BYTES + 4 + 4 + CRC_BYTES
 MAX_MEMBERS = 1 << 12
 _SECOND = 10**9
 _MAX_NAME_BYTES = 1 << 12
-_BLOCK_BYTES = 1 << 15  # an index block ends when it has more
+_BLOCK_BYTES = 1 << 15  # an index block ends once its list of groups is longer
 
 
 @dataclass(frozen=True)
 class Member:
-    """A file's name, a relative path; when it was modified, nanoseconds since 1970; and its permissions."""
+    """A file of an archive.
+
+    name: a relative path. mtime_ns: modification time, nanoseconds since 1970. mode: permissions, below 512.
+    """
 
     name: str
     mtime_ns: int = 0
@@ -110,21 +117,25 @@ class Member:
 
 @dataclass(frozen=True)
 class Verbatim:
-    """A file that is kept as it is."""
+    """A file that is kept as it is, not as an image."""
 
     data: bytes
 
 
 @dataclass(frozen=True)
 class ArchiveGroup:
-    """Members, and the parts that hold their contents. contents: for each member the number of its content, through all parts."""
+    """A group of an archive.
+
+    members: its files. parts: sets of images, and verbatim files. contents: for each member the number of its image or
+    verbatim file, counted through all parts.
+    """
 
     members: tuple[Member, ...]
     contents: tuple[int, ...]
     parts: tuple[Group | Verbatim, ...]
 
     def place(self, member: int) -> tuple[int, int]:
-        """(part, number of the image in it) of a member, by its number."""
+        """(number of the part, number of the image in it) of a member; raises IndexError."""
         content = self.contents[member]
         for number, part in enumerate(self.parts):
             count = _count(part)
@@ -136,7 +147,7 @@ class ArchiveGroup:
 
 @dataclass(frozen=True)
 class PackedGroup:
-    """A group as bytes, without what the archive knows of it."""
+    """The header (packed) and the body of a group as bytes. The archive adds marks, numbers and CRCs."""
 
     members: tuple[Member, ...]
     header: bytes
@@ -144,7 +155,7 @@ class PackedGroup:
 
 
 def is_archive(start: bytes) -> bool:
-    """Whether a file that starts so is an archive."""
+    """Whether a file with this start is an archive."""
     return start.startswith(MAGIC)
 
 
@@ -156,7 +167,7 @@ def pack_group(group: ArchiveGroup) -> PackedGroup:
 
 
 def pack_header(group: ArchiveGroup) -> bytes:
-    """The header of a group. Palettes and texts that are alike are often smaller when packed together."""
+    """The packed header of a group: chunks packed for each image or all together, whichever is smaller."""
     start = [write_varint(len(group.members)), *_differences(group.contents, step=1), _pack_names(group.members)]
     start += [_pack_stamps(group.members), write_varint(len(group.parts))]
 
@@ -171,7 +182,10 @@ def pack_header(group: ArchiveGroup) -> bytes:
 
 
 def read_group(header: bytes, body: bytes, max_pixels: int = MAX_PIXELS) -> ArchiveGroup:
-    """Undo pack_group; raises CorruptError, and UnsupportedImageError for more than `max_pixels` in all images together."""
+    """The inverse of pack_group.
+
+    Raises CorruptError, UnsupportedImageError (all images together have more than `max_pixels`).
+    """
     reader, members, contents = _read_members(header)
     sets, count, left = [], 0, reader.varint()
     while left and count < len(members):
@@ -192,13 +206,17 @@ def read_group(header: bytes, body: bytes, max_pixels: int = MAX_PIXELS) -> Arch
 
 
 def read_members(header: bytes) -> tuple[Member, ...]:
-    """Those of a group; raises CorruptError."""
+    """The members of a group, from its packed header; raises CorruptError."""
     return _read_members(header)[1]
 
 
 @dataclass(frozen=True)
 class Block:
-    """An index block. groups: those of the archive; places: (bytes, names) of each of its own, from offset on."""
+    """An index block.
+
+    groups: number of groups in the archive. offset: of the block's first group, bytes. places: (length in bytes, names)
+    of each of the block's groups.
+    """
 
     groups: int
     offset: int
@@ -206,7 +224,7 @@ class Block:
 
 
 def read_block(header: bytes) -> Block:
-    """The header of an index block; raises CorruptError."""
+    """Read the packed header of an index block; raises CorruptError."""
     reader = _unpack(header)
     groups, offset, places = reader.varint(), int.from_bytes(reader.take(8), "little"), []
     left, start = reader.varint(), reader.position
@@ -224,6 +242,7 @@ def read_block(header: bytes) -> Block:
 
 
 def pack_frame(mark: bytes, archive_id: bytes, number: int, header: bytes, body: bytes = b"") -> bytes:
+    """A group or an index block with mark, archive id, number, lengths and CRCs; header is packed."""
     sizes = write_varint(number) + write_varint(len(header)) + write_varint(len(body))
     start = b"".join((mark, archive_id, sizes, header))
     crc = zlib.crc32(start)
@@ -232,14 +251,16 @@ def pack_frame(mark: bytes, archive_id: bytes, number: int, header: bytes, body:
 
 
 class Writer:
-    """Writes an archive, group by group, to a stream; `finish` writes its index."""
+    """Writes an archive to a stream: `add` each group, then `finish`. Errors are those of the stream."""
 
     def __init__(self, stream: BinaryIO):
+        """Write the magic and the version."""
         self._stream, self._id = stream, bytes(ID_BYTES)
         self._places: list[tuple[int, bytes]] = []  # (bytes of the frame, packed names)
         stream.write(START)
 
     def add(self, group: PackedGroup) -> None:
+        """Write a group."""
         if not self._places:
             self._id = hashlib.sha256(group.header + group.body).digest()[:ID_BYTES]
         frame = pack_frame(GROUP_MARK, self._id, len(self._places), group.header, group.body)
@@ -247,11 +268,13 @@ class Writer:
         self._places.append((len(frame), _pack_names(group.members)))
 
     def finish(self) -> None:
+        """Write the index and the end."""
         index = b"".join(self._blocks())
         end = END_MARK + self._id + len(self._places).to_bytes(4, "little") + len(index).to_bytes(4, "little")
         self._stream.write(index + end + _crc(zlib.crc32(end)))
 
     def _blocks(self) -> Iterator[bytes]:
+        """The frames of the index blocks."""
         first, offset, size, parts = 0, len(START), 0, []
         next_offset = offset
         for number, (length, names) in enumerate(self._places, 1):
@@ -264,7 +287,8 @@ class Writer:
 
 
 def clashes(names: Sequence[str]) -> set[int]:
-    """Which names, by their numbers, are those of an earlier one, or lie below another as if that were a folder."""
+    """The numbers of the names that equal another name, or that have another name as a folder. One of equal names is
+    kept."""
     found, last = set(), None
     for key, number in sorted((name.replace("/", "\0"), number) for number, name in enumerate(names)):
         if last is not None and (key == last or key.startswith(last + "\0")):
@@ -288,7 +312,7 @@ def _pack(raw: bytes) -> bytes:
 
 
 def _unpack(header: bytes) -> Reader:
-    """Of a header's content; raises CorruptError."""
+    """A reader of a packed header's content; raises CorruptError."""
     reader = Reader(header, 0, len(header))
     raw = read_section(reader, *reader.take(1))
     if reader.rest():
@@ -313,7 +337,7 @@ def _checksum(data: bytes) -> bytes:
 
 
 def _read_members(header: bytes) -> tuple[Reader, tuple[Member, ...], tuple[int, ...]]:
-    """(of what follows them, members, contents); raises CorruptError."""
+    """(reader of the rest, members, contents) of a packed group header; raises CorruptError."""
     reader = _unpack(header)
     count = reader.varint()
     if not 0 < count <= MAX_MEMBERS:
@@ -336,20 +360,20 @@ def _pack_names(members: Sequence[Member]) -> bytes:
 
 
 def _pack_stamps(members: Sequence[Member]) -> bytes:
-    """Times and modes."""
+    """The fields times and modes."""
     seconds, nanoseconds = zip(*(divmod(member.mtime_ns, _SECOND) for member in members))
     times = [part for second, rest in zip(_differences(seconds), nanoseconds) for part in (second, write_varint(rest))]
     return b"".join([*times, *(write_varint(member.mode) for member in members)])
 
 
 def _differences(values: Sequence[int], step: int = 0) -> list[bytes]:
-    """Each value less the one before it less a step, as a signed varint; before the first comes -step."""
+    """Each value minus the value before minus step, as a signed varint. The value before the first is -step."""
     steps = [value - last - step for value, last in zip(values, [-step, *values])]
     return [write_varint(2 * each if each >= 0 else -2 * each - 1) for each in steps]
 
 
 def _sums(steps: Sequence[int], step: int = 0) -> list[int]:
-    """Undo _differences, once they are signed."""
+    """The inverse of _differences, given the signed numbers."""
     values, last = [], -step
     for each in steps:
         last += each + step
@@ -366,5 +390,5 @@ def _read_name(reader: Reader) -> str:
     name = reader.take(max(end, reader.position) - reader.position).decode("utf-8", "surrogateescape")
     reader.take(1)
     if any(part in ("", ".", "..") for part in name.split("/")):
-        raise CorruptError("the archive has a file of an impossible name")
+        raise CorruptError("the archive has a file with an invalid name")
     return name

@@ -1,4 +1,4 @@
-"""What a PNG's samples look like: palettes and colour keys resolved."""
+"""A PNG's samples -> colours: palette indices, transparent colours and few-bit samples are resolved."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from dqcodec.png.chunks import PALETTE
 
 
 def colors(image: Png) -> np.ndarray:
-    """The default image as (H, W, 1 to 4) uint8, or uint16 for 16 bits: gray or RGB, and alpha where there is any.
+    """The colours of the default image, (H, W, C), uint8, or uint16 for 16 bits. C: 1 gray, 2 gray and alpha, 3 RGB, 4
+    RGBA.
 
     Raises:
-        CorruptError: an index has no colour.
+        CorruptError: a palette index has no colour, or the palette is malformed.
     """
     samples, depth = image.pixels, image.header.bit_depth
     if image.header.color_type == PALETTE:

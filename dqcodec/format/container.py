@@ -1,55 +1,57 @@
-"""The .dqc file format, version 1. This docstring is its specification; archive.py has that of archives, files of many images.
+"""The .dqc file format, version 1: its layout in short. archive.py has the layout of archives, which hold many files.
 
-A varint is an unsigned little-endian base-128 number: 7 bits a byte, low bits first, the high bit set on every byte
-but the last, in the fewest bytes, at most 5. A section is a varint n, and n bytes. A file is, in this order:
+docs/format.md is the complete specification, with all conditions that a reader checks. The two must agree.
+
+A varint is a number of 1 to 5 bytes, see base/varint.py. A section is a varint n, then n bytes. A file:
 
     bytes  field       content
     4      magic       89 44 51 43 ("\x89DQC")
     1      version     1
     *      head        see below
-    8      checksum    of the samples, see below; not for stored
+    8      checksum    of the samples, see below; absent if stored
     *      payloads    see below
     4      CRC-32      of everything before it, little-endian
 
-**head**: all that is told of an image and its layers, but for the payloads.
+**head**: an image and its layers, without the payloads. The head of a stored image is its kind alone.
 
     1      kind        bits 0-3 samples: 0 stored; else number of (colour type, bit depth) in this list, from 1 on:
                                 (0, 1) (0, 2) (0, 4) (0, 8) (0, 16) (2, 8) (2, 16) (3, 1) (3, 2) (3, 4) (3, 8)
                                 (4, 8) (4, 16) (6, 8) (6, 16)
-                       bits 4-5 packing of the chunks' section: 0 no chunks, 1 raw, 2 deflate, 3 LZMA; 0 for stored
-                       bit 6 a recipe is present; 0 for stored
+                       bits 4-5 packing of the chunks' section: 0 no chunks, 1 raw, 2 deflate, 3 LZMA
+                       bit 6 a recipe is present
                        bit 7 zero
-    1-5    width       varint, at least 1                       } this and all that follows: not for stored
-    1-5    height      varint, at least 1                       }
+    1-5    width       varint, at least 1
+    1-5    height      varint, at least 1
     *      chunks      section, see below                       only if present
     *      recipe      section, see `png/exact.py`              only if present
     1      split       bits 0-2 step, bit 3 alpha set apart: see `split.py`
                        bits 4-7 method of the first layer.
-                       Or 96, in a set of an archive alone: the samples are those of an earlier image of the set that has layers
-                       of its own, and as many as this one's; a varint follows, how many images before it, and nothing else
+                       96, only in an archive: the image repeats the samples of an earlier one. A varint d follows, and
+                       the head ends: the samples are those of the image d places before, which has its own layers
     8      model id    of the first layer, as below
                        for each other layer:
     1      method      bits 0-2: 1 classical, 2 flow, 3 autoregressive, 4 mixing, 5 model mixing;
-                       bit 3: the model is that of the last layer that has one; bits 4-7 zero
+                       bit 3: the same model as the last layer with a model; bits 4-7 zero
     8      model id    first 8 bytes of the model file's SHA-256    only for 2, 3, 5, bit 3 not set
 
-The layers are those of the default image first, then those of each frame with data of its own. How many there are and
-their shapes follow from chunks and split.
+The layers of the default image come first, then the layers of each animation frame with its own data. Chunks and split
+determine their number and shapes.
 
-**payloads**: of a stored image, the PNG file, verbatim. Else, one for every layer by a method that codes layers alone, in order;
-then those of layers that are coded together, in the order of their first ones: one for each method of 2, 3 and 5 and model,
-and one for all mixing layers of as many channels. Before each payload but the last stands a varint, its length. What they
-hold: see `methods/classical.py`, `flow.py`, `autoregressive.py`, `mixing.py`, `model_mixing.py`.
+**payloads**: a stored image has one payload, its PNG file. Otherwise each layer by method 1 has a payload, in order.
+Then each company has one, in the order of the companies' first layers. A company is all layers of one method and one
+model, or all mixing layers of one number of channels. A varint, the length, precedes each payload except the last. The
+modules of dqcodec/methods specify the contents.
 
-**chunks** are those around the image data, as `png/metadata.py` and `palette.py` pack them. Raw: so. Deflate, LZMA: a varint,
-the length of the raw form (at most 2^26), and a raw stream of it: deflate with the preset dictionary in
-`png/metadata.py`, or LZMA1 with lc 3, lp 0, pb 0 and a dictionary of 1 MiB.
+**chunks**: the PNG's chunks except the image data, packed by png/metadata.py, the palette by palette.py. Packing 1 is
+this raw form. Packings 2 and 3 are a varint, the length of the raw form (at most 2^26), and a raw stream: deflate with
+the preset dictionary of png/metadata.py, or LZMA1 with lc 3, lp 0, pb 0 and a dictionary of 1 MiB.
 
-**checksum** is the first 8 bytes of SHA-256(of each raster: width ‖ height ‖ samples per pixel, each as a varint ‖ the samples,
-one byte each, or two, high byte first, row by row, channels innermost).
+**checksum**: the first 8 bytes of a SHA-256. For each raster it hashes width, height and samples per pixel, each as a
+varint, and the samples in the order rows, columns, channels: one byte each, or two with the high byte first.
 
-Magic and version are read first (FormatError), then the CRC, then the rest (CorruptError). The size of a file is its
-payloads, its chunks, and 10 bytes for stored, at most 32 for one layer by a model, up to 2^28 - 1 pixels.
+A reader checks magic and version first (FormatError), then the CRC, then the rest (CorruptError). A file takes 10 bytes
+more than a stored PNG; with one layer by a model and no chunks, at most 32 bytes more than its payload, up to 2^28 - 1
+pixels.
 """
 
 from __future__ import annotations
@@ -78,15 +80,15 @@ CRC_BYTES = 4
 FRAME_BYTES = len(MAGIC) + 1 + CRC_BYTES
 _MAX_RAW_BYTES, _MIN_LZMA_BYTES = 1 << 26, 1 << 11
 _RAW, _DEFLATE, _LZMA = 1, 2, 3
-_MAX_NOISE_BYTES = 1 << 20  # LZMA takes a second for them; it is not tried on more where it has no hope
-_ODD = 0x9E3779B97F4A7C15  # 2^64 less the golden part of it: its multiples are spread evenly
+_MAX_NOISE_BYTES = 1 << 20  # LZMA takes a second; longer noise is not tried
+_ODD = 0x9E3779B97F4A7C15  # 2^64 divided by the golden ratio: multiplying by it hashes a word
 _PACKED_CHUNKS: weakref.WeakKeyDictionary[Skeleton, tuple[int, bytes]] = weakref.WeakKeyDictionary()
 _REPEAT = 6 << 4
 _LZMA_FILTERS = [{"id": lzma.FILTER_LZMA1, "preset": 9, "lc": 3, "lp": 0, "pb": 0, "dict_size": 1 << 20}]
 
 
 class Method(IntEnum):
-    """How a layer's payload carries it; stored is the whole file's."""
+    """How a layer is coded. The numbers are part of the format. STORED: the PNG file is kept, without layers."""
 
     STORED = 0
     CLASSICAL = 1
@@ -97,17 +99,17 @@ class Method(IntEnum):
 
     @property
     def label(self) -> str:
-        """Its name for people: `model-mixing`."""
+        """The name in messages: `model-mixing`."""
         return self.name.lower().replace("_", "-")
 
 
-LEARNED = {Method.FLOW, Method.AUTOREGRESSIVE, Method.MODEL_MIXING}
+LEARNED = {Method.FLOW, Method.AUTOREGRESSIVE, Method.MODEL_MIXING}  # methods that need a model
 TOGETHER = {Method.FLOW, Method.AUTOREGRESSIVE, Method.MIXING, Method.MODEL_MIXING}  # methods that code layers together
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer as a head tells of it; model_id only for a model's."""
+    """A layer in a head. model_id: 8 bytes, or b"" for a method without a model."""
 
     method: Method
     model_id: bytes = b""
@@ -115,10 +117,11 @@ class Layer:
 
 @dataclass(frozen=True)
 class Entry:
-    """An image as its head tells of it: of one that is stored nothing, of any other all.
+    """The head of an image.
 
-    skeleton: its palette is coded where the split says so. rasters: the layers of each. repeats: where this is not 0, the image
-    has no layers, and its samples are those of the image so many before it.
+    skeleton: None for a stored image. With the step COLORS its palette is coded, see palette.py. rasters: the layers of
+    each raster. recipe: see png/exact.py, or b"". repeats: d > 0 means that the image has no layers, and the samples of
+    the image d places before.
     """
 
     skeleton: Skeleton | None = None
@@ -129,28 +132,30 @@ class Entry:
 
     @property
     def layers(self) -> list[Layer]:
-        """Those of all rasters."""
+        """The layers of all rasters, in order."""
         return [layer for layers in self.rasters for layer in layers]
 
     @property
     def shapes(self) -> list[tuple[int, int, int]]:
-        """Of all layers, (H, W, C)."""
+        """The shape (H, W, C) of each layer; raises CorruptError: the split does not fit."""
         if self.repeats:
             return []
         return [shape for size in self.skeleton.sizes for shape in self.split.shapes(size, self.skeleton)]
 
     @property
     def method(self) -> str:
-        """Each method that a layer has, once, in the order of layers: `classical`, `autoregressive+classical`, `stored`,
-        `repeated`."""
+        """The methods of the layers, each once: `classical`, `autoregressive+classical`; or `stored`, `repeated`."""
         if self.repeats:
             return "repeated"
         methods = [layer.method for layer in self.layers] or [Method.STORED]
         return "+".join(method.label for method in dict.fromkeys(methods))
 
     def head(self, last_id: bytes = b"", *, is_lone: bool = True) -> bytes:
-        """last_id: the model of the last layer before that has one. is_lone: its chunks are packed for themselves; else they
-        are raw."""
+        """The head as bytes.
+
+        last_id: model id of the last layer with a model in the heads before. is_lone: pack the chunks; otherwise they
+        are raw, and the header of an archive group packs all heads together.
+        """
         if self.skeleton is None:
             return bytes([Method.STORED])
         header = self.skeleton.header
@@ -172,29 +177,30 @@ class Entry:
 
 @dataclass(frozen=True)
 class Group:
-    """Images, and the payloads of their layers, in the order of the format. checksum: of all images that are not stored."""
+    """Images, the payloads of their layers in the order of the format, and the checksum of all images that are not
+    stored."""
 
     entries: tuple[Entry, ...]
     payloads: tuple[bytes, ...]
     checksum: bytes = b""
 
     def pack(self) -> bytes:
-        """The .dqc file of a group of one."""
+        """The .dqc file of a group of one image."""
         body = b"".join((MAGIC, bytes([VERSION]), self.heads(), self.tail()))
         return body + zlib.crc32(body).to_bytes(CRC_BYTES, "little")
 
     @classmethod
     def parse(cls, data: bytes, max_pixels: int = MAX_PIXELS) -> Group:
-        """Undo pack.
+        """The inverse of pack.
 
-        Raises FormatError (no .dqc, or another version), CorruptError (damaged), UnsupportedImageError (more than
-        `max_pixels`, those of all frames together).
+        Raises FormatError (not a .dqc file, or of another version), CorruptError (damaged), UnsupportedImageError (all
+        frames together have more than `max_pixels`).
         """
         reader = checked_reader(data, MAGIC, VERSION, ".dqc file")
         return read_tail(read_heads(reader, 1, max_pixels), reader)
 
     def heads(self, *, are_lone: bool = True) -> bytes:
-        """The heads of all images, one after the other; are_lone: see Entry.head."""
+        """The heads of all images, joined; are_lone: see is_lone of Entry.head."""
         out, last_id = [], b""
         for entry in self.entries:
             out.append(entry.head(last_id, is_lone=are_lone))
@@ -202,13 +208,16 @@ class Group:
         return b"".join(out)
 
     def tail(self) -> bytes:
-        """Checksum and payloads."""
+        """The checksum and the payloads as bytes."""
         lengths = [*(write_varint(len(payload)) for payload in self.payloads[:-1]), b""]
         return self.checksum + b"".join(part for pair in zip(lengths, self.payloads) for part in pair)
 
 
 def read_heads(reader: Reader, count: int, max_pixels: int) -> tuple[Entry, ...]:
-    """Undo Group.heads; raises CorruptError, and UnsupportedImageError for more than `max_pixels` in all images together."""
+    """Read `count` heads: the inverse of Group.heads.
+
+    Raises CorruptError, UnsupportedImageError (all images together have more than `max_pixels`).
+    """
     entries, last_id, left = [], b"", max_pixels
     for number in range(count):
         entry, last_id = _read_head(reader, last_id, max_pixels)
@@ -222,25 +231,26 @@ def read_heads(reader: Reader, count: int, max_pixels: int) -> tuple[Entry, ...]
 
 
 def count_pixels(entries: Sequence[Entry]) -> int:
-    """Those of images that have layers, all frames together."""
+    """The pixels of all frames of the images that have layers."""
     return sum(_pixels(entry.skeleton.sizes) for entry in entries if entry.skeleton and not entry.repeats)
 
 
 def read_tail(entries: tuple[Entry, ...], reader: Reader) -> Group:
-    """Undo Group.tail; raises CorruptError."""
+    """Read checksum and payloads of images with these heads: the inverse of Group.tail. Raises CorruptError."""
     checksum = reader.take(CHECKSUM_BYTES) if any(entry.skeleton for entry in entries) else b""
     payloads = [reader.take(reader.varint()) for _ in owners(entries)[1:]]
     return Group(entries, (*payloads, reader.rest()), checksum)
 
 
 def owners(entries: Sequence[Entry]) -> list[list[tuple[int, int]]]:
-    """For each payload of a group, the layers that it codes, as (image, layer), numbers from 0 on; (image, 0) for a stored one."""
+    """For each payload of a group, the layers in it, as (image, layer), counted from 0. A stored image counts as one
+    layer."""
     alone, together = [], {}
     for image, entry in enumerate(entries):
         if entry.skeleton is None:
             alone.append([(image, 0)])
             continue
-        for number, (layer, shape) in enumerate(zip(entry.layers, entry.shapes)):  # none where it repeats another
+        for number, (layer, shape) in enumerate(zip(entry.layers, entry.shapes)):  # empty if the image repeats another
             if layer.method in TOGETHER:
                 together.setdefault((layer.method, layer.model_id or shape[2]), []).append((image, number))
             else:
@@ -249,7 +259,7 @@ def owners(entries: Sequence[Entry]) -> list[list[tuple[int, int]]]:
 
 
 def sample_checksum(rasters: Sequence[np.ndarray]) -> bytes:
-    """The checksum field for the samples (H, W, C), uint8 or uint16, of every raster."""
+    """The 8 bytes of the field checksum, for the samples (H, W, C), uint8 or uint16, of every raster."""
     digest = hashlib.sha256()
     for samples in rasters:
         height, width, channels = samples.shape
@@ -259,28 +269,36 @@ def sample_checksum(rasters: Sequence[np.ndarray]) -> bytes:
 
 
 class Reader:
-    """Takes fields off the front of data[position:end]; raises CorruptError where they run past the end."""
+    """Reads fields of data[position:end] one after the other. A field that runs past the end raises CorruptError."""
 
     def __init__(self, data: bytes, position: int, end: int) -> None:
+        """data: the bytes. position, end: where reading starts and must stop."""
         self.data, self.position, self.end = data, position, end
 
     def take(self, count: int) -> bytes:
+        """The next `count` bytes."""
         start, self.position = self.position, self.position + count
         if self.position > self.end:
             raise CorruptError("a field of the .dqc file runs past its end")
         return self.data[start : self.position]
 
     def varint(self) -> int:
+        """The next varint."""
         value, position = read_varint(self.data, self.position)
         self.take(position - self.position)
         return value
 
     def rest(self) -> bytes:
+        """All remaining bytes."""
         return self.take(self.end - self.position)
 
 
 def checked_reader(data: bytes, magic: bytes, version: int | None, what: str) -> Reader:
-    """Of what lies between magic, version (if it has one) and CRC; raises FormatError and CorruptError where these are wrong."""
+    """A reader of the bytes between magic, version and CRC, which are checked. version: None if the file has none.
+
+    Raises FormatError (other magic or version), CorruptError (truncated, or the CRC differs). what: the kind of file,
+    for messages.
+    """
     if data[: len(magic)] != magic:
         raise FormatError(f"not a {what}")
     start, end = len(magic) + (version is not None), len(data) - CRC_BYTES
@@ -294,8 +312,10 @@ def checked_reader(data: bytes, magic: bytes, version: int | None, what: str) ->
 
 
 def pack_chunks(skeleton: Skeleton) -> tuple[int, bytes]:
-    """(packing, section) of a skeleton's chunks, the smallest; (0, b"") where there are none. Found once for a skeleton, since
-    the size of each way to code an image is made of it."""
+    """The smallest (packing, section) of a skeleton's chunks; (0, b"") without chunks.
+
+    The result is kept as long as the skeleton, because the search in codec/choose.py asks for it many times.
+    """
     if skeleton not in _PACKED_CHUNKS:
         chunks = metadata.pack(skeleton)
         _PACKED_CHUNKS[skeleton] = pack_section(chunks) if chunks else (0, b"")
@@ -303,13 +323,13 @@ def pack_chunks(skeleton: Skeleton) -> tuple[int, bytes]:
 
 
 def _raw_chunks(skeleton: Skeleton) -> tuple[int, bytes]:
-    """The same, not packed."""
+    """The raw (packing, section) of a skeleton's chunks; (0, b"") without chunks."""
     chunks = metadata.pack(skeleton)
     return (_RAW, write_varint(len(chunks)) + chunks) if chunks else (0, b"")
 
 
 def pack_section(raw: bytes) -> tuple[int, bytes]:
-    """(packing, section) of bytes, the smallest."""
+    """The smallest (packing, section) of bytes."""
     sections = {_RAW: raw}
     if len(raw) <= _MAX_RAW_BYTES:
         deflate = zlib.compressobj(9, wbits=-15, zdict=metadata.DICTIONARY)
@@ -322,20 +342,23 @@ def pack_section(raw: bytes) -> tuple[int, bytes]:
 
 
 def _has_repeats(raw: bytes) -> bool:
-    """Whether some kilobyte comes back, at any distance: whether 8-byte words do, of a 256th of all places, chosen by the
-    words themselves."""
+    """Whether a kilobyte or more occurs twice, at any distance.
+
+    It looks for equal 8-byte words. A hash of the word selects 1 of 256 words, so both copies of a text select the same
+    ones.
+    """
     at_offsets = [np.frombuffer(raw, "<u8", (len(raw) - offset) // 8, offset) for offset in range(8)]
     words = np.concatenate([each[each * np.uint64(_ODD) >> np.uint64(56) == 0] for each in at_offsets])
     return len(np.unique(words)) < len(words)
 
 
 def read_section(reader: Reader, packing: int) -> bytes:
-    """The bytes of a section; raises CorruptError."""
+    """Read and unpack a section; raises CorruptError: it is damaged, or unpacks to more than 64 MiB."""
     section = reader.take(reader.varint())
     if packing == _RAW:
         return section
     if packing not in (_DEFLATE, _LZMA):
-        raise CorruptError("a section of the .dqc file is packed in an unknown way")
+        raise CorruptError("a section of the .dqc file has an unknown packing")
     inner = Reader(section, 0, len(section))
     raw_bytes = inner.varint()
     if raw_bytes > _MAX_RAW_BYTES:
@@ -354,7 +377,7 @@ def read_section(reader: Reader, packing: int) -> bytes:
 
 
 def _read_head(reader: Reader, last_id: bytes, max_pixels: int) -> tuple[Entry, bytes]:
-    """Undo Entry.head; the model of the last layer that has one beside."""
+    """Read a head: (entry, model id of the last layer with a model so far)."""
     (kind,) = reader.take(1)
     if kind == Method.STORED:
         return Entry(), last_id
@@ -395,7 +418,7 @@ def _read_head(reader: Reader, last_id: bytes, max_pixels: int) -> tuple[Entry, 
 
 
 def _can_repeat(entry: Entry, other: Entry) -> bool:
-    """Whether the samples of one image can be those of another."""
+    """Whether an image may repeat the samples of `other`: it has its own layers, and the same header and sizes."""
     if other.skeleton is None or other.repeats:
         return False
     return entry.skeleton.sizes == other.skeleton.sizes and entry.skeleton.header == other.skeleton.header

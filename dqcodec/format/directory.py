@@ -1,8 +1,8 @@
-"""Where the groups of an archive are: by its index, or, where that is damaged, by scanning the file for them.
+"""Finds the groups of an archive: by its index, or by scanning the file if the index is damaged.
 
-    read_index(file) -> Directory | None      quick, None where anything is odd
-    scan(file) -> [Directory, ...]            reads the whole file; one for each archive in it
-    read_frame(file, offset) -> Frame | None  a group or an index block, if its header is whole there
+    read_index(file) -> Directory | None      quick; None if anything is inconsistent
+    scan(file) -> [Directory, ...]            reads the whole file; one Directory for each archive in it
+    read_frame(file, offset) -> Frame | None  the group or index block at this place, if its header is whole
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ from dqcodec.format.container import CRC_BYTES
 
 _PIECE = 1 << 20  # bytes read at a time
 _MAX_SIZES = 3 * 5  # bytes of a frame's varints
-_WORK = 4  # a scan checks so many bytes for each byte of the file, or 64 MiB: hostile headers may overlap
+_WORK = 4  # a scan reads at most 4 times the file and 64 MiB, because the frames of a hostile file may overlap
 
 
 class Positional:
-    """A file of which any number of threads read any places at once. size: bytes."""
+    """A file that several threads can read at once, each at its own place. size: in bytes."""
 
     def __init__(self, file: BinaryIO):
+        """file: seekable."""
         self._file, self._lock = file, threading.Lock()
         raw = getattr(file, "raw", file)
         self._has_pread = isinstance(file, io.BufferedReader | io.FileIO) and isinstance(raw, io.FileIO) and hasattr(os, "pread")
@@ -50,7 +51,7 @@ class Positional:
             self.size = file.seek(0, os.SEEK_END)
 
     def read(self, offset: int, count: int) -> bytes:
-        """So many bytes from a place on, fewer at the end of the file; raises OSError."""
+        """`count` bytes from `offset` on, or fewer at the end of the file; raises OSError."""
         count = max(0, min(count, self.size - offset))
         if not self._has_pread:
             with self._lock:
@@ -65,7 +66,10 @@ class Positional:
 
 @dataclass(frozen=True)
 class Frame:
-    """A group or an index block whose header is whole. body: where it starts, and its bytes; crc: of the header."""
+    """A group or an index block whose header is whole.
+
+    offset, body_offset: places in the file, bytes. body_bytes: length of the body. crc: CRC-32 up to the header's end.
+    """
 
     mark: bytes
     archive_id: bytes
@@ -78,12 +82,13 @@ class Frame:
 
     @property
     def end(self) -> int:
+        """The offset after the frame."""
         return self.body_offset + self.body_bytes + (CRC_BYTES if self.body_bytes else 0)
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a group is: its number, its first byte, its bytes, and the names that it must have."""
+    """A group's place: its number, its offset and length in bytes, and the names of its members."""
 
     number: int
     offset: int
@@ -93,8 +98,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Damage:
-    """What is wrong with an archive, in a few words. names: of the members that are lost by it, as far as they are known;
-    is_loss: whether something is, or may be, lost."""
+    """Damage of an archive.
+
+    what: in a few words. names: the lost members whose names are known. is_loss: whether members are lost, or may be.
+    """
 
     what: str
     names: tuple[str, ...] = ()
@@ -103,7 +110,7 @@ class Damage:
 
 @dataclass(frozen=True)
 class Directory:
-    """An archive's groups, in order, and what is wrong with it. lost: the groups of which only the names are whole."""
+    """The whole groups of an archive, in order, and its damage. lost: the damaged groups whose names are known."""
 
     archive_id: bytes
     places: list[Place]
@@ -112,7 +119,7 @@ class Directory:
 
 
 def read_index(file: Positional) -> Directory | None:
-    """The groups as the index of an archive that fills the file gives them; None where anything contradicts that."""
+    """The groups, from the index of an archive that fills the file; None if anything contradicts the index."""
     end = file.read(file.size - END_BYTES, END_BYTES) if file.size >= len(START) + END_BYTES else b""
     if not _is_end(end) or file.read(0, len(START)) != START:
         return None
@@ -134,7 +141,7 @@ def read_index(file: Positional) -> Directory | None:
 
 
 def read_frame(file: Positional | _Scan, offset: int) -> Frame | None:
-    """The frame that starts at a place of the file; None where there is none, or its header is damaged."""
+    """The frame at `offset`; None if there is no frame, or its header is damaged."""
     start = file.read(offset, len(MARK) + 1 + ID_BYTES + _MAX_SIZES)
     mark, archive_id = start[:4], start[4 : 4 + ID_BYTES]
     if mark not in (GROUP_MARK, INDEX_MARK):
@@ -150,7 +157,7 @@ def read_frame(file: Positional | _Scan, offset: int) -> Frame | None:
     if offset + position + header_bytes + CRC_BYTES > file.size or (mark == GROUP_MARK) != (body_bytes > 0):
         return None
     stop = offset + position + header_bytes
-    crc = _crc(file, offset, stop)  # before what may be no header takes memory
+    crc = _crc(file, offset, stop)  # checked in pieces, before the header takes memory
     if file.read(stop, CRC_BYTES) != crc.to_bytes(CRC_BYTES, "little"):
         return None
     header = file.read(offset + position, header_bytes)
@@ -160,41 +167,49 @@ def read_frame(file: Positional | _Scan, offset: int) -> Frame | None:
 
 
 def load_group(file: Positional, archive_id: bytes, place: Place, max_pixels: int) -> ArchiveGroup:
-    """The group at a place; raises CorruptError unless it is whole and the one that belongs there, UnsupportedImageError."""
+    """Read the group at a place.
+
+    Raises CorruptError (damaged, or another group or other names than expected), UnsupportedImageError (all images
+    together have more than `max_pixels`), OSError.
+    """
     frame = read_frame(file, place.offset)
     if frame is None or frame.mark != GROUP_MARK or frame.end - frame.offset != place.length:
         raise CorruptError("damaged group of files")
     if (frame.archive_id, frame.number) != (archive_id, place.number):
-        raise CorruptError("another group lies where the index has this one")
+        raise CorruptError("another group is at the place that the index gives")
     data = file.read(frame.body_offset, frame.body_bytes + CRC_BYTES)
     body, crc = data[: frame.body_bytes], data[frame.body_bytes :]
     if zlib.crc32(body, frame.crc).to_bytes(CRC_BYTES, "little") != crc:
         raise CorruptError("damaged group of files (its CRC differs)")
     group = read_group(frame.header, body, max_pixels)
     if tuple(member.name for member in group.members) != place.names:
-        raise CorruptError("a group does not hold the files that the index names")
+        raise CorruptError("a group holds other files than the index names")
     return group
 
 
 def scan(file: Positional) -> list[Directory]:
-    """All archives that have a group, an index block or an end somewhere in the file, in the order in which they are met."""
+    """All archives with a group, an index block or an end in the file, in order of appearance. Raises OSError."""
     return _Scan(file).run()
 
 
 @dataclass
 class _Found:
-    """What a scan has met of an archive. An id has several where groups of one number differ: then archives that begin alike are
-    joined, each `occurrence` is one."""
+    """What a scan has found of one archive.
+
+    Two archives with the same first group have the same id. If both are in the file, groups of one number differ; each
+    `occurrence` of the id is then one archive.
+    """
 
     archive_id: bytes
     occurrence: int
-    places: dict[int, tuple[Place, bytes]] = field(default_factory=dict)  # and the group's last CRC
-    damaged: dict[int, tuple[str, ...]] = field(default_factory=dict)  # names by the header
-    indexed: dict[int, tuple[str, ...]] = field(default_factory=dict)  # names by the index
-    blocks: int | None = None  # the groups that there are, as the index says
-    end: int | None = None  # ... as the end says
+    places: dict[int, tuple[Place, bytes]] = field(default_factory=dict)  # number -> (place, CRC after the body)
+    damaged: dict[int, tuple[str, ...]] = field(default_factory=dict)  # number -> names in the header
+    indexed: dict[int, tuple[str, ...]] = field(default_factory=dict)  # number -> names in the index
+    blocks: int | None = None  # number of groups by the index
+    end: int | None = None  # number of groups by the end
 
     def directory(self, unread: int) -> Directory:
+        """The result of the scan. unread: bytes of the file outside all frames."""
         places = [place for _, (place, _) in sorted(self.places.items())]
         named = self.indexed | self.damaged
         lost = [Place(number, 0, 0, named[number]) for number in sorted(named.keys() - self.places.keys())]
@@ -203,38 +218,40 @@ class _Found:
         return Directory(self.archive_id, places, damage + self._odd(0 if damage else unread), lost)
 
     def _nameless(self, known: list[int]) -> list[Damage]:
-        """What is lost, and its names too. known: the numbers of the other groups."""
+        """The groups that are lost together with their names. known: numbers of the other groups."""
         damage = []
         total = max((each for each in (self.blocks, self.end) if each is not None), default=None)
         for last, number in itertools.pairwise([-1, *known, *([] if total is None else [max(total, *known, 0)])]):
             if number - last > 1:
                 which = f"group {last + 1} is" if number - last == 2 else f"groups {last + 1} to {number - 1} are"
-                damage.append(Damage(f"{which} lost, and what names it had is not known"))
+                damage.append(Damage(f"{which} lost, and the names are not known"))
         if total is None:
-            after = f"what came after group {known[-1]}" if known else "all that it held"
+            after = f"all after group {known[-1]}" if known else "all files"
             damage.append(Damage(f"its end is missing: {after} may be lost"))
         return damage
 
     def _odd(self, unread: int) -> list[Damage]:
+        """Damage that loses nothing."""
         damage = []
         if self.end is None or self.indexed.keys() != {*range(self.end)} or self.blocks not in (None, self.end):
             damage.append("its index is damaged")
         elif any(self.indexed[number] != place.names for number, (place, _) in self.places.items() if number in self.indexed):
-            damage.append("its index gives a group other names than its own")
+            damage.append("its index gives other names than a group")
         if unread:
-            damage.append(f"{unread} bytes belong to nothing that is whole")
+            damage.append(f"{unread} bytes are not part of a whole group")
         return [Damage(what, is_loss=False) for what in damage]
 
 
 class _Scan:
-    """Goes through a file from mark to mark, past each frame that is whole."""
+    """Searches a file for marks, and skips each whole frame."""
 
     def __init__(self, file: Positional):
         self.file, self.work = file, _WORK * file.size + (1 << 26)
         self.size = file.size
         self.found: dict[tuple[bytes, int], _Found] = {}
         self._piece, self._piece_offset = b"", 0
-        self._inside = b"", 0  # up to there is the damaged body of a group of this archive: other archives in it are its files
+        # (archive id, end) of a damaged group's body; other archives inside are files of the group
+        self._inside = b"", 0
 
     def read(self, offset: int, count: int) -> bytes:
         self.work -= count
@@ -252,7 +269,7 @@ class _Scan:
         return [each.directory(0 if number else unread) for number, each in enumerate(self.found.values())]
 
     def _next_mark(self, position: int) -> int | None:
-        """Where the next mark is, from a place on."""
+        """The offset of the next mark from `position` on, or None."""
         while position + len(MARK) <= self.size:
             if not 0 <= position - self._piece_offset <= len(self._piece) - len(MARK):
                 self._piece, self._piece_offset = self.read(position, _PIECE), position
@@ -263,7 +280,7 @@ class _Scan:
         return None
 
     def _take(self, start: int) -> int | None:
-        """Note what is at a mark; where to go on, or None where nothing is."""
+        """Record the frame or the end at a mark. Returns the offset after it, or None if there is neither."""
         frame, (archive_id, stop) = read_frame(self, start), self._inside
         if frame:
             if start < stop and frame.archive_id != archive_id:
@@ -304,19 +321,19 @@ class _Scan:
         return self.found.setdefault((archive_id, occurrence), _Found(archive_id, occurrence))
 
     def _offer(self, archive_id: bytes, accepts: Callable[..., bool], *new) -> None:
-        """Offer something to the archives of an id, one after the other, until one accepts it."""
+        """Give `new` to the first occurrence of an archive that accepts it."""
         for occurrence in itertools.count():
             self.work -= 64
             if accepts(self._archive(archive_id, occurrence), *new):
                 return
 
     def _unread(self, start: int, stop: int) -> int:
-        """The bytes between frames, the start of an archive left out."""
+        """The number of bytes between two frames; 0 if they are the magic and the version of an archive."""
         return 0 if stop - start == len(START) and self.read(start, len(START)) == START else stop - start
 
 
 def _body_crc(file: Positional | _Scan, frame: Frame) -> bytes | None:
-    """The CRC behind a body, if it is right."""
+    """The CRC after a body, or None if it is wrong."""
     stop = frame.body_offset + frame.body_bytes
     if stop + CRC_BYTES > file.size:
         return None
@@ -325,7 +342,7 @@ def _body_crc(file: Positional | _Scan, frame: Frame) -> bytes | None:
 
 
 def _crc(file: Positional | _Scan, start: int, stop: int, crc: int = 0) -> int:
-    """The CRC-32 of a part of a file, read piece by piece; crc: that of what comes before."""
+    """The CRC-32 of file[start:stop], read in pieces; crc: CRC-32 of the bytes before."""
     for position in range(start, stop, _PIECE):
         crc = zlib.crc32(file.read(position, min(_PIECE, stop - position)), crc)
     return crc
@@ -337,7 +354,7 @@ def _is_end(data: bytes) -> bool:
 
 
 def _read(read: Callable, frame: Frame) -> Block | tuple | None:
-    """What a frame's header says; None where it is malformed, though its CRC is right."""
+    """Parse a frame's header; None if it is malformed although its CRC is right."""
     try:
         return read(frame.header)
     except CorruptError:

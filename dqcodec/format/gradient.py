@@ -1,4 +1,5 @@
-"""16-bit samples less what their neighbours predict: see split.py. Compiled by numba when first used."""
+"""16-bit samples <-> residuals of a prediction from neighbours, see split.py. numba compiles the loops at the first
+use."""
 
 import numpy as np
 
@@ -6,16 +7,17 @@ from dqcodec.base.compiled import compiled
 
 
 def residual(samples: np.ndarray) -> np.ndarray:
-    """The residuals (H, W, C) uint16 of samples (H, W, C) uint16."""
-    return _residual(_less_green(samples, -1))
+    """Samples (H, W, C) uint16 -> residuals (H, W, C) uint16."""
+    return _residual(_add_green(samples, -1))
 
 
 def restore(residuals: np.ndarray) -> np.ndarray:
-    """residual's inverse."""
-    return _less_green(_restore(residuals), 1)
+    """Residuals (H, W, C) uint16 -> samples: the inverse of residual."""
+    return _add_green(_restore(residuals), 1)
 
 
-def _less_green(samples: np.ndarray, sign: int) -> np.ndarray:
+def _add_green(samples: np.ndarray, sign: int) -> np.ndarray:
+    """Add sign times green to red and blue, modulo 2^16; gray stays as it is."""
     if samples.shape[2] < 3:
         return samples
     shifted = samples.copy()
@@ -25,6 +27,7 @@ def _less_green(samples: np.ndarray, sign: int) -> np.ndarray:
 
 @compiled
 def _predicted(samples, y, x, c):
+    """left + up - corner, clamped to the range of left and up."""
     left = np.int64(samples[y, x - 1, c]) if x else 0
     up = np.int64(samples[y - 1, x, c]) if y else 0
     corner = np.int64(samples[y - 1, x - 1, c]) if x and y else 0

@@ -1,13 +1,20 @@
-"""Palettes: the colours behind indices, and a palette coded as the order in which an image's own colours stand in it.
+"""Palettes: indices <-> colours, and the table of a palette coded with the help of the image's own colours.
 
-A table is (n, 3 or 4) uint8, n at most 256: a PNG's PLTE, with the alphas of its tRNS where it has one.
+A table is (n, 3 or 4) uint8, n at most 256: the colours of PLTE, and the alphas of tRNS if the PNG has that chunk.
 
-In the code that `compact` makes, PLTE's body is, in this order: varint n; 1 byte, the order of the image's u colours, see
-`_ORDERS`; (n - u) x (3 or 4) bytes, the entries that no pixel has; a number, little-endian, without zeros at its end, of
-mixed radix: a digit for each entry, the first the lowest. Of the colours not yet placed, in their order, and rotated so that
-those after the last one placed come first, the digit tells which is next; their count stands for an entry that no pixel
-has, and its radix is one more than their count while there are such entries to come, or else their count. tRNS's body is
-varint, its length.
+The decoder knows the u colours of the image before it reads the table. So the table is coded as a permutation of them,
+and only the n - u entries that no pixel uses are kept as colours. `compact` puts this code into the bodies of PLTE and
+tRNS:
+
+    PLTE   varint n
+           1 byte, the sort order of the u colours: an index of `_ORDERS`
+           (n - u) x (3 or 4) bytes: the unused entries
+           a little-endian number, without zero bytes at its end: n digits of mixed radix, the first digit is the lowest
+    tRNS   varint, the number of alphas in the original chunk
+
+A digit says which of the remaining colours comes next. They are counted cyclically, from the one after the previous
+entry. A digit equal to their number stands for the next unused entry. The radix is their number, plus 1 while unused
+entries remain. docs/format.md has the decoder's loop.
 """
 
 from __future__ import annotations
@@ -20,10 +27,11 @@ from dqcodec.png import Skeleton
 
 
 def table(skeleton: Skeleton) -> np.ndarray:
-    """The table of a palette PNG; raises CorruptError where it has more alphas than colours."""
+    """The table (n, 3 or 4) uint8 of a palette PNG; raises CorruptError: a malformed PLTE, or more alphas than
+    colours."""
     colors = np.frombuffer(skeleton.find(b"PLTE"), np.uint8)
     if len(colors) % 3 or not 0 < len(colors) <= 768:
-        raise CorruptError("PNG with a palette of an impossible length")
+        raise CorruptError("PNG with a palette of an invalid length")
     colors, alphas = colors.reshape(-1, 3), skeleton.find(b"tRNS")
     if alphas is None:
         return colors
@@ -34,12 +42,12 @@ def table(skeleton: Skeleton) -> np.ndarray:
 
 
 def channels(skeleton: Skeleton) -> int:
-    """How many a table has."""
+    """The channels of the table, 3 or 4."""
     return 3 + (skeleton.find(b"tRNS") is not None)
 
 
 def indices(colors: np.ndarray, entries: np.ndarray) -> np.ndarray:
-    """(H, W, 1) uint8: of each colour (H, W, C) the first index in the table `entries`.
+    """Colours (H, W, C) -> indices (H, W, 1) uint8: for each colour its first index in the table `entries` (n, C).
 
     Raises:
         CorruptError: a colour is not in the table.
@@ -53,7 +61,7 @@ def indices(colors: np.ndarray, entries: np.ndarray) -> np.ndarray:
 
 
 def compact(skeleton: Skeleton, rasters: list[np.ndarray]) -> Skeleton:
-    """The skeleton with its table coded, given the colours (H, W, C) of every raster."""
+    """Code the table in a skeleton, given the colours (H, W, C) uint8 of every raster."""
     entries = table(skeleton)
     code = min((_encode(entries, _ordered(rasters, order), order) for order in range(len(_ORDERS))), key=len)
     alphas = skeleton.find(b"tRNS")
@@ -61,7 +69,7 @@ def compact(skeleton: Skeleton, rasters: list[np.ndarray]) -> Skeleton:
 
 
 def restore(skeleton: Skeleton, rasters: list[np.ndarray]) -> Skeleton:
-    """compact's inverse; raises CorruptError."""
+    """The inverse of compact; raises CorruptError: the code is malformed."""
     entries = _decode(skeleton.find(b"PLTE"), rasters)
     bodies = {b"PLTE": entries[:, :3].tobytes()}
     if entries.shape[1] == 4:
@@ -71,30 +79,31 @@ def restore(skeleton: Skeleton, rasters: list[np.ndarray]) -> Skeleton:
 
 
 _ORDERS = (
-    lambda keys, first, count: first,  # of first appearance, row by row
-    lambda keys, first, count: keys,  # by value, red the lowest byte, alpha the highest
-    lambda keys, first, count: first - (count << 32),  # the most frequent first, then of first appearance
+    lambda keys, first, count: first,  # by first appearance, row by row
+    lambda keys, first, count: keys,  # by value: red is the lowest byte, alpha the highest
+    lambda keys, first, count: first - (count << 32),  # the most frequent first, then by first appearance
     lambda keys, first, count: keys + ((keys & 255) * 299 + (keys >> 8 & 255) * 587 + (keys >> 16 & 255) * 114 << 32),
     # by brightness, then by value
 )
 
 
-_MAX_DIGITS_BYTES = 257  # of 256 digits below 257
+_MAX_DIGITS_BYTES = 257  # holds 256 digits below 257
 
 
 def _ordered(rasters: list[np.ndarray], order: int) -> np.ndarray:
-    """The colours (u, C) of the rasters, each once, in one of `_ORDERS`."""
+    """The distinct colours (u, C) of all rasters, sorted by one of `_ORDERS`."""
     flat = np.concatenate([raster.reshape(-1, raster.shape[2]) for raster in rasters])
     keys, first, count = np.unique(_keys(flat), return_index=True, return_counts=True)
     return flat[first[np.argsort(_ORDERS[order](keys, first, count), kind="stable")]]
 
 
 def _keys(colors: np.ndarray) -> np.ndarray:
-    """One int64 (...) for each colour (..., C) uint8."""
+    """A number for each colour: (..., C) uint8 -> (...) int64."""
     return sum(colors[..., channel].astype(np.int64) << 8 * channel for channel in range(colors.shape[-1]))
 
 
 def _encode(entries: np.ndarray, used: np.ndarray, order: int) -> bytes:
+    """The body of PLTE. entries: the table (n, C); used: the image's colours (u, C) in this order."""
     left, extras, digits, start = [tuple(color) for color in used.tolist()], [], [], 0
     unused = len(entries) - len(left)
     for entry in map(tuple, entries.tolist()):
@@ -116,6 +125,7 @@ def _encode(entries: np.ndarray, used: np.ndarray, order: int) -> bytes:
 
 
 def _decode(code: bytes, rasters: list[np.ndarray]) -> np.ndarray:
+    """The inverse of _encode: the table (n, C) uint8; raises CorruptError."""
     length, position = read_varint(code, 0)
     order = code[position] if position < len(code) else len(_ORDERS)
     if order >= len(_ORDERS):

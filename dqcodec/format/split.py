@@ -1,16 +1,18 @@
-"""Samples <-> layers, the uint8 arrays (H, W, 1 to 4) that methods code. A part of the .dqc format.
+"""Samples <-> layers. A layer is an array (H, W, 1 to 4) uint8, which a method can code. A part of the .dqc format.
 
-A split has a step and may set alpha apart. The step makes bytes of samples:
+A split has two parts. Its step turns samples into one or two arrays of bytes:
 
-    PLAIN      samples of at most 8 bits are bytes
-    SCALED     16 bits, both bytes of every sample the same: 8-bit samples, times 257. The bytes
+    PLAIN      at most 8 bits: the samples
+    SCALED     16 bits, where the two bytes of every sample are equal: one of the bytes
     BYTES      16 bits: the high bytes, then the low bytes
-    RESIDUAL   16 bits: samples less what their neighbours predict, modulo 2^16, the sign moved to the lowest bit
-               (0, -1, 1, -2, ...): the high bytes, then the low bytes. Foretold is left + up - corner, clamped to the range of
-               left and up; samples outside the image are 0. In colour, green is taken from red and blue before
-    COLORS     palette indices as the colours they stand for, (H, W, 3), or 4 with a tRNS; only where they can be found again
+    RESIDUAL   16 bits: the high bytes of residuals, then their low bytes. A residual is the sample minus its
+               prediction, modulo 2^16, with the sign in the lowest bit (0, -1, 1, -2, ...). The prediction is
+               left + up - corner, clamped to the range of left and up; samples outside the image are 0. In colour
+               images, green is first subtracted from red and blue
+    COLORS     palette indices: the colours of the palette, (H, W, 3), or (H, W, 4) with a tRNS chunk. It is used only
+               if the colours determine the indices
 
-Where alpha is set apart, each array with 2 or 4 channels becomes two: the colours, and then the alphas.
+With `alpha`, each array of 2 or 4 channels becomes two layers: the colours, then the alphas.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from dqcodec.png.chunks import PALETTE, check_palette
 
 
 class Step(IntEnum):
-    """See the module."""
+    """How samples become bytes: see the module. The numbers are part of the format."""
 
     PLAIN = 0
     SCALED = 1
@@ -39,13 +41,13 @@ class Step(IntEnum):
 
 @dataclass(frozen=True)
 class Split:
-    """How all rasters of a PNG become layers."""
+    """How all rasters of a PNG become layers: see the module."""
 
     step: Step
     alpha: bool = False
 
     def apply(self, samples: np.ndarray, skeleton: Skeleton) -> list[np.ndarray]:
-        """The layers of a raster's samples (H, W, C)."""
+        """Split the samples (H, W, C), uint8 or uint16, of a raster into layers (H, W, C) uint8."""
         match self.step:
             case Step.PLAIN:
                 arrays = [samples]
@@ -64,7 +66,7 @@ class Split:
         return [np.ascontiguousarray(array) for array in arrays]
 
     def names(self, skeleton: Skeleton) -> list[str]:
-        """What each layer of a raster holds, for people."""
+        """What each layer of a raster holds, in words: `alpha of RGBA`."""
         match self.step:
             case Step.BYTES:
                 names = ["high bytes", "low bytes"]
@@ -78,24 +80,26 @@ class Split:
         return [each for name in names for each in ((name, f"alpha of {name}") if self.alpha else (name,))]
 
     def modelled(self, skeleton: Skeleton) -> list[bool]:
-        """Which layers of a raster a model may do well on: not on low bytes."""
+        """For each layer of a raster, whether a model may suit it: low bytes are noise to a model."""
         return [not name.endswith("low bytes") for name in self.names(skeleton)]
 
     def shapes(self, size: tuple[int, int], skeleton: Skeleton) -> list[tuple[int, int, int]]:
-        """The shapes of the layers of a raster of `size` (height, width); raises CorruptError where such samples cannot be
-        split so."""
+        """The shapes (H, W, C) of the layers of a raster of `size`, (height, width).
+
+        Raises CorruptError: the split does not fit samples of this type.
+        """
         header = skeleton.header
         depth = palette.channels(skeleton) if self.step == Step.COLORS else header.samples
         is_deep = self.step in (Step.SCALED, Step.BYTES, Step.RESIDUAL)
         if is_deep != (header.bit_depth == 16) or (self.step == Step.COLORS and header.color_type != PALETTE):
-            raise CorruptError("the file's samples cannot be split as it says")
+            raise CorruptError("the split does not fit the samples of the file")
         if self.alpha and depth not in (2, 4):
-            raise CorruptError("the file's samples have no alpha to set apart")
+            raise CorruptError("the split sets alpha apart, but the samples have no alpha")
         depths = [depth - 1, 1] if self.alpha else [depth]
         return [(*size, each) for each in depths * (1 + (self.step in (Step.BYTES, Step.RESIDUAL)))]
 
     def undo(self, layers: Sequence[Sequence[np.ndarray]], skeleton: Skeleton) -> Png:
-        """The PNG, given the layers of every raster; raises CorruptError where its samples are not possible ones."""
+        """Join the layers of every raster to a PNG: the inverse of apply. Raises CorruptError: samples out of range."""
         if self.alpha:
             layers = [[np.concatenate(pair, axis=2) for pair in zip(each[::2], each[1::2])] for each in layers]
         if self.step == Step.COLORS:
@@ -112,6 +116,7 @@ class Split:
         return Png(skeleton.header, skeleton, tuple(rasters))
 
     def _join(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
+        """Undo the step, except COLORS."""
         match self.step:
             case Step.SCALED:
                 return arrays[0] * np.uint16(257)
@@ -125,14 +130,16 @@ class Split:
 
 
 def skeleton(image: Png, split: Split) -> Skeleton:
-    """The image's skeleton as a .dqc file holds it."""
+    """The image's skeleton as a .dqc file holds it: with the step COLORS, its palette is coded by the image's
+    colours."""
     if split.step != Step.COLORS:
         return image.skeleton
-    return palette.compact(image.skeleton, [split.apply(raster, image.skeleton)[0] for raster in image.rasters])
+    to_colors = Split(Step.COLORS)
+    return palette.compact(image.skeleton, [to_colors.apply(raster, image.skeleton)[0] for raster in image.rasters])
 
 
 def candidates(image: Png) -> list[Split]:
-    """The splits that may give the smallest file."""
+    """The splits that an encoder tries: those that may give the smallest file."""
     header, rasters = image.header, image.rasters
     if header.bit_depth == 16:
         is_scaled = all(np.array_equal(raster >> 8, raster & 255) for raster in rasters)
@@ -146,7 +153,7 @@ def candidates(image: Png) -> list[Split]:
 
 
 def for_models(image: Png) -> Split | None:
-    """The split some of whose layers a model may code; None where there is none."""
+    """The split with layers that a model may code, or None."""
     header = image.header
     if header.color_type == PALETTE:
         return None
@@ -154,7 +161,7 @@ def for_models(image: Png) -> Split | None:
 
 
 def _has_colors(image: Png) -> bool:
-    """Whether indices can be found again from colours, and the table from its coding."""
+    """Whether the colours determine the indices, and the coded table determines the chunks."""
     if sum(chunk.kind == b"tRNS" for part in image.skeleton.parts for chunk in part) > 1:
         return False
     try:
@@ -168,9 +175,11 @@ def _has_colors(image: Png) -> bool:
 
 
 def _bytes(samples: np.ndarray) -> list[np.ndarray]:
+    """uint16 -> [high bytes, low bytes]."""
     return [(samples >> 8).astype(np.uint8), (samples & 255).astype(np.uint8)]
 
 
 def _from_bytes(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """The inverse of _bytes."""
     high, low = arrays
     return high.astype(np.uint16) << 8 | low

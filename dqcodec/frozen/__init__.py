@@ -1,5 +1,5 @@
-"""What every .dqc file depends on, a module a method: whoever changes a number here breaks all files.
+"""The constants of the .dqc format, one module for each method. A change of a number here breaks existing files.
 
-Training takes the grids from here too, so that it computes what the exact programs compute. Knobs that only change speed or
-size stand beside the code that they tune.
+Training uses the same grids, so that it computes the same numbers as the exact programs. Constants that change only
+speed or size are beside the code that uses them.
 """

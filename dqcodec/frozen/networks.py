@@ -1,3 +1,3 @@
-"""Networks of both kinds of models."""
+"""Constants of networks, for flows and autoregressive models."""
 
 LEAK = 0.125  # slope of the activation below zero

@@ -1,1 +1,1 @@
-"""How layers become payloads: by lossless WebP (classical), by context mixing, by a trained flow or autoregressive model."""
+"""Layers <-> payloads: by lossless WebP (classical), context mixing, a flow, or an autoregressive model."""

@@ -1,9 +1,11 @@
-"""Layers by an autoregressive model: each is cut into tiles from its top left, which are told nothing of each other.
+"""The method autoregressive: layers by an autoregressive model.
 
-The model says how large a tile is. The tiles of all layers, layer after layer, row by row, are coded together, on stacks of at
-most 2^20 pixels, which bounds the memory: a stack takes tiles as long as they fit, and at least one. What the model learns on a
-stack it knows for the rest of it. The payload, per stack: varint s; varint, the length of the stack; the stack, 32-bit words,
-whose seed is s zero bytes: what the first pops borrow.
+Each layer is cut from its top left into tiles of the model's size. A tile is coded without the pixels of the others.
+Tiles are taken layer after layer, row by row, and put on stacks. A stack has at most 2^20 pixels, which bounds the
+memory. While a stack is coded, the model's last layers learn; each stack starts with the trained weights.
+
+The payload has for each stack: varint s; varint, the length of the stack in bytes; the stack, 32-bit words. The stack's
+seed is s zero bytes, which the first pops borrow.
 """
 
 import math
@@ -22,7 +24,7 @@ from dqcodec.methods.payload import Effort, ModelReport, Payload
 
 
 def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram, effort: Effort = Effort()) -> Payload:
-    """The payload of layers (H, W, C), uint8, of samples of the program's bits."""
+    """The payload of layers (H, W, C) uint8. C and the bits of samples are those of the program."""
     coded, layer_bits = [], np.zeros(len(layers))
     with single_thread():
         for boxes in stacks([layer.shape[:2] for layer in layers], program):
@@ -41,7 +43,7 @@ def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram, effort:
 
 
 def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: AutoregressiveProgram) -> list[np.ndarray]:
-    """The layers (H, W, C), uint8, of a payload.
+    """The layers (H, W, C) uint8 of a payload.
 
     Raises:
         CorruptError: the payload is damaged, or was not made by this program.
@@ -60,7 +62,7 @@ def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Auto
 
 
 def stacks(shapes: Sequence[tuple[int, int]], program: AutoregressiveProgram) -> Iterator[list[Box]]:
-    """The tiles of each stack, as boxes of layers: a part of the format."""
+    """The tiles of each stack, for layers of these sizes (height, width). A part of the format."""
     tiles, pixels = [], 0
     for number, shape in enumerate(shapes):
         rows, columns = program.tile
@@ -75,7 +77,7 @@ def stacks(shapes: Sequence[tuple[int, int]], program: AutoregressiveProgram) ->
 
 
 def _push(slots: Slots, program: AutoregressiveProgram) -> tuple[int, bytes]:
-    """(bytes of the seed, the stack)"""
+    """(length of the seed in bytes, the stack as bytes). The seed grows until the first pops can borrow it."""
     seed_bytes = 0
     while True:
         stack = Stack(bytes(seed_bytes))
@@ -87,7 +89,7 @@ def _push(slots: Slots, program: AutoregressiveProgram) -> tuple[int, bytes]:
 
 
 def _pop(tiles: Sequence[np.ndarray], data: bytes, seed_bytes: int, program: AutoregressiveProgram) -> None:
-    """Set the tiles of a stack."""
+    """Decode a stack into its tiles (H, W, C), in place; raises CorruptError."""
     stack = Stack.from_bytes(data)
     try:
         for tile, pixels in zip(tiles, program.pop(stack, [tile.shape[:2] for tile in tiles])):

@@ -1,10 +1,11 @@
-"""Layers by lossless WebP: what is taken where no model does better, and what seeds the flow method's stack.
+"""The method classical: one layer by lossless WebP, or as raw bytes.
 
-The payload's first byte is a tag. 0: the samples as they are, row by row, channels innermost. 1: WebP, one stream for
-each block of 2048 x 2048 pixels (fewer at the right and bottom edge), row by row; each stream but the last has its
-length before it, 4 bytes little-endian. A stream lacks its first 25 bytes (RIFF and VP8L headers and the size), which
-follow from the shape and the stream's length; so its size cannot contradict the shape. One channel is coded as
-R = G = B, two as R = G = B and alpha.
+The payload's first byte is a tag. 0: the samples follow, in the order rows, columns, channels. 1: WebP streams follow,
+one for each block of 2048 x 2048 pixels (less at the right and bottom edges), row by row. The length of each stream
+except the last precedes it, 4 bytes little-endian.
+
+A stream lacks its first 25 bytes (RIFF and VP8L headers and the size), because they follow from the layer's shape and
+the stream's length. WebP gets one channel as R = G = B, and two channels as R = G = B and alpha.
 """
 
 from __future__ import annotations
@@ -21,15 +22,18 @@ from dqcodec.frozen.classical import BLOCK, FRAMING_BYTES, FROM_WEBP, TO_WEBP
 from dqcodec.methods.payload import Effort, Payload
 
 _RAW, _WEBP = b"\0", b"\1"
-_HAS_ALPHA = 1 << 28  # a hint for the decoder, in the size field
-# (quality, method): effort, not loss. The slowest takes about ten seconds for half a megapixel and gains 1 to 3 % over
-# the next on photographs, but is larger on many small or synthetic images.
+_HAS_ALPHA = 1 << 28  # a flag in the size field
+# WebP's (quality, method): they set the effort, never a loss. The slowest takes about ten seconds for half a megapixel.
+# It saves 1 to 3 % on photographs, but gives larger files for many small or synthetic images.
 _QUICK = ((50, 3),)
 _THOROUGH = ((100, 4), (90, 6), (100, 6))
 
 
 def encode(layers: Sequence[np.ndarray], program: None = None, effort: Effort = Effort()) -> Payload:
-    """The payload of one layer (H, W, 1 to 4), uint8; a quick one takes a thirtieth of the time and a few percent more bytes."""
+    """The payload of one layer (H, W, 1 to 4) uint8. effort.quick takes 1/30 of the time and a few percent more bytes.
+
+    Raises UnsupportedImageError: this machine's libwebp writes other headers than expected.
+    """
     (pixels,) = layers
     data = _encode(pixels, _QUICK if effort.quick else _THOROUGH)
     return Payload(data, (len(data),))
@@ -43,7 +47,7 @@ def _encode(pixels: np.ndarray, settings: tuple[tuple[int, int], ...]) -> bytes:
 
 
 def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = None) -> list[np.ndarray]:
-    """The layer (H, W, C), uint8, of a payload; raises CorruptError if it is not of the one shape."""
+    """The one layer (H, W, C) uint8 of a payload; raises CorruptError: damaged, or of another shape."""
     (shape,) = shapes
     return [_decode(data, shape)]
 
@@ -55,10 +59,10 @@ def _decode(data: bytes, shape: tuple[int, int, int]) -> np.ndarray:
             raise CorruptError("raw pixels of the wrong length")
         return np.frombuffer(data, np.uint8, offset=1).reshape(shape)
     if tag != _WEBP:
-        raise CorruptError("classical payload of an unknown kind")
+        raise CorruptError("classical payload with an unknown tag")
     parts = []
     blocks = list(_blocks(shape))
-    for index in range(len(blocks)):  # find every stream before memory is taken for the pixels
+    for index in range(len(blocks)):  # check all lengths before the pixels take memory
         length = len(data) - position
         if index < len(blocks) - 1:
             length = int.from_bytes(data[position : position + 4], "little")
@@ -74,15 +78,17 @@ def _decode(data: bytes, shape: tuple[int, int, int]) -> np.ndarray:
 
 
 def _blocks(shape: tuple[int, int, int]) -> Iterator[tuple[slice, slice]]:
+    """(rows, columns) of each block, row by row."""
     for top in range(0, shape[0], BLOCK):
         for left in range(0, shape[1], BLOCK):
             yield slice(top, min(top + BLOCK, shape[0])), slice(left, min(left + BLOCK, shape[1]))
 
 
-def _encode_block(pixels: np.ndarray, efforts: tuple[tuple[int, int], ...]) -> bytes:
+def _encode_block(pixels: np.ndarray, settings: tuple[tuple[int, int], ...]) -> bytes:
+    """The shortest stream of a block (H, W, C) by any of the settings."""
     image = Image.fromarray(np.ascontiguousarray(pixels[..., TO_WEBP[pixels.shape[2]]]))
     files = []
-    for quality, method in efforts:
+    for quality, method in settings:
         buffer = BytesIO()
         image.save(buffer, "WEBP", lossless=True, quality=quality, method=method, exact=True)
         files.append(buffer.getvalue())
@@ -94,6 +100,7 @@ def _encode_block(pixels: np.ndarray, efforts: tuple[tuple[int, int], ...]) -> b
 
 
 def _decode_block(stream: bytes, shape: tuple[int, int, int]) -> np.ndarray:
+    """The block (H, W, C) uint8 of a stream."""
     try:
         with WebPImagePlugin.WebPImageFile(BytesIO(_framed(stream, shape))) as image:
             pixels = np.asarray(image.convert("RGBA"))
@@ -105,7 +112,7 @@ def _decode_block(stream: bytes, shape: tuple[int, int, int]) -> np.ndarray:
 
 
 def _framed(stream: bytes, shape: tuple[int, int, int]) -> bytes:
-    """The WebP file of a stream: RIFF and VP8L headers and the size put back."""
+    """The WebP file of a stream: with its RIFF and VP8L headers and its size."""
     height, width, channels = shape
     length = len(stream) + 5
     padding = length % 2

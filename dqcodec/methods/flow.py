@@ -1,14 +1,16 @@
-"""Layers by a trained flow: tiles coded by bits-back on one stack whose bottom is a part coded by mixing.
+"""The method flow: layers by a trained flow and bits-back coding.
 
-Each layer is cut into the model's tiles from its top left; right and bottom edge tiles are smaller, their sides multiples of
-the model's `multiple`. The tiles of all layers form one list, the largest first, else layer after layer, row by row. What is
-left over at the right and the bottom of each layer, and then the first `loan_tiles` tiles, are coded together by
-methods.mixing, and lie at the bottom of the stack: the bits that the first pops borrow. The other tiles follow in batches of
-one shape, each a 1/loan_tiles part of all tiles before it: loan_tiles is how many coded tiles have the bits that coding
-one more borrows on the way.
+Each layer is cut from its top left into the model's tiles. Tiles at the right and bottom edges are smaller; their sides
+are multiples of the model's `multiple`. Strips narrower than that remain. The tiles of all layers form one list: the
+largest first, tiles of one size layer after layer, row by row.
 
-The payload: varint particles, see ans/bits_back.py; varint loan_tiles; varint, the length of the part at the bottom; the stack,
-32-bit words.
+Bits-back coding borrows bits from the stack before it pays them back. So the strips and the first `loan_tiles` tiles
+are coded by methods/mixing.py, and lie at the bottom of the stack, as its seed. The other tiles follow in batches of
+one shape. A batch has at most 1/loan_tiles of the number of tiles before it: `loan_tiles` coded tiles hold the bits
+that one more tile borrows.
+
+The payload: varint particles, see ans/bits_back.py; varint loan_tiles; varint, the length of the seed in bytes; the
+stack, 32-bit words.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,12 +30,13 @@ _FIRST_LOAN_TILES = 3
 
 
 def encode(layers: Sequence[np.ndarray], program: FlowProgram, effort: Effort = Effort()) -> Payload:
-    """The payload of layers (H, W, C), uint8, at the vi bound, or at the importance-weighted one of several particles.
+    """The payload of layers (H, W, C) uint8, close to the vi bound, or to the importance-weighted bound of several
+    particles.
 
     Raises:
         ParticlesError: see FlowProgram.coupled.
-        StackUnderflow: the layers are too small to pay for the first loan.
-        LatentOverflow: their latents leave the range for which the program is proven exact.
+        StackUnderflow: the layers are too small for the first loan.
+        LatentOverflow: a latent leaves the range for which the program is proven exact.
     """
     coder = program.coupled(effort.particles)
     strips, tiles = program.layout([layer.shape[:2] for layer in layers])
@@ -57,7 +60,7 @@ def encode(layers: Sequence[np.ndarray], program: FlowProgram, effort: Effort = 
     layer_bits, dims = np.zeros((2, len(layers)))
     np.add.at(layer_bits, [number for number, *_ in tiles], bits)
     np.add.at(dims, [number for number, *_ in tiles], [part(layers, box).size for box in tiles])
-    layer_bits *= [layer.size for layer in layers] / dims  # strips count as the tiles beside them
+    layer_bits *= [layer.size for layer in layers] / dims  # strips count with the bits per sample of the layer's tiles
     report = ModelReport(
         layer_bits=tuple(layer_bits.tolist()),
         seed_bits=8 * len(seed),
@@ -69,7 +72,7 @@ def encode(layers: Sequence[np.ndarray], program: FlowProgram, effort: Effort = 
 
 
 def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: FlowProgram) -> list[np.ndarray]:
-    """The layers (H, W, C), uint8, of a payload.
+    """The layers (H, W, C) uint8 of a payload.
 
     Raises:
         CorruptError: the payload is damaged, or was not made by this program.
@@ -103,7 +106,7 @@ def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Flow
 
 
 def _batches(tiles: Sequence[Box], loan_tiles: int, channels: int) -> Iterator[slice]:
-    """The tiles after the loan, in batches."""
+    """The tiles after the loan, in batches, each of one shape: slices of the list."""
     done = loan_tiles
     while done < len(tiles):
         height, width = shape = sides(tiles[done])

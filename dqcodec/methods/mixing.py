@@ -1,8 +1,10 @@
-"""Layers by context mixing, see exact/mixing/context_mixing.py: icons, drawings, screenshots, palette indices, masks.
+"""The method mixing: layers by context mixing, see exact/mixing/context_mixing.py.
 
-About 5 microseconds a sample, both ways. Layers of as many channels are coded one after the other: what is learned from one
-is known for the next. The payload: 1 byte for each layer, the number of bits that its largest sample needs; then the
-coder's bytes. Of a pixel's channels alpha is coded first, then green, red, blue.
+It suits icons, drawings, screenshots, palette indices and masks. Coding and decoding take about 5 microseconds a
+sample. Layers with the same number of channels are coded one after the other, and the mixer keeps what it learns.
+
+The payload: 1 byte for each layer, the number of bits of its largest sample; then the bytes of the coder. In each pixel
+alpha is coded first, then green, red and blue.
 """
 
 import itertools
@@ -17,7 +19,7 @@ from dqcodec.methods.payload import Effort, Payload
 
 
 def encode(layers: Sequence[np.ndarray], program: None = None, effort: Effort = Effort()) -> Payload:
-    """The payload of layers (H, W, C), uint8, all of the same number of channels, 1 to 4."""
+    """The payload of layers (H, W, C) uint8, all with the same C, 1 to 4. It has the bytes of each layer."""
     bits = [max(1, int(pixels.max()).bit_length()) for pixels in layers]
     mixer, ends = Mixer.new([pixels.shape for pixels in layers], bits), [0]
     for pixels, bits_here in zip(layers, bits):
@@ -31,7 +33,7 @@ def encode(layers: Sequence[np.ndarray], program: None = None, effort: Effort = 
 
 
 def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = None) -> list[np.ndarray]:
-    """The layers (H, W, C), uint8, of a payload; raises CorruptError where it has no possible form."""
+    """The layers (H, W, C) uint8 of a payload; raises CorruptError: the bits of a layer are not 1 to 8."""
     bits = data[: len(shapes)]
     if len(bits) < len(shapes) or not all(1 <= each <= 8 for each in bits):
         raise CorruptError("malformed payload")

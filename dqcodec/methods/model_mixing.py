@@ -1,7 +1,8 @@
-"""Layers by context mixing with an autoregressive model's predictions: the smallest files, and the slowest.
+"""The method model mixing: context mixing with the predictions of an autoregressive model. It is the slowest method,
+and gives the smallest files.
 
-Layers are cut into tiles, and these go on stacks, as in autoregressive.py; but there is one code for all stacks: what mixing
-learns on one it knows on the next. The payload is the code, see exact/mixing/.
+Layers are divided into tiles and stacks as in autoregressive.py. All stacks share one code and one mixer, which keeps
+what it learns. The payload is the code, see exact/mixing/.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from dqcodec.methods.payload import Effort, Payload
 
 
 def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram, effort: Effort = Effort()) -> Payload:
-    """The payload of layers (H, W, C), uint8."""
+    """The payload of layers (H, W, C) uint8. C and the bits of samples are those of the program."""
     mixer = Mixer.new([layer.shape for layer in layers], [program.bits] * len(layers))
     with single_thread():
         for boxes in stacks([layer.shape[:2] for layer in layers], program):
@@ -27,7 +28,8 @@ def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram, effort:
 
 
 def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: AutoregressiveProgram) -> list[np.ndarray]:
-    """The layers (H, W, C), uint8, of a payload; any bytes give some."""
+    """The layers (H, W, C) uint8 of a payload. A damaged payload gives wrong layers, no error; the checksum finds
+    them."""
     mixer = Mixer.new(shapes, [program.bits] * len(shapes), payload)
     layers = [np.empty(shape, np.uint8) for shape in shapes]
     with single_thread():

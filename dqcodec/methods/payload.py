@@ -1,14 +1,14 @@
-"""What every method returns for layers, and how much time it may spend."""
+"""What every method takes and returns: Effort, Payload and ModelReport."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How long coding may take.
+    """How much time coding may take.
 
-    best: methods that are slow both ways are tried on large layers too. particles: of a flow, 1 to MAX_PARTICLES; more take
-    less and longer, both ways. quick: an estimate of the size is enough.
+    best: try slow methods on large layers too. particles: of a flow, 1 to MAX_PARTICLES; more particles give fewer
+    bits, and make coding and decoding slower. quick: an estimate of the size is enough.
     """
 
     best: bool = False
@@ -18,12 +18,12 @@ class Effort:
 
 @dataclass(frozen=True)
 class ModelReport:
-    """Where the bits of a payload went that a model made.
+    """Where the bits of a model's payload are.
 
-    layer_bits: of each layer, the exact program's own bound: -log2 p(x+u) + log2 q(u|x), with several particles the
-    importance-weighted one, or -log2 P(x) where that is known.
-    seed_bits: of what lies at the bottom of the stack to pay for the first loan; initial_bits: what it costs beyond
-    the bound. grid_bits: what integer grids and tables cost.
+    layer_bits: the bound of the exact program for each layer: -log2 P(x) if the model gives it; otherwise the vi bound
+    -log2 p(x+u) + log2 q(u|x), or the importance-weighted bound with several particles. seed_bits: of the stack's seed,
+    which the first pops borrow. initial_bits: what the seed costs beyond the bound. grid_bits: what integer grids and
+    tables cost beyond the bound. particles: of a flow.
     """
 
     layer_bits: tuple[float, ...]
@@ -34,13 +34,17 @@ class ModelReport:
 
     @property
     def vi_bits(self) -> float:
-        """The bound, of all layers."""
+        """The bound of all layers, in bits."""
         return sum(self.layer_bits)
 
 
 @dataclass(frozen=True)
 class Payload:
-    """The bytes of some layers. sizes: the bytes due to each layer, or () if the method cannot tell. report: of the model."""
+    """The code of some layers.
+
+    data: its bytes. sizes: the bytes of each layer, or () if the method does not know them. report: of the model, or
+    None.
+    """
 
     data: bytes
     sizes: tuple[float, ...] = ()

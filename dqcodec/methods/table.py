@@ -1,7 +1,7 @@
-"""The methods by which layers become payloads, and payloads layers: one row for each.
+"""The table of methods: one row for each method that codes layers.
 
-A method's module has the functions `encode` and `decode` that a row has. Layers are arrays (H, W, C), uint8. Modules are
-imported when they are first needed.
+The module of a method has functions `encode` and `decode` with the signatures of Row. Layers are arrays (H, W, C)
+uint8. A module is imported at its first use.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Row:
-    """A method. number: in the format. module: its name in dqcodec.methods. needs: the kind of program that it codes with.
-    is_slow: both ways, so that large layers are not coded by it unless that is asked for."""
+    """A method.
+
+    number: in the format. module: its name in dqcodec.methods. needs: the kind of program that it codes with, or None.
+    is_slow: coding and decoding take long, so it codes large layers only with Effort.best.
+    """
 
     number: Method
     module: str
@@ -38,15 +41,16 @@ class Row:
     ) -> Payload:
         """The payload of layers.
 
-        Raises LatentOverflow, StackUnderflow if a flow cannot code them, ParticlesError if it takes no such number of
-        particles.
+        Raises LatentOverflow, StackUnderflow (a flow cannot code these layers), ParticlesError (it cannot use this
+        number of particles).
         """
         return self._module().encode(layers, program, effort)
 
     def decode(
         self, data: bytes, shapes: Sequence[tuple[int, int, int]], program: Program | None = None
     ) -> list[np.ndarray]:
-        """Undo encode; raises CorruptError, and what numpy raises, for a payload that no encoder wrote."""
+        """The layers of these shapes: the inverse of encode. Raises CorruptError, or numpy's errors, for a damaged
+        payload."""
         return self._module().decode(data, shapes, program)
 
     def _module(self) -> ModuleType:
@@ -66,7 +70,7 @@ METHODS = {
 
 
 def rows_of(program: Program) -> list[Row]:
-    """The methods that code with a program, its own first."""
+    """The methods that code with a program, the fastest first."""
     return sorted((row for row in METHODS.values() if row.needs == program.kind), key=lambda row: row.is_slow)
 
 
@@ -78,26 +82,29 @@ def own(program: Program) -> Row:
 def encode(
     method: Method, layers: Sequence[np.ndarray], program: Program | None = None, effort: Effort = Effort()
 ) -> Payload:
-    """The payload of layers by a method; see Row.encode."""
+    """The payload of layers by a method; errors: see Row.encode."""
     return METHODS[method].encode(layers, program, effort)
 
 
 def decode(
     data: bytes, layer: Layer, shapes: Sequence[tuple[int, int, int]], find_program: FindProgram
 ) -> list[np.ndarray]:
-    """The layers of a payload, all coded as `layer` says; raises CorruptError if they are not of these shapes."""
+    """The layers of a payload, all coded by the method and the model of `layer`.
+
+    Raises CorruptError (the payload is damaged, or the model or the shapes do not fit), UnknownModelError.
+    """
     row, program = METHODS[layer.method], None
     if row.needs:
         program = find_program(layer.model_id)
         if row not in rows_of(program):
-            raise CorruptError("the model is of another kind than the file says")
+            raise CorruptError("the model is of another kind than the method needs")
         if not all(map(program.fits, shapes)):
             raise CorruptError("the image does not fit the model")
     try:
         layers = row.decode(data, shapes, program)
     except DqcodecError:
         raise
-    except (ValueError, IndexError, ArithmeticError) as error:  # a payload that no encoder wrote
+    except (ValueError, IndexError, ArithmeticError) as error:  # a damaged payload
         raise CorruptError(f"the payload does not decode ({error})") from error
     if [pixels.shape for pixels in layers] != list(shapes):
         raise CorruptError("the payload decodes to another shape")

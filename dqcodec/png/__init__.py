@@ -1,10 +1,10 @@
-"""PNG files of every kind: samples exactly as stored, and everything around them.
+"""PNG files of every kind <-> their samples, exactly as stored, and all other chunks.
 
     read(data) -> Png        write(Png) -> data, with a new packing        read_header(data) -> Header
 
-No decoder that converts samples is used: `chunks.py` and `samples.py` parse a PNG's bytes themselves. Row filters,
-compression, the division of streams into chunks and interlacing are the packing of a file. They do not change the
-image and are not kept, except by `exact.py`.
+Pillow converts samples, so `chunks.py` and `samples.py` parse a PNG's bytes themselves. Row filters, compression, the
+division of streams into chunks and interlacing are the packing of a file. They do not change the image; only `exact.py`
+keeps them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dqcodec.png import chunks
+from dqcodec.png import chunks, color_types
 from dqcodec.png.chunks import SIGNATURE, Chunk, Header, Skeleton
 
 if TYPE_CHECKING:
@@ -21,18 +21,17 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_PIXELS", "SIGNATURE", "Chunk", "Header", "Png", "Skeleton", "plain", "read", "read_header", "write"]
 
-MAX_PIXELS = 1 << 27  # default limit on the sum of width * height over all frames
+MAX_PIXELS = 1 << 27  # the default limit on width * height, summed over all frames
 
 
 @dataclass(frozen=True, eq=False)
 class Png:
     """One PNG.
 
-    rasters: the image, and in animations the other frames; (H, W, C) uint8, or uint16 if samples have 16 bits, as
-    stored. Palette indices stay indices. Samples of 1, 2 and 4 bits stay below 2, 4 and 16. Without decoding there are
-    no rasters.
-    skeleton: everything else. It is None if the file is valid, but a skeleton and rasters cannot express all of it;
-    then only the default image is in rasters.
+    rasters: the image, and the other frames of an animation; (H, W, C) uint8, or uint16 for 16 bits, as stored. Palette
+    indices stay indices. Samples of 1, 2 and 4 bits stay below 2, 4 and 16. Empty if the image is not decoded.
+    skeleton: everything else. None if the file is valid but a skeleton cannot express it; rasters then has only the
+    default image.
     """
 
     header: Header
@@ -63,10 +62,11 @@ class Png:
 def read(data: bytes, max_pixels: int = MAX_PIXELS, *, decode: bool = True) -> Png:
     """Parse a PNG file and decode its rasters. Without `decode`, only parse it.
 
-    What libpng rejects is rejected here, too.
+    Files that libpng rejects are rejected here too.
 
     Raises:
-        UnsupportedImageError: not a PNG, or more than `max_pixels`; this is found before any large allocation.
+        UnsupportedImageError: not a PNG, or more than `max_pixels`, or than chunks.MAX_TRAILING_BYTES after its end;
+            checked before much memory is taken.
         CorruptError: the file is damaged.
     """
     structure = chunks.parse(data, max_pixels)
@@ -83,7 +83,7 @@ def read(data: bytes, max_pixels: int = MAX_PIXELS, *, decode: bool = True) -> P
     for stream, size in zip(streams[1:], skeleton.sizes[1:]):
         try:
             raster, is_tidy = samples.decode(stream, size, header, structure.interlace)
-        except CorruptError:  # without its animation the file is still valid
+        except CorruptError:  # the file is still valid: its default image is whole
             is_tidy = False
         if not is_tidy:
             return Png(header, None, (rasters[0],))
@@ -110,7 +110,7 @@ def write(image: Png) -> bytes:
 def plain(pixels: np.ndarray, before: tuple[Chunk, ...] = (), after: tuple[Chunk, ...] = ()) -> Png:
     """The PNG of samples (H, W, 1 to 4) uint8, with chunks before and after the image data."""
     height, width, channels = pixels.shape
-    header = Header(width, height, {1: 0, 2: 4, 3: 2, 4: 6}[channels], 8)
+    header = Header(width, height, color_types.OF_SAMPLES[channels], 8)
     return Png(header, Skeleton(header, (before, after)), (pixels,))
 
 

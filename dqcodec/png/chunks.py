@@ -1,9 +1,10 @@
 """A PNG file as chunks: the compressed streams of image data, and the other chunks, verbatim and in order.
 
-All CRCs are checked. A PNG has one raster, the default image (IDAT). An animated PNG has more: one for each frame with
-its own data (fcTL holds its size, fdAT its data). A `Skeleton` is everything except the rasters; both together give a
-PNG again. Only packing is lost: the division of streams into chunks, and the sequence numbers of fcTL and fdAT. If a
-valid PNG does not fit this form (bytes after IEND, unknown critical chunks, broken animations), it has no skeleton.
+All CRCs are checked. A PNG has one raster, the default image (IDAT). An animated PNG has another raster for each frame
+with its own data (fcTL holds its size, fdAT its data). A `Skeleton` is everything except the rasters; with the rasters
+it gives the PNG again. Only the packing is lost: the division of streams into chunks, and the sequence numbers of fcTL
+and fdAT. A valid PNG that does not fit this form (bytes after IEND, unknown critical chunks, malformed animations) has
+no skeleton.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from dqcodec.base.errors import CorruptError, UnsupportedImageError
 
@@ -27,24 +28,25 @@ KINDS = tuple(
 PALETTE = 3  # the colour type
 _SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # colour type -> samples per pixel
 _NOT_SURROUNDING = {b"IHDR", b"IDAT", b"fdAT", b"IEND"}
-MAX_PARTS = 1 << 12  # most rasters and chunks of a skeleton; a PNG with more has no skeleton
-_IDAT_BYTES = 1 << 20  # most image data in one written chunk
-# Chunks that describe the bytes of the file, and are wrong after a new packing: offsets into the data (iDOT, in
-# screenshots of macOS), signatures and hashes of chunks (dSIG; caBX, the content credentials of C2PA).
+MAX_PARTS = 1 << 12  # the largest number of rasters and chunks of a skeleton
+MAX_TRAILING_BYTES = 1 << 24  # the largest number of bytes after IEND; a PNG with more is refused
+_IDAT_BYTES = 1 << 20  # the largest image data chunk that is written
+# Chunks that describe the bytes of the file. They are wrong after a new packing: iDOT has offsets into the data
+# (screenshots of macOS); dSIG and caBX (content credentials of C2PA) have signatures and hashes of chunks.
 _PACKED = {b"iDOT", b"dSIG", b"caBX"}
-# The chunks that give samples their meaning or frames their time. All others are only information about the image.
+# Chunks that change how the image looks, or when a frame is shown. All others are only information about the image.
 _MEANING = {b"PLTE", b"tRNS", b"acTL", b"fcTL", b"gAMA", b"cHRM", b"sRGB", b"iCCP", b"cICP", b"mDCV", b"cLLI", b"sBIT"}
 
 
 class Chunk(NamedTuple):
-    """A chunk without its length and CRC. A fcTL chunk has no sequence number here, 4 bytes."""
+    """A chunk without length and CRC. The body of an fcTL chunk lacks the 4 bytes of its sequence number."""
 
     kind: bytes
     body: bytes
 
 
 class Header(NamedTuple):
-    """IHDR without the packing of samples. Width and height are those of the whole canvas, in pixels."""
+    """IHDR without the fields of the packing. width, height: of the whole canvas, pixels."""
 
     width: int
     height: int
@@ -65,7 +67,7 @@ class Header(NamedTuple):
 class Skeleton:
     """A PNG without its rasters.
 
-    parts: the chunks before each raster, and those after the last one; one part more than rasters.
+    parts: the chunks before each raster, and the chunks after the last one; one part more than rasters.
     """
 
     header: Header
@@ -118,31 +120,31 @@ class Skeleton:
         for number, part in enumerate(self.parts):
             for kind, _ in part:
                 if kind in _NOT_SURROUNDING or is_unknown_critical(kind):
-                    raise CorruptError(f"chunk {show(kind)} cannot stand beside the image data")
+                    raise CorruptError(f"a chunk {show(kind)} cannot be kept beside the image data")
             controls = [chunk for chunk in part if chunk.kind == b"fcTL"]
             wanted = (0, 1) if number == 0 else (0,) if number == len(self.parts) - 1 else (1,)
             if len(controls) not in wanted:
-                raise CorruptError("an animated PNG's frames and controls do not go together")
+                raise CorruptError("an animated PNG's frames do not match its fcTL and acTL chunks")
             for control in controls:
                 width, height = _frame(self.header, control)
                 if number == 0 and (width, height) != self.header[:2]:
-                    raise CorruptError("an animated PNG's first frame is not of its size")
+                    raise CorruptError("an animated PNG's first frame does not have the size of its canvas")
         is_animated = any(chunk.kind == b"fcTL" for part in self.parts for chunk in part)
         if is_animated != (self.find(b"acTL") is not None):
-            raise CorruptError("an animated PNG's frames and controls do not go together")
+            raise CorruptError("an animated PNG's frames do not match its fcTL and acTL chunks")
         palettes = [len(chunk.body) for part in self.parts for chunk in part if chunk.kind == b"PLTE"]
         if len(palettes) > 1:
             raise CorruptError("PNG with two palettes")
         if self.header.color_type == PALETTE and self.find(b"PLTE") is None:
-            raise CorruptError("PNG without its palette")
+            raise CorruptError("PNG without a palette")
 
 
 @dataclass(frozen=True)
 class Structure:
     """A parsed PNG file.
 
-    skeleton: see the module, or None. streams: the compressed data of each raster, as the pieces that chunks hold;
-    without a skeleton only that of the default image.
+    interlace: 0, or 1 for Adam7. skeleton: see the module, or None. streams: the compressed data of each raster, one
+    piece for each chunk; without a skeleton only the default image.
     """
 
     header: Header
@@ -155,7 +157,8 @@ def parse(data: bytes, max_pixels: int) -> Structure:
     """Parse a PNG file.
 
     Raises:
-        UnsupportedImageError: not a PNG, or all frames together have more than `max_pixels`.
+        UnsupportedImageError: not a PNG, or all frames together have more than `max_pixels`, or more than
+            MAX_TRAILING_BYTES follow its end.
         CorruptError: the file is damaged.
     """
     if not data.startswith(SIGNATURE):
@@ -165,7 +168,7 @@ def parse(data: bytes, max_pixels: int) -> Structure:
     kinds: list[bytes] = []
     parts: list[list[Chunk]] = [[]]
     streams: list[list[memoryview]] = []
-    numbers: list[bytes] = []  # sequence numbers of fcTL and fdAT, in order
+    numbers: list[bytes] = []  # sequence numbers of fcTL and fdAT
     for kind, start, end in walk(data):
         body = view[start + 8 : end - 4]
         if header is None:
@@ -193,6 +196,7 @@ def parse(data: bytes, max_pixels: int) -> Structure:
         kinds.append(kind)
     else:
         raise CorruptError("truncated PNG: no IEND chunk")
+    _check_trailing(len(data) - end)
     if default is None:
         raise CorruptError("PNG without image data")
     check_palette(header, parts[0])
@@ -228,7 +232,7 @@ def parse_header(data: bytes, max_pixels: int) -> Header:
 
 
 def assemble(skeleton: Skeleton, streams: Sequence[Sequence[bytes | memoryview]], interlace: int = 0) -> bytes:
-    """The PNG file of a skeleton.
+    """The PNG file of a skeleton and its image data.
 
     Args:
         streams: the compressed data of each raster, as pieces; each piece becomes one chunk.
@@ -285,6 +289,35 @@ def walk(data: bytes) -> Iterator[tuple[bytes, int, int]]:
         position = stop
 
 
+def check_trailing(file: BinaryIO, size: int) -> None:
+    """Check how many bytes follow the end of a PNG file; only the heads of its chunks are read.
+
+    Args:
+        file: seekable; a file that is no PNG, or a damaged one, passes.
+        size: of the file, bytes.
+
+    Raises:
+        UnsupportedImageError: there are more than MAX_TRAILING_BYTES.
+    """
+    file.seek(0)
+    position, kind = len(SIGNATURE), b""
+    if size <= MAX_TRAILING_BYTES or file.read(position) != SIGNATURE:
+        return
+    while kind != b"IEND":
+        file.seek(position)
+        head = file.read(8)
+        if len(head) < 8:
+            return
+        length, kind = struct.unpack(">I4s", head)
+        position += 12 + length
+    _check_trailing(size - position)
+
+
+def _check_trailing(count: int) -> None:
+    if count > MAX_TRAILING_BYTES:
+        raise UnsupportedImageError(f"{count} bytes follow the end of the PNG, more than the limit of {MAX_TRAILING_BYTES}")
+
+
 def _parse_header(kind: bytes, body: memoryview) -> tuple[Header, int]:
     """(header, interlace) of the first chunk.
 
@@ -295,7 +328,7 @@ def _parse_header(kind: bytes, body: memoryview) -> tuple[Header, int]:
         raise CorruptError("PNG without a valid header")
     width, height, bit_depth, color_type, compression, filtering, interlace = struct.unpack(">IIBBBBB", body)
     if not (0 < width < 1 << 31 and 0 < height < 1 << 31):
-        raise CorruptError(f"PNG of an impossible size, {width} x {height}")
+        raise CorruptError(f"PNG of an invalid size, {width} x {height}")
     if (color_type, bit_depth) not in KINDS or compression or filtering or interlace > 1:
         raise CorruptError("PNG header with invalid values")
     return Header(width, height, color_type, bit_depth), interlace
@@ -317,9 +350,9 @@ def check_palette(header: Header, chunks: Sequence[Chunk]) -> None:
         raise CorruptError("PNG with two palettes")
     if header.color_type == PALETTE:
         if not palettes:
-            raise CorruptError("PNG without its palette")
+            raise CorruptError("PNG without a palette")
         if len(palettes[0]) % 3 or not 0 < len(palettes[0]) <= 768:
-            raise CorruptError("PNG with a palette of an impossible length")
+            raise CorruptError("PNG with a palette of an invalid length")
 
 
 def _frame(header: Header, control: Chunk) -> tuple[int, int]:
@@ -329,10 +362,10 @@ def _frame(header: Header, control: Chunk) -> tuple[int, int]:
         CorruptError: it is malformed, or does not lie within the canvas.
     """
     if len(control.body) != 22:
-        raise CorruptError("an animated PNG's frame has a malformed control")
+        raise CorruptError("an animated PNG has a malformed fcTL chunk")
     width, height, left, top = struct.unpack_from(">IIII", control.body)
     if not (0 < width <= header.width - left and 0 < height <= header.height - top):
-        raise CorruptError("an animated PNG's frame lies outside of its image")
+        raise CorruptError("a frame of an animated PNG lies outside of its canvas")
     return width, height
 
 

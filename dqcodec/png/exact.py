@@ -1,24 +1,24 @@
-"""A PNG file byte for byte: a recipe to pack its samples and chunks again exactly as before.
+"""A PNG file byte for byte: a recipe to pack its samples and chunks exactly as before.
 
-Most programs compress with zlib. If some setting of its deflate gives the same stream as the file, a short recipe is
-enough to restore the file's bytes. The recipe is a part of the .dqc format:
+Most programs compress with zlib. If a setting of its deflate gives the same stream as the file, a short recipe restores
+the file's bytes. The recipe is a part of the .dqc format (in short; docs/format.md is the complete specification):
 
     1    packing     bit 0 interlace; bits 1-4 level; bit 5 memLevel: 8, or 9 if set
     1    deflate     bits 0-2 strategy; bits 3-6 window bits, as given to zlib
     2    header      the first two bytes of the zlib stream
     8    checksum    first 8 bytes of the file's SHA-256
-    *    IDAT        varint n, the number of IDAT chunks; 0 is one chunk. If n > 1, the sizes of all chunks but the last
-                     follow: a varint size + 1 for each, or, if they are equal, a varint 0 and a varint size.
-                     The last chunk holds the rest of the stream
-    1    filters     0 to 4: the filter of all rows; 5: a number in base 5 follows, little-endian, its lowest digit for
-                     the first row; 6: a raw deflate stream follows, with one byte for each row
+    *    IDAT        varint n, the number of IDAT chunks; 0 means one chunk. If n > 1, the sizes of all chunks except
+                     the last follow: a varint size + 1 for each; or, if they are equal, a varint 0 and a varint size.
+                     The last chunk has the rest of the stream
+    1    filters     0 to 4: the filter of all rows. 5: a number in base 5 follows, little-endian; the lowest digit is
+                     the filter of the first row. 6: a raw deflate stream follows, with one byte for each row
     *
 
 Animations have no recipe.
 
 A recipe needs zlib's own deflate; versions 1.2.8 to 1.3.1 give the same streams. zlib-ng and other implementations give
-different ones. A machine with one of these makes no recipes, so files are kept verbatim. It cannot use a recipe either:
-the checksum fails, which is an error. The image can still be decoded, with a new packing.
+different streams. On a machine with one of these, no recipes are made, and files are stored. Such a machine cannot use
+a recipe either: the checksum differs, which is an error. It can still decode the image, with a new packing.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from dqcodec.png import Png, chunks, samples
 from dqcodec.png.filters import FILTERS
 
 _CHECKSUM_BYTES = 8
-_PREFIX_BYTES = 1 << 17  # a setting is first tried on these; enough for deflate to write something
+_PREFIX_BYTES = 1 << 17  # a setting is first tried on these bytes; deflate then writes at least one block
 _BASE_5, _DEFLATED = 5, 6
-_MAX_ROWS_RAW = 4096  # longer numbers take long to convert
-_ZLIBS_OWN = "09bb265c0b2ed9b7"  # checksum of zlib's own streams in `is_zlibs_own`
+_MAX_ROWS_BASE_5 = 4096  # converting longer numbers is slow
+_ZLIBS_OWN = "09bb265c0b2ed9b7"  # checksum of the streams that zlib's own deflate makes in `is_zlibs_own`
 
 
 class _Setting(NamedTuple):
@@ -83,7 +83,7 @@ def find(data: bytes, image: Png) -> bytes | None:
     recipe = b"".join([*fields, _pack_kinds(kinds)])
     try:
         return recipe if restore(image, recipe) == data else None
-    except CorruptError:  # such as padding bits of a row's last byte, which neither recipe nor samples hold
+    except CorruptError:  # for example, padding bits of a row are not zero; no recipe holds them
         return None
 
 
@@ -91,7 +91,8 @@ def restore(image: Png, recipe: bytes) -> bytes:
     """The PNG file that the recipe was made for.
 
     Raises:
-        CorruptError: the result differs from that file. This machine's zlib gives other streams, or the recipe is damaged.
+        CorruptError: the result differs from that file. This machine's zlib gives other streams, or the recipe is
+        damaged.
     """
     if len(recipe) < 4 + _CHECKSUM_BYTES or len(image.rasters) > 1:
         raise CorruptError("malformed recipe in the .dqc file")
@@ -113,9 +114,10 @@ def restore(image: Png, recipe: bytes) -> bytes:
     pieces = [stream[start:stop] for start, stop in zip(starts, [*starts[1:], len(stream)])]
     data = chunks.assemble(image.skeleton, [pieces], interlace)
     if _checksum(data) != recipe[4 : 4 + _CHECKSUM_BYTES]:
-        version = zlib.ZLIB_RUNTIME_VERSION
-        cause = "the recipe is damaged" if is_zlibs_own() else f"they need zlib's own deflate, and {version} here is another"
-        raise CorruptError(f"the PNG file's bytes cannot be made again: {cause} (--repack gives the image, packed anew)")
+        other = f"this needs zlib's own deflate, and {zlib.ZLIB_RUNTIME_VERSION} here is another"
+        cause = "the recipe is damaged" if is_zlibs_own() else other
+        advice = "--repack gives the image, packed anew"
+        raise CorruptError(f"the PNG file cannot be restored byte for byte: {cause} ({advice})")
     return data
 
 
@@ -191,7 +193,7 @@ def _pack_kinds(kinds: np.ndarray) -> bytes:
         return bytes(kinds[:1])
     deflate = zlib.compressobj(9, wbits=-15)
     packed = bytes([_DEFLATED]) + deflate.compress(kinds.tobytes()) + deflate.flush()
-    if len(kinds) <= _MAX_ROWS_RAW:
+    if len(kinds) <= _MAX_ROWS_BASE_5:
         number = int("".join(map(str, kinds[::-1])), FILTERS)
         packed = min(packed, bytes([_BASE_5]) + number.to_bytes(-(-number.bit_length() // 8), "little"), key=len)
     return packed
@@ -203,7 +205,7 @@ def _parse_kinds(code: bytes, count: int) -> np.ndarray:
     kinds = b""
     if form and form[0] < FILTERS:
         kinds = form * count
-    elif form == bytes([_BASE_5]) and count <= _MAX_ROWS_RAW and 8 * len(rest) <= 3 * count + 8:
+    elif form == bytes([_BASE_5]) and count <= _MAX_ROWS_BASE_5 and 8 * len(rest) <= 3 * count + 8:
         number, digits = int.from_bytes(rest, "little"), bytearray()
         for _ in range(count):
             number, digit = divmod(number, FILTERS)

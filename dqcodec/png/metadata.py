@@ -1,10 +1,10 @@
-"""The chunks of a skeleton as few bytes: a part of the .dqc format.
+"""The chunks of a skeleton <-> few bytes. A part of the .dqc format.
 
-The items of the chunks are in the chunks' order. An item 0 marks the place of each raster. If there is only one raster
-and no chunk follows it, it has no item. The item of a chunk:
+Each chunk becomes an item, in the order of the PNG. A byte 0 marks the place of each raster. If there is only one
+raster and no chunk follows it, the byte is left out. The item of a chunk:
 
-    1     code    bits 0-6 number of its type in the list below, from 1 on; 127: its type follows, 4 letters
-                  bit 7 set: a varint follows, the length of its body; else the length is the usual one, in the list
+    1     code    bits 0-6: number of its type in the list below, from 1 on; 127: the type follows, 4 letters
+                  bit 7: set if a varint follows, the length of the body; otherwise the list has the length
     *     body
 
 format/palette.py may code a PLTE chunk and its tRNS chunk by the colours of the image instead.
@@ -16,7 +16,7 @@ from dqcodec.base.errors import CorruptError
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.png.chunks import MAX_PARTS, Chunk, Header, Skeleton
 
-# The usual length is the one that the PNG specification fixes, or else the most common one.
+# type -> usual length: the length that the PNG specification gives, otherwise the most common one.
 _TYPES = {
     b"PLTE": 768, b"tRNS": 1, b"gAMA": 4, b"cHRM": 32, b"sRGB": 1, b"iCCP": 0, b"sBIT": 4, b"bKGD": 6, b"pHYs": 9,
     b"tIME": 7, b"tEXt": 0, b"zTXt": 0, b"iTXt": 0, b"eXIf": 0, b"hIST": 0, b"sPLT": 0, b"oFFs": 9, b"cICP": 4,
@@ -24,7 +24,7 @@ _TYPES = {
 }  # fmt: skip
 _CODES = {kind: code for code, kind in enumerate(_TYPES, 1)}
 _RASTER, _OTHER, _HAS_LENGTH = 0, 127, 128
-# Texts that many programs write: the preset dictionary for deflate.
+# The preset dictionary for deflate: texts that many programs write.
 DICTIONARY = b"".join(
     (
         b"Creation Time\0Description\0Copyright\0Disclaimer\0Warning\0Source\0Comment\0Created with GIMP\0Title\0Author\0",
@@ -42,7 +42,7 @@ DICTIONARY = b"".join(
 
 
 def pack(skeleton: Skeleton) -> bytes:
-    """The items of all chunks. Without chunks this is empty."""
+    """The items of all chunks; empty without chunks."""
     parts = [b"".join(map(_item, part)) for part in skeleton.parts]
     return parts[0] if len(parts) == 2 and not parts[1] else bytes([_RASTER]).join(parts)
 
@@ -82,6 +82,7 @@ _KINDS = {code: kind for kind, code in _CODES.items()}
 
 
 def _item(chunk: Chunk) -> bytes:
+    """The item of a chunk."""
     code, length = _CODES.get(chunk.kind, _OTHER), b""
     if len(chunk.body) != _TYPES.get(chunk.kind, 0):
         code, length = code | _HAS_LENGTH, write_varint(len(chunk.body))

@@ -1,8 +1,8 @@
 """Compressed image data of a PNG <-> samples (H, W, C), exactly as stored: uint8, or uint16 if they have 16 bits.
 
 Decoding inflates the stream, undoes the row filters, unpacks bits, and joins the passes of an interlaced image.
-Encoding does the inverse. `rows` are the lines of a raster as bytes: a list of (h, bytes) uint8, with one array, or one
-for each pass that is not empty.
+Encoding does the inverse. `rows` are the rows of a raster as bytes: a list of arrays (h, bytes) uint8. It has one
+array, or one for each pass of an interlaced image that is not empty.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from dqcodec.png.chunks import PALETTE, Header
 
 _ADAM7 = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
 _BAND_BYTES = 1 << 20
-_TRIAL_LEVEL = 6  # takes half the time of the best level and ranks the settings almost as well
+_TRIAL_LEVEL = 6  # half the time of level 9, with almost the same ranking of settings
 _ZLIB_MAX_RATIO = 1032  # the largest compression ratio of deflate
 
 
 def decode(pieces: Sequence[memoryview], size: tuple[int, int], header: Header, interlace: int) -> tuple[np.ndarray, bool]:
-    """(samples, whether the stream holds nothing else) of a raster of `size`, (height, width).
+    """Decode a raster of `size`, (height, width). Returns (samples, whether the stream has nothing else).
 
     Raises:
         CorruptError: the stream is damaged or too short.
@@ -37,16 +37,16 @@ def decode(pieces: Sequence[memoryview], size: tuple[int, int], header: Header, 
 def encode(samples: np.ndarray, header: Header) -> bytes:
     """The zlib stream of a raster, not interlaced.
 
-    It is the smallest of four: with the best filter of each row or without filters, by two strategies of zlib.
+    The smallest of four: with the best filter for each row or without filters, with two strategies of zlib.
     """
     (rows,) = to_rows(samples, header, 0)
     distance = _distance(header)
     kinds = [np.zeros(len(rows), np.uint8)]
-    if header.color_type != PALETTE and header.bit_depth >= 8:  # filters help no others
+    if header.color_type != PALETTE and header.bit_depth >= 8:  # filters do not help other images
         kinds.append(filters.smallest(rows, distance))
 
     def deflated(filters_of_rows: np.ndarray, strategy: int, level: int) -> Iterator[bytes]:
-        filtered = filters.apply(rows, filters_of_rows, distance)  # as large as the image, so only one exists at a time
+        filtered = filters.apply(rows, filters_of_rows, distance)  # as large as the image, so not kept for all tries
         stream = zlib.compressobj(level, strategy=strategy)
         yield from map(stream.compress, bands(filtered))
         yield stream.flush()
@@ -58,7 +58,7 @@ def encode(samples: np.ndarray, header: Header) -> bytes:
 def inflate(
     pieces: Sequence[memoryview], size: tuple[int, int], header: Header, interlace: int
 ) -> tuple[list[np.ndarray], bool]:
-    """(filtered rows, each (h, 1 + bytes) uint8; whether the stream holds nothing else).
+    """Returns (filtered rows, each (h, 1 + bytes) uint8, whether the stream has nothing else).
 
     Raises:
         CorruptError: the stream is damaged or too short.
@@ -83,12 +83,12 @@ def inflate(
         parts.append(flat[position : position + height * width].reshape(height, width))
         position += height * width
         if parts[-1][:, 0].max() >= filters.FILTERS:
-            raise CorruptError("PNG image data is damaged (no such filter)")
+            raise CorruptError("PNG image data is damaged (unknown filter)")
     return parts, is_tidy
 
 
 def bands(rows: np.ndarray) -> Iterator[np.ndarray]:
-    """Rows (H, ...) in groups of about 1 MiB, for work whose result or scratch memory is as large as its input."""
+    """Rows (H, ...) in groups of about 1 MiB, for work that needs as much memory as its input."""
     step = max(1, _BAND_BYTES * len(rows) // max(1, rows.nbytes))
     return (rows[start : start + step] for start in range(0, len(rows), step))
 
@@ -105,6 +105,7 @@ def filtered(rows: Sequence[np.ndarray], kinds: Sequence[np.ndarray], header: He
 
 
 def _from_rows(rows: list[np.ndarray], size: tuple[int, int], header: Header, interlace: int) -> np.ndarray:
+    """The inverse of to_rows."""
     if not interlace:
         return _unpack(rows[0], (*size, header.samples), header.bit_depth)
     samples = np.empty((*size, header.samples), np.uint16 if header.bit_depth == 16 else np.uint8)
@@ -117,6 +118,7 @@ def _from_rows(rows: list[np.ndarray], size: tuple[int, int], header: Header, in
 
 
 def _unpack(rows: np.ndarray, shape: tuple[int, int, int], bit_depth: int) -> np.ndarray:
+    """Rows (h, bytes) uint8 -> samples of `shape`, (h, w, C)."""
     if bit_depth == 16:
         return rows.view(">u2").astype(np.uint16).reshape(shape)
     if bit_depth < 8:
@@ -126,6 +128,7 @@ def _unpack(rows: np.ndarray, shape: tuple[int, int, int], bit_depth: int) -> np
 
 
 def _pack(samples: np.ndarray, header: Header) -> np.ndarray:
+    """The inverse of _unpack."""
     height = len(samples)
     rows = samples.reshape(height, -1)
     if header.bit_depth == 16:
@@ -148,6 +151,7 @@ def _pass_sizes(size: tuple[int, int], interlace: int) -> list[tuple[int, int]]:
 
 
 def _row_bytes(width: int, header: Header) -> int:
+    """Bytes of a row of `width` pixels, without the filter."""
     return -(-width * header.samples * header.bit_depth // 8)
 
 

@@ -136,6 +136,12 @@ def cases() -> dict[str, Case]:
             lambda: pngs.write(smooth(5, 30, 2)), method.AUTOREGRESSIVE, _golden("gray"), Split(step.PLAIN, True)
         ),
         "model-mixing": Case(lambda: pngs.write(smooth(6, 9, 3)), method.MODEL_MIXING, _golden("autoregressive")),
+        # tiles of 24 columns and of 4, and of 40 rows, which are more than LANES
+        "least-squares": Case(lambda: pngs.write(smooth(4, 28, 3)), method.AUTOREGRESSIVE, _golden("least-squares")),
+        "least-squares-gray": Case(
+            lambda: pngs.write(smooth(42, 5, 1)), method.AUTOREGRESSIVE, _golden("least-squares-gray"), is_quick=False
+        ),
+        "least-squares-mixing": Case(lambda: pngs.write(smooth(3, 5, 3)), method.MODEL_MIXING, _golden("least-squares")),
         "example-mixing": Case(lambda: pngs.write(EXAMPLE), method.MIXING),
         "mixing": Case(lambda: pngs.write(smooth(6, 9, 3)), method.MIXING),
         "mixing-gray-alpha": Case(lambda: pngs.write(smooth(4, 6, 2)), method.MIXING),

@@ -30,7 +30,11 @@ HERE = Path(__file__).parent
 MODELS = {kind: lambda kind=kind: programs.data(kind) for kind in programs.KINDS} | {
     programs.AUTOREGRESSIVE: lambda: programs.described(programs.AUTOREGRESSIVE, tile=[16, 24]),
 }
-GRAY = HERE / "gray.safetensors"  # of tiny files
+TINY_MODELS = {  # of tiny files alone
+    HERE / "gray.safetensors": lambda: programs.described(programs.AUTOREGRESSIVE, 1, tile=[16, 24]),
+    HERE / "least-squares.safetensors": lambda: programs.described(programs.LEAST_SQUARES, tile=[16, 24]),
+    HERE / "least-squares-gray.safetensors": lambda: programs.described(programs.LEAST_SQUARES, 1, tile=[40, 24]),
+}
 TINY = {f"tiny/{name}": case for name, case in cases.cases().items()}
 NAMES = ("image", "archive", "stored", "classical", "mixing", "model-mixing", "particles", *MODELS, *TINY)
 
@@ -42,8 +46,8 @@ def main(names: list[str]) -> None:
 
 def make_tiny(name: str) -> None:
     case, source = TINY[name], HERE / f"{name}.png"
-    if case.model == GRAY and not GRAY.exists():
-        GRAY.write_bytes(programs.described(programs.AUTOREGRESSIVE, 1, tile=[16, 24]))
+    if case.model in TINY_MODELS and not case.model.exists():
+        case.model.write_bytes(TINY_MODELS[case.model]())
     if not source.exists():
         source.write_bytes(case.png())
     (HERE / f"{name}.dqc").write_bytes(cases.encode(case, source.read_bytes()))

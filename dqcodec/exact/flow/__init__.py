@@ -1,1 +1,1 @@
-"""Flows and their dequantizers in integers."""
+"""Flows and their dequantizers, in integers."""

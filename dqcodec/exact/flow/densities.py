@@ -1,4 +1,4 @@
-"""The exact flow density, twin of flows.densities.FlowDensity, as a codec for grid integers v."""
+"""The exact flow density as a codec for grid integers v: the twin of flows.densities.FlowDensity."""
 
 import numpy as np
 
@@ -9,27 +9,30 @@ from dqcodec.frozen.ans import LOG2_BITS
 
 
 class FlowDensity:
-    """Levels of exact transforms; each level's second half of channels is factored out under the logistic table.
+    """Levels of exact transforms. After each level, the second half of the channels is coded with the logistic table.
 
-    Args:
-        levels: per level the transforms after its squeeze. offset: the pixel that is latent 0. unit_bits: a latent
-        unit is 2^unit_bits pixels. v comes on a grid of 2^-fraction_bits pixels; latents are on 2^-grid_bits, and where
-        that is finer, v's place within its cell is popped.
+    v is on a grid of 2^-fraction_bits pixels, latents are on a grid of 2^-grid_bits latent units. If the latent grid is
+    finer, the position of v in its cell is popped.
     """
 
     def __init__(
         self, levels: list[list[ExactTransform]], logistic: TableLaw, channels: int, offset: int, unit_bits: int,
         fraction_bits: int, grid_bits: int,
     ):
+        """levels: for each level the transforms after its squeeze. channels: of v. offset: the pixel value of latent 0.
+
+        unit_bits: a latent unit is 2^unit_bits pixel steps.
+        """
         self.levels, self.logistic, self.channels, self.unit_bits = levels, logistic, channels, unit_bits
         self.grid_bits = grid_bits
         self._offset = offset << fraction_bits
         self._refinement = grid_bits - unit_bits - fraction_bits
 
     def push(self, stack: BitStack, v: np.ndarray) -> np.ndarray:
-        """Code v (B, H, W, C) -> -log2 p(v) of each image, v in pixel units, (B,) int64 in fixed point (ans.logarithms).
+        """Code v, int64 (B, H, W, C). Returns -log2 p(v) of each image, in pixel units, (B,) int64 in fixed point
+        (ans.logarithms).
 
-        That is exact: the same on any machine, if the stack pops the same remainders.
+        The result is the same on any machine if the stack has the same bits. Raises LatentOverflow, StackUnderflow.
         """
         cost = np.full(len(v), v[0].size * self.unit_bits << LOG2_BITS)
         g = (v - self._offset) << self._refinement
@@ -45,7 +48,7 @@ class FlowDensity:
         return cost + self._push_base(stack, g)
 
     def pop(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:
-        """Undo push: v (count, height, width, C)."""
+        """The inverse of push: v, int64 (count, height, width, C). Raises LatentOverflow, StackUnderflow."""
         depth = len(self.levels)
         channels = self.channels << depth
         g = self.logistic.pop(stack, (count, height >> depth, width >> depth, channels))
@@ -60,6 +63,7 @@ class FlowDensity:
         return (g >> self._refinement) + self._offset
 
     def _push_base(self, stack, g):
-        check_range(g)  # as pop will
+        """Code latents with the logistic table; returns the cost."""
+        check_range(g)  # pop checks the same range
         self.logistic.push(stack, g)
         return self.logistic.cost(g) - (g[0].size * self.grid_bits << LOG2_BITS)

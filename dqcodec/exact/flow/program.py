@@ -1,4 +1,4 @@
-"""A flow with its dequantizer as an exact program, as its model file has it."""
+"""A flow with its dequantizer as an exact program, loaded from a model file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +31,13 @@ from dqcodec.frozen.flow import INPUT_BOUND, LOCATION_BOUND, LOG_SCALE_BOUND, MA
 
 @dataclass(frozen=True)
 class Description:
-    """What the metadata says of a program, apart from its tensors."""
+    """The metadata of a flow's model file: all that is not a tensor.
+
+    channels, bits: of the pixels. tile: side of a tile, pixels. grid_bits, noise_grid_bits: grids of latents and of the
+    dequantizer. unit_bits: a latent unit is 2^unit_bits pixel steps. fraction_bits: bits of u. dequantizer: uniform,
+    gaussian, bipartite or ard, with dequantizer_transforms steps. subflows: the number of subflows of each level. card:
+    facts about the model. alternating: every second step of the dequantizer is reversed.
+    """
 
     name: str
     channels: int
@@ -46,59 +52,67 @@ class Description:
     context_channels: int
     subflows: tuple[int, ...]
     card: dict
-    alternating: bool = False  # every second of the dequantizer's transforms is reversed
+    alternating: bool = False
 
     def __post_init__(self):
+        """Raise ModelError unless all values are valid."""
         numbers = (
+            self.bits, self.tile, self.grid_bits, self.noise_grid_bits, self.fraction_bits, self.context_channels,
             self.dequantizer_transforms,
-            self.bits, self.tile, self.grid_bits, self.noise_grid_bits, self.fraction_bits,
-            self.context_channels,
+        )  # fmt: skip
+        is_valid = (
+            self.channels in (1, 3)
+            and all(type(number) is int and number >= 0 for number in numbers)
+            and type(self.alternating) is bool
+            and (self.dequantizer == "ard" or not self.alternating)
+            and type(self.unit_bits) is int
+            and self.unit_bits >= -1
+            and type(self.name) is str
+            and type(self.card) is dict
+            and 1 <= self.bits <= 8
+            and max(self.tile, self.context_channels) <= 1 << 12
+            and all(type(number) is int and number >= 1 for number in self.subflows)
+            and self.dequantizer_transforms >= (self.dequantizer != "uniform")
+            and 1 <= len(self.subflows) <= 8
+            and 8 <= self.noise_grid_bits <= self.grid_bits <= 20
+            and 1 <= self.fraction_bits <= 15
         )
-        if self.channels not in (1, 3) or any(type(n) is not int or n < 0 for n in numbers):
-            raise ModelError("the program's description holds a wrong value")
-        if type(self.alternating) is not bool or (self.alternating and self.dequantizer != "ard"):
-            raise ModelError("the program's description holds a wrong value")
-        if type(self.unit_bits) is not int or self.unit_bits < -1:
-            raise ModelError("the program's description holds a wrong value")
-        if not (type(self.name) is str and type(self.card) is dict and 1 <= self.bits <= 8):
-            raise ModelError("the program's description holds a wrong value")
-        if max(self.tile, self.context_channels) > 1 << 12:
-            raise ModelError("the program's description holds a wrong value")
-        if any(type(n) is not int or n < 1 for n in self.subflows) or self.dequantizer_transforms < (self.dequantizer != "uniform"):
-            raise ModelError("the program's description holds a wrong value")
-        if not (1 <= len(self.subflows) <= 8 and 8 <= self.noise_grid_bits <= self.grid_bits <= 20 and 1 <= self.fraction_bits <= 15):
-            raise ModelError("the program's description holds a value out of range")
+        if not is_valid:
+            raise ModelError("the program's description has an invalid value")
         if self.grid_bits < self.unit_bits + self.fraction_bits or self.tile % self.multiple or self.tile < 1:
             raise ModelError("the program's grids do not fit together")
 
     @property
     def multiple(self) -> int:
-        """Tile sides are multiples of this."""
+        """Sides of tiles are multiples of this."""
         return 1 << len(self.subflows)
 
 
 class FlowProgram:
-    """A trained flow with its dequantizer as an exact codec for pixel tiles.
+    """A trained flow with its dequantizer, as an exact codec for tiles of pixels.
 
     Attributes:
-        id: see exact.identity. codec: pushes and pops int64 tiles (B, H, W, C), at the vi bound.
-        tile: side of a full tile. multiple: tile sides are multiples of it. card: what is told of the model.
+        id: 8 bytes, see exact.identity. codec: pushes and pops int64 tiles (B, H, W, C), at the vi bound. tile: side of
+        a full tile, pixels. multiple: sides of tiles are multiples of it. card: facts about the model.
     """
 
     kind = "flow"
     codes_all = False
 
     def __init__(self, description: Description, tensors: Tensors, id: bytes = bytes(8)):
+        """Make the program of a model file's content; raises ModelError: not valid, or not proven exact."""
         self.description, self.id = description, id
         self.name, self.channels, self.bits = description.name, description.channels, description.bits
         self.tile, self.multiple, self.card = description.tile, description.multiple, description.card
         self.codec = BitsBack(_dequantizer(description, tensors), _density(description, tensors))
 
     def fits(self, shape: tuple[int, int, int]) -> bool:
+        """Whether layers of this shape (H, W, C) can be coded."""
         return shape[2] == self.channels and min(shape[:2]) >= self.multiple
 
     def code_length(self, parts: Sequence[np.ndarray]) -> float:
-        """The vi bound, by the parts' full tiles."""
+        """The vi bound of parts of layers, (H, W, C) uint8, in bits, estimated by their tiles; infinity if a latent
+        overflows."""
         tiles = self.layout([pixels.shape[:2] for pixels in parts])[1]
         try:
             bits = float(bound(parts, tiles, self.codec).sum())
@@ -107,7 +121,8 @@ class FlowProgram:
         return bits * sum(pixels.size for pixels in parts) / sum(part(parts, box).size for box in tiles)
 
     def layout(self, sizes: Sequence[tuple[int, int]]) -> tuple[list[Box], list[Box]]:
-        """(strips that no tile covers, tiles, the largest first) of layers (height, width). A part of the format."""
+        """(strips outside of all tiles, tiles with the largest first) of layers of these (height, width). A part of the
+        format."""
         strips, tiles = [], []
         for number, (height, width) in enumerate(sizes):
             core_height, core_width = height - height % self.multiple, width - width % self.multiple
@@ -119,39 +134,45 @@ class FlowProgram:
         return strips, sorted(tiles, key=sides, reverse=True)
 
     def push_images(self, stack: BitStack, x: np.ndarray) -> None:
+        """Code tiles (B, H, W, C) uint8. Raises LatentOverflow, StackUnderflow."""
         self.codec.push(stack, x.astype(np.int64))
 
     def pop_images(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:
+        """The inverse of push_images: int64 (count, height, width, C)."""
         return self.codec.pop(stack, count, height, width)
 
     def sample(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:
-        """Pixels x = floor(v), v ~ p(v), may lie out of range: they are clamped."""
+        """Pixels x = floor(v), v ~ p(v), clamped to their range: uint8 (count, height, width, C)."""
         v = self.codec.density.pop(stack, count, height, width)
         return self.codec.dequantizer.quantize(v).clip(0, (1 << self.bits) - 1).astype(np.uint8)
 
     def coupled(self, particles: int) -> BitsBack | CoupledBitsBack:
-        """The codec at the importance-weighted bound of that many coupled particles, 1 to MAX_PARTICLES; of one it is `codec`.
+        """The codec at the importance-weighted bound of coupled particles, 1 to MAX_PARTICLES. With 1 it is `codec`.
 
         Raises:
-            ParticlesError: the number is out of range, or the dequantizer is not the uniform one: samples of another are no
-            bijections of a uniform word, which particles are coupled by.
+            ParticlesError: the number is out of range, or the dequantizer is not uniform. Particles are coupled by a
+            uniform word;
+            only samples of the uniform dequantizer are bijections of it.
         """
         if not 1 <= particles <= MAX_PARTICLES:
-            raise ParticlesError(f"{particles} particles: there are 1 to {MAX_PARTICLES}")
+            raise ParticlesError(f"{particles} particles: the number must be 1 to {MAX_PARTICLES}")
         if particles == 1:
             return self.codec
         if self.description.dequantizer != "uniform":
-            raise ParticlesError(f"the model {self.name} has no uniform dequantizer, so that it codes with one particle only")
+            raise ParticlesError(f"the model {self.name} has no uniform dequantizer: it codes with one particle only")
         return CoupledBitsBack(self.codec.dequantizer, self.codec.density, particles)
 
 
 def stacked(layers: Sequence[np.ndarray], boxes: Sequence[Box]) -> np.ndarray:
-    """Tiles of one shape, (B, H, W, C) int64."""
+    """Tiles of one shape as one array, (B, H, W, C) int64."""
     return np.stack([part(layers, box) for box in boxes]).astype(np.int64)
 
 
 def bound(layers: Sequence[np.ndarray], tiles: Sequence[Box], coder: BitsBack | CoupledBitsBack) -> np.ndarray:
-    """The bits that the coder takes for each tile, on a stack of noise: the code is not kept. Raises LatentOverflow."""
+    """The bits that the coder takes for each tile, (tiles,) float64. Raises LatentOverflow.
+
+    Tiles are coded on a stack of random bits, and the code is dropped.
+    """
     bits = []
     for _, boxes in groupby(tiles, sides):
         x = stacked(layers, list(boxes))
@@ -160,6 +181,7 @@ def bound(layers: Sequence[np.ndarray], tiles: Sequence[Box], coder: BitsBack | 
 
 
 def _law(tensors, name: str, unbounded: bool = True) -> TableLaw:
+    """The table of the tensors `name`.*."""
     first, low_bits = (int(number) for number in tensors[f"{name}.grid"])
     return TableLaw(tensors[f"{name}.frequencies"].astype(np.int64), first, low_bits, unbounded)
 
@@ -175,7 +197,7 @@ def _density(d: Description, tensors) -> FlowDensity:
     for level, subflows in enumerate(d.subflows):
         channels *= 4
         half, transforms = channels // 2, []
-        for subflow in range(subflows + 1):  # the last one, with no 1x1 convolution, is the split prior
+        for subflow in range(subflows + 1):  # the last one has no 1x1 convolution: it is the split prior
             name = f"density.{level}.{subflow}"
             if subflow < subflows:
                 transforms.append(_conv1x1(tensors, name, channels))
@@ -221,7 +243,7 @@ def _dequantizer(d: Description, tensors):
 
 
 def _sampled(d: Description, tensors, name: str, channels: int, affine: Affine):
-    """One conditional transform, in the order of sampling (eps first)."""
+    """One step of the dequantizer; its `sample` goes from eps towards y."""
     half = channels // 2
     match d.dequantizer:
         case "gaussian":

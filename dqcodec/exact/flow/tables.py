@@ -1,7 +1,8 @@
-"""Laws as integer tables: frequencies for the high bits of a grid integer, a uniform for its low bits.
+"""Probability laws as integer tables: frequencies for the high bits of a grid integer, a uniform law for its low bits.
 
-Everything is coded with uniforms alone. A symbol s of frequency f_s out of 2^P is coded by popping r below f_s and
-pushing c_s + r below 2^P (c = cumulated frequencies): net bits log2(2^P / f_s).
+Only uniform symbols are pushed and popped. A symbol s of frequency f_s out of 2^P is coded in two steps: pop r below
+f_s, then push c_s + r below 2^P, where c_s is the sum of the frequencies before s. The net cost is log2(2^P / f_s)
+bits.
 """
 
 from dataclasses import dataclass
@@ -18,17 +19,17 @@ _MAX_ESCAPE_BITS = ESCAPE_WORDS * WORD_BITS
 
 
 def loan_chunks(count: int) -> list[slice]:
-    """Parts of an array that are coded one after the other, so that what is borrowed meanwhile stays small."""
+    """Parts of an array, coded one after the other. So each part borrows few bits before it pays them back."""
     size = max(MIN_CHUNK, -(-count // CHUNKS))
     return [slice(start, start + size) for start in range(0, count, size)]
 
 
 @dataclass(frozen=True)
 class TableLaw:
-    """A law on integers: cell (g >> low_bits) - first of a table, then low_bits uniform bits.
+    """A law on grid integers g: its cell (g >> low_bits) - first has a frequency; its low_bits low bits are uniform.
 
-    frequencies: (n,) positive, sum 2^20. Where `unbounded`, the first and the last cell hold everything below and
-    above the others; else there is nothing, as a law must have it that is sampled by popping it off random bits.
+    frequencies: (n,) positive int64, with sum 2^20. unbounded: the first and the last cell also stand for all integers
+    below and above the table. A law that is sampled by popping random bits must be bounded.
     """
 
     frequencies: np.ndarray
@@ -37,35 +38,40 @@ class TableLaw:
     unbounded: bool = True
 
     def __post_init__(self):
+        """Check the table (ModelError), and derive sums, slots and costs from it."""
         f = self.frequencies
-        if f.ndim != 1 or len(f) < 3 or f.min() < 1 or f.max() > 1 << PRECISION or f.sum() != 1 << PRECISION or not 0 <= self.low_bits <= 22:
-            raise ModelError("a frequency table is not one")
+        total = 1 << PRECISION
+        is_law = f.ndim == 1 and len(f) >= 3 and f.min() >= 1 and f.max() <= total and f.sum() == total
+        if not is_law or not 0 <= self.low_bits <= 22:
+            raise ModelError("a frequency table is not valid")
         if abs(self.first) > 1 << 24:
-            raise ModelError("a frequency table lies too far out")
+            raise ModelError("a frequency table starts too far from 0")
         object.__setattr__(self, "starts", np.concatenate([[0], np.cumsum(f)[:-1]]).astype(np.int64))
         slots = np.repeat(np.arange(len(f), dtype=np.int32), f)
         object.__setattr__(self, "symbol_of_slot", slots)
         object.__setattr__(self, "costs", (PRECISION + self.low_bits << LOG2_BITS) - log2(f))
 
     def push(self, stack: BitStack, g: np.ndarray) -> None:
-        """Code grid integers (any shape).
+        """Code grid integers, int64 of any shape.
 
         Raises:
-            LatentOverflow: one lies 2^48 cells or more outside the table.
+            LatentOverflow: an integer is 2^48 cells or more outside of the table, or outside of a bounded table.
+            StackUnderflow: the stack is too short for the first loan.
         """
         flat = g.ravel()
         for part in loan_chunks(flat.size):
             self._push_chunk(stack, flat[part])
 
     def pop(self, stack: BitStack, shape: tuple[int, ...]) -> np.ndarray:
-        """Undo push: int64 grid integers."""
+        """The inverse of push: int64 grid integers of `shape`. Raises StackUnderflow."""
         flat = np.empty(shape, np.int64).ravel()
         for part in reversed(loan_chunks(flat.size)):
             flat[part] = self._pop_chunk(stack, flat[part].size)
         return flat.reshape(shape)
 
     def cost(self, g: np.ndarray) -> np.ndarray:
-        """What push takes for each image of grid integers (B, ...), (B,) int64 in fixed point (ans.logarithms)."""
+        """Grid integers (B, ...) -> the bits that push takes for each image, (B,) int64 in fixed point
+        (ans.logarithms)."""
         cell = (g >> self.low_bits) - self.first
         symbol = cell.clip(0, len(self.frequencies) - 1)
         costs, escaped = self.costs[symbol], self._escaped(symbol)
@@ -74,6 +80,7 @@ class TableLaw:
         return costs.reshape(len(g), -1).sum(1)
 
     def _push_chunk(self, stack: BitStack, g: np.ndarray) -> None:
+        """Code a part, (N,) int64."""
         cell = (g >> self.low_bits) - self.first
         last = len(self.frequencies) - 1
         symbol = cell.clip(0, last)
@@ -81,12 +88,13 @@ class TableLaw:
         if escaped.any():
             self._push_escapes(stack, np.abs(cell[escaped] - symbol[escaped]))
         elif not self.unbounded and (cell != symbol).any():
-            raise LatentOverflow("a latent lies outside the support of its law")
+            raise LatentOverflow("a latent is outside of the support of its law")
         stack.push(g & ((1 << self.low_bits) - 1), 1 << self.low_bits)
         r = stack.pop(self.frequencies[symbol])
         stack.push(self.starts[symbol] + r, 1 << PRECISION)
 
     def _pop_chunk(self, stack: BitStack, count: int) -> np.ndarray:
+        """The inverse of _push_chunk."""
         slot = stack.pop(1 << PRECISION, (count,))
         symbol = self.symbol_of_slot[slot].astype(np.int64)
         stack.push(slot - self.starts[symbol], self.frequencies[symbol])
@@ -98,14 +106,14 @@ class TableLaw:
         return ((symbol + self.first) << self.low_bits) + low
 
     def _escaped(self, symbol: np.ndarray) -> np.ndarray:
+        """Whether each symbol is an end cell of an unbounded law."""
         return self.unbounded & ((symbol == 0) | (symbol == len(self.frequencies) - 1))
 
     @staticmethod
     def _push_escapes(stack: BitStack, distance: np.ndarray) -> None:
-        """How many cells escaped integers lie beyond their end cell: the bit count of each, and the bits after its
-        leading one."""
+        """Code distances from the end cell, in cells: first the bits after the leading 1, then the number of bits."""
         if (distance >> _MAX_ESCAPE_BITS).any():
-            raise LatentOverflow("a latent lies too far out to be coded")
+            raise LatentOverflow("a latent is too large to be coded")
         count = _bit_length(distance)
         rest = distance - ((1 << count) >> 1)
         for word in range(ESCAPE_WORDS):
@@ -114,6 +122,7 @@ class TableLaw:
 
     @staticmethod
     def _pop_escapes(stack: BitStack, number: int) -> np.ndarray:
+        """The inverse of _push_escapes."""
         count = stack.pop(_MAX_ESCAPE_BITS + 1, (number,))
         rest = np.zeros(number, np.int64)
         for word in reversed(range(ESCAPE_WORDS)):
@@ -122,21 +131,21 @@ class TableLaw:
 
 
 def _bit_length(numbers: np.ndarray) -> np.ndarray:
-    """0 -> 0, 1 -> 1, 2 and 3 -> 2, ...: exact below 2^53."""
+    """The number of binary digits: 0 -> 0, 1 -> 1, 2 and 3 -> 2. Exact below 2^53."""
     return np.frexp(numbers.astype(np.float64))[1].astype(np.int64)
 
 
 def _escape_costs(distance: np.ndarray) -> np.ndarray:
-    """What _push_escapes takes for each."""
+    """The bits that _push_escapes takes for each distance, in fixed point."""
     return log2(np.array(_MAX_ESCAPE_BITS + 1)) + (np.maximum(_bit_length(distance) - 1, 0) << LOG2_BITS)
 
 
 def _word_sizes(bit_count: np.ndarray, word: int) -> np.ndarray:
-    """How many values the word-th 16 bits can take of a number of that many bits, its leading one left out."""
+    """The number of values of 16-bit word number `word`, for numbers of `bit_count` bits without the leading 1."""
     return 1 << np.clip(bit_count - 1 - word * WORD_BITS, 0, WORD_BITS)
 
 
 def logistic_bits(g: np.ndarray, grid_bits: int) -> np.ndarray:
-    """log2 of dy/du for u = sigmoid(y), y = g 2^-grid_bits, summed over each image, (B,) float64; for the report alone."""
+    """log2 of dy/du for u = sigmoid(y), y = g 2^-grid_bits, summed over each image: (B,) float64. Only for reports."""
     z = np.abs(g.reshape(len(g), -1)).astype(np.float32) * np.float32(2.0**-grid_bits)
     return (z + 2 * np.log1p(np.exp(-z))).sum(1, dtype=np.float64) / np.log(2)

@@ -1,8 +1,8 @@
-"""Exact bijections on (grid integers, stack), twins of dqcodec.flows.transforms and couplings.
+"""Exact bijections on (grid integers, stack): the twins of dqcodec.flows.transforms and couplings.
 
-Latents are int64 arrays (B, H, W, C) on a grid of 2^-K. forward is data -> latent. Both directions change the stack;
-each undoes the other, stack included. forward returns what its Jacobian costs each image, -log2|det|, (B,) int64 in fixed
-point (ans.logarithms).
+Latents g are int64 arrays (B, H, W, C) on a grid of 2^-K. `forward` is data -> latent, `inverse` is latent -> data.
+Both change the stack, and one undoes the other, stack included. `forward` also returns the cost of the Jacobian,
+-log2|det| of each image, (B,) int64 in fixed point (ans.logarithms). All raise LatentOverflow and StackUnderflow.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,21 +20,24 @@ from dqcodec.frozen.flow import LOG_SCALE_BOUND, MAX_LATENT, MAX_SCALE, SCALE_BI
 
 
 class ExactTransform(Protocol):
+    """A bijection on (g, stack): see the module."""
+
     def forward(self, g: np.ndarray, stack: BitStack) -> tuple[np.ndarray, np.ndarray | int]:
-        """Data -> (latent, cost of the Jacobian)."""
+        """Data g -> (latent, cost of the Jacobian)."""
 
     def inverse(self, g: np.ndarray, stack: BitStack) -> np.ndarray:
-        """Latent -> data, undoing forward."""
+        """Latent g -> data: the inverse of forward."""
 
 
 def check_range(g: np.ndarray) -> None:
-    """Raises LatentOverflow where a latent leaves the range for which the arithmetic is proven."""
+    """Raise LatentOverflow if a latent leaves the range for which the arithmetic is proven, |g| < 2^38."""
     if g.size and (g.max() >= MAX_LATENT or g.min() <= -MAX_LATENT):
         raise LatentOverflow("a latent leaves the proven range")
 
 
 def scale(g: np.ndarray, size: np.ndarray, stack: BitStack) -> np.ndarray:
-    """g -> about g R / size (the modular scale transform of iFlow, Zhang et al. 2021). Shapes are equal."""
+    """g -> about g R / size: the modular scale transform of iFlow (Zhang et al. 2021). g and size have the same
+    shape."""
     check_range(g)
     flat, sizes = g.ravel(), size.ravel()
     out = np.empty_like(flat)
@@ -46,7 +49,7 @@ def scale(g: np.ndarray, size: np.ndarray, stack: BitStack) -> np.ndarray:
 
 
 def unscale(g: np.ndarray, size: np.ndarray, stack: BitStack) -> np.ndarray:
-    """Undo scale."""
+    """The inverse of scale."""
     check_range(g)
     flat, sizes = g.ravel(), size.ravel()
     out = np.empty_like(flat)
@@ -58,12 +61,15 @@ def unscale(g: np.ndarray, size: np.ndarray, stack: BitStack) -> np.ndarray:
 
 
 def scale_cost(size: np.ndarray) -> np.ndarray:
-    """log2 S/R, what `scale` costs an element, in fixed point."""
+    """log2 S/R, the bits that `scale` takes for an element, in fixed point."""
     return log2(size) - (SCALE_BITS << LOG2_BITS)
 
 
 def divmod_exact(t: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Floor division of int64 by positive sizes: a float64 quotient, off by at most one, set right by its remainder."""
+    """(quotient, remainder) of floor division of int64 by positive sizes.
+
+    The float64 quotient is off by at most one; its remainder corrects it.
+    """
     quotient = np.floor(t / size).astype(np.int64)
     remainder = t - quotient * size
     low, high = remainder < 0, remainder >= size
@@ -74,21 +80,23 @@ def divmod_exact(t: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 class Affine:
-    """The step that all conditional layers share: forward z = (x - m) R/S, [m, raw log-scale] from a network.
+    """The affine map of all conditional layers: forward is z = (x - m) R/S. A network gives m and the raw log-scale.
 
-    sizes: raw log-scale -> S = R exp(log_scale), a table computed once at export.
+    sizes: the table raw log-scale -> S = R exp(log_scale), computed at export.
     """
 
     def __init__(self, sizes: np.ndarray):
+        """sizes: (2 LOG_SCALE_BOUND + 1,) integers. Raises ModelError."""
         if len(sizes) != 2 * LOG_SCALE_BOUND + 1 or sizes.min() < 1 or sizes.max() >= MAX_SCALE:
-            raise ModelError("the scale table is not one")
+            raise ModelError("the scale table is not valid")
         self.sizes = sizes.astype(np.int64)
         self.costs = scale_cost(self.sizes)
 
     def parameters(
         self, net: Callable[..., np.ndarray], *inputs: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(m on the latent grid, S, what forward costs each image) from net(*inputs), (B, H, W, 2C) integers."""
+        """(m on the latent grid, S, cost of forward for each image), computed from net(*inputs), (B, H, W, 2 C)
+        integers."""
 
         def piece(*inputs):
             m, raw = np.split(net(*inputs), 2, -1)
@@ -99,9 +107,10 @@ class Affine:
 
 
 class AffineCoupling:
-    """Twin of flows.couplings.AffineCoupling."""
+    """The twin of flows.couplings.AffineCoupling: the first channels give the affine map of the others."""
 
     def __init__(self, net: Callable[..., np.ndarray], kept: int, affine: Affine, grid_bits: int):
+        """kept: the number of first channels. grid_bits: K of the latent grid."""
         self.net, self.kept, self.affine, self.grid_bits = net, kept, affine, grid_bits
 
     def _parameters(self, g1, context):
@@ -111,43 +120,50 @@ class AffineCoupling:
         return self.affine.parameters(net, g1, *([] if context is None else [context]))
 
     def forward(self, g, stack, context=None):
+        """Data -> (latent, cost)."""
         g1, g2 = g[..., : self.kept], g[..., self.kept :]
         m, size, cost = self._parameters(g1, context)
         return np.concatenate([g1, scale(g2 - m, size, stack)], -1), cost
 
     def inverse(self, g, stack, context=None):
+        """Latent -> data."""
         return self.inverse_and_cost(g, stack, context)[0]
 
     def inverse_and_cost(self, g, stack, context=None):
-        """inverse, and the cost that forward would report."""
+        """(inverse, the cost that forward returns)."""
         g1, g2 = g[..., : self.kept], g[..., self.kept :]
         m, size, cost = self._parameters(g1, context)
         return np.concatenate([g1, unscale(g2, size, stack) + m], -1), cost
 
 
 class Squeeze:
-    """Twin of flows.transforms.Squeeze: channel 4c + 2i + j is pixel (i, j) of each 2x2 block."""
+    """The twin of flows.transforms.Squeeze: channel 4c + 2i + j is pixel (i, j) of each 2 x 2 block of channel c."""
 
     def forward(self, g, stack=None):
+        """(B, H, W, C) -> ((B, H/2, W/2, 4 C), cost 0)."""
         batch, height, width, channels = g.shape
         blocks = g.reshape(batch, height // 2, 2, width // 2, 2, channels)
         return blocks.transpose(0, 1, 3, 5, 2, 4).reshape(batch, height // 2, width // 2, 4 * channels), 0
 
     def inverse(self, g, stack=None):
+        """(B, H, W, 4 C) -> (B, 2 H, 2 W, C)."""
         batch, height, width, channels = g.shape
         blocks = g.reshape(batch, height, width, channels // 4, 2, 2)
         return blocks.transpose(0, 1, 4, 2, 5, 3).reshape(batch, 2 * height, 2 * width, channels // 4)
 
 
 class Conv1x1:
-    """Twin of flows.transforms.Conv1x1, P L D U: two shears, a scale per channel, a permutation.
+    """The twin of flows.transforms.Conv1x1, P L D U: two shears, a scale for each channel, and a permutation.
 
-    lower, upper: int (C, C), strictly triangular, on a grid of 2^-14. sizes: (C,) S of the diagonal |d| = R/S;
-    negative: (C,) bool, where d < 0. A shear adds a rounded integer sum of other channels to a channel, thus is
-    undone by subtracting the same.
+    A shear adds a rounded sum of other channels to a channel; its inverse subtracts the same sum.
     """
 
     def __init__(self, permutation, lower, upper, sizes, negative):
+        """permutation: a list of C channels. lower, upper: int (C, C), strictly triangular, on a grid of 2^-14.
+
+        sizes: (C,) S of the diagonal |d| = R/S, or None for |d| = 1. negative: (C,) bool, whether d < 0. Raises
+        ModelError.
+        """
         channels = len(permutation)
         if channels > 128 or sorted(permutation) != list(range(channels)) or lower.shape != (channels, channels):
             raise ModelError("a 1x1 convolution's tensors do not fit together")
@@ -165,6 +181,7 @@ class Conv1x1:
         self._position_cost = 0 if sizes is None else int(scale_cost(self.sizes).sum())
 
     def forward(self, g, stack):
+        """Data -> (latent, cost)."""
         check_range(g)
         g = g + _rounded_product(g, self.upper)
         if self.sizes is not None:
@@ -175,6 +192,7 @@ class Conv1x1:
         return g[..., self.permutation], np.full(len(g), self._position_cost * positions)
 
     def inverse(self, g, stack):
+        """Latent -> data."""
         check_range(g)
         g = _solve_shear(g[..., self.inverse_permutation], self.lower, range(1, g.shape[-1]))
         if self.sizes is not None:
@@ -188,7 +206,7 @@ def _rounded_product(g: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 def _exact_product(g: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """g @ weight on int64, by float64's faster products where they are exact for these latents: the same integers.
+    """g @ weight in int64. Products of float64 are faster, and are used if they are exact for these latents.
 
     |g| < 2^38, |weight| < 2^17 and at most 128 channels keep the int64 sums below 2^62.
     """
@@ -198,7 +216,8 @@ def _exact_product(g: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 def _solve_shear(g: np.ndarray, weight: np.ndarray, order: Iterable[int]) -> np.ndarray:
-    """Undo g + _rounded_product(g, weight), weight strictly triangular, a channel at a time in the given order."""
+    """The inverse of g + _rounded_product(g, weight), weight strictly triangular: one channel at a time, in this
+    order."""
     channels = g.shape[-1]
     columns = np.ascontiguousarray(np.moveaxis(g, -1, 0)).reshape(channels, -1)
     real = columns.astype(np.float64)
@@ -206,7 +225,7 @@ def _solve_shear(g: np.ndarray, weight: np.ndarray, order: Iterable[int]) -> np.
     order = list(order)
     for i in order:
         real[i] -= np.floor(scaled[i] @ real + 0.5)
-    # if every sum of the results stays exact in float64, then so did every sum on the way to them
+    # if all sums of the results are exact in float64, all sums before were exact too
     if _largest_sum(real, weight) < 1 << 52:
         columns = real.astype(np.int64)
     else:
@@ -217,5 +236,5 @@ def _solve_shear(g: np.ndarray, weight: np.ndarray, order: Iterable[int]) -> np.
 
 
 def _largest_sum(g: np.ndarray, weight: np.ndarray) -> float:
-    """A bound on every sum of weight times g: (channels, channels) by latents of any shape."""
+    """A bound on all sums of products of weight (C, C) and latents g of any shape."""
     return float(np.abs(g).max(initial=0)) * float(np.abs(weight).sum(1).max(initial=0))

@@ -1,0 +1,257 @@
+"""Images of other formats <-> PNG: BMP, PBM, PGM, PPM, TIFF, WebP, JPEG, GIF, .npy, arrays and Pillow images.
+
+Only exact conversions are made; anything else is refused. A file that is not a PNG gives its pixels, palette, colour
+profile and Exif. JPEG and lossy WebP give the pixels that Pillow decodes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import re
+import sys
+import warnings
+import zlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dqcodec import png
+from dqcodec.base.errors import CorruptError, UnsupportedImageError
+from dqcodec.format import colors
+from dqcodec.png import MAX_PIXELS, SIGNATURE, Chunk, Header, Png, Skeleton, color_types
+from dqcodec.png.chunks import PALETTE, walk
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+_READ = ("BMP", "GIF", "JPEG", "PPM", "TIFF", "WEBP")
+_NPY_MAGIC = b"\x93NUMPY"
+_PNM_NUMBER = rb"(?:\s|#[^\n]*\n)+(\d{1,9})"
+_PNM, _PNM_LIMIT = re.compile(rb"P([1-6])" + 2 * _PNM_NUMBER), re.compile(_PNM_NUMBER + rb"\s")
+_PNM_NEXT = re.compile(rb"\s*P[1-6]\s")
+_BITS_PER_SAMPLE = 258  # the TIFF tag
+_HOLDS = {  # format -> (samples per pixel, bits) that it can hold
+    "ppm": {(1, 8), (1, 16), (3, 8), (3, 16)},
+    "bmp": {(1, 8), (3, 8)},
+    "tiff": {(1, 8), (1, 16), (2, 8), (3, 8), (4, 8)},
+    "webp": {(1, 8), (2, 8), (3, 8), (4, 8)},
+}
+_SAVE_OPTIONS = {"webp": {"lossless": True, "exact": True}}
+
+
+def to_png(data: bytes, max_pixels: int = MAX_PIXELS, *, is_kept: bool = True) -> bytes:
+    """Convert the file `data` to a PNG file. A PNG file stays as it is.
+
+    is_kept: the caller keeps the file. If not, only a PNG is accepted, because other files hold more than is converted.
+    Raises UnsupportedImageError (another format, more than `max_pixels`, or not exact as PNG), CorruptError (damaged).
+    """
+    if data.startswith(SIGNATURE):
+        return data
+    if not is_kept:
+        raise UnsupportedImageError("not a PNG file; only PNG files are removed after compression")
+    if data.startswith(_NPY_MAGIC):
+        return png.write(from_array(_read_npy(data), max_pixels))
+    if (match := _PNM.match(data)) and (samples := _read_pnm(data, match)) is not None:
+        return png.write(from_array(samples, max_pixels))
+    return png.write(_read_by_pillow(data, max_pixels))
+
+
+def from_png(data: bytes, format: str, max_pixels: int = MAX_PIXELS) -> bytes:
+    """Convert the PNG file `data` to a file of another format: png, ppm, bmp, tiff, webp or npy.
+
+    Raises UnsupportedImageError: the format cannot hold these pixels exactly.
+    """
+    if format == "png":
+        return data
+    if is_animation(data):
+        raise UnsupportedImageError(f"{format} cannot hold an animation")
+    pixels = to_array(data, max_pixels)
+    if format == "npy":
+        stream = io.BytesIO()
+        np.save(stream, pixels)
+        return stream.getvalue()
+    channels, bits = pixels.shape[2] if pixels.ndim == 3 else 1, 8 * pixels.itemsize
+    if (channels, bits) not in _HOLDS[format]:
+        name = color_types.NAMES[color_types.OF_SAMPLES[channels]]
+        raise UnsupportedImageError(f"{format} cannot hold {bits}-bit {name} exactly")
+    if format == "ppm":
+        start = f"P{5 if channels == 1 else 6}\n{pixels.shape[1]} {pixels.shape[0]}\n{(1 << bits) - 1}\n"
+        return start.encode() + pixels.astype(pixels.dtype.newbyteorder(">")).tobytes()
+    from PIL import Image
+
+    stream = io.BytesIO()
+    try:
+        Image.fromarray(pixels).save(stream, format, **_SAVE_OPTIONS.get(format, {}))
+    except (ValueError, OSError) as error:  # larger than the format allows
+        raise UnsupportedImageError(f"{format} cannot hold this image ({error})") from error
+    return stream.getvalue()
+
+
+def from_array(pixels: np.ndarray, max_pixels: int = MAX_PIXELS) -> Png:
+    """The PNG of an array (H, W) or (H, W, 1 to 4), uint8 or uint16.
+
+    Raises UnsupportedImageError: another shape or dtype, no pixels, or more than `max_pixels`.
+    """
+    shape = pixels.shape if pixels.ndim == 3 else (*pixels.shape, 1)
+    is_integer = pixels.dtype.newbyteorder("=") in (np.uint8, np.uint16)
+    if not is_integer or len(shape) != 3 or shape[2] not in color_types.OF_SAMPLES:
+        what = f"{pixels.dtype} {pixels.shape}"
+        raise UnsupportedImageError(f"an array {what} is not an image: (H, W) or (H, W, 1 to 4), uint8 or uint16")
+    if 0 in shape:
+        raise UnsupportedImageError("the image has no pixels")
+    height, width, channels = shape
+    header = Header(width, height, color_types.OF_SAMPLES[channels], 8 * pixels.itemsize)
+    check_size(width, height, max_pixels)
+    native = np.ascontiguousarray(pixels.reshape(shape), pixels.dtype.newbyteorder("="))
+    return Png(header, Skeleton(header), (native,))
+
+
+def from_pillow(image: Image.Image) -> Png:
+    """The PNG of a Pillow image, with its palette, transparent colour, colour profile and Exif.
+
+    Raises UnsupportedImageError: a PNG cannot hold the mode exactly, or the image has several frames.
+    """
+    frames = getattr(image, "n_frames", 1)
+    if frames > 1:
+        advice = "compress its file, or image.copy() of one frame"
+        raise UnsupportedImageError(f"the Pillow image has {frames} frames: {advice}")
+    before = _pillow_chunks(image)
+    if image.mode == "P":
+        return _from_palette(image, before)
+    if image.mode not in ("1", "L", "LA", "RGB", "RGBA") and not image.mode.startswith("I;16"):
+        raise UnsupportedImageError(f"a PNG cannot hold pixels of mode {image.mode} exactly")
+    pixels = np.asarray(image)
+    result = from_array(pixels.view(np.uint8) & 1 if image.mode == "1" else pixels, sys.maxsize)
+    header = result.header._replace(bit_depth=1) if image.mode == "1" else result.header
+    key = image.info.get("transparency")
+    if key is not None and header.color_type in (0, 2):
+        levels = key if isinstance(key, tuple) else (key,)
+        if len(levels) != header.samples or not all(isinstance(level, int) for level in levels):
+            raise UnsupportedImageError("the image's transparent colour is malformed")
+        limit = (1 << header.bit_depth) - 1
+        before = (*before, Chunk(b"tRNS", b"".join(min(level, limit).to_bytes(2, "big") for level in levels)))
+    return Png(header, Skeleton(header, (before, ())), result.rasters)
+
+
+def _from_palette(image: Image.Image, before: tuple[Chunk, ...]) -> Png:
+    indices = np.array(image)[..., None]
+    table = np.array(image.getpalette("RGBA"), np.uint8).reshape(-1, 4)[:256]
+    if indices.max() >= len(table):
+        raise UnsupportedImageError("a palette index has no colour")
+    transparent = image.info.get("transparency")
+    if isinstance(transparent, bytes):
+        table[: len(transparent), 3] = np.frombuffer(transparent, np.uint8)[: len(table)]
+    elif transparent is not None and transparent < len(table):
+        table[transparent, 3] = 0
+    chunks = [*before, Chunk(b"PLTE", table[:, :3].tobytes())]
+    if (table[:, 3] < 255).any():
+        chunks.append(Chunk(b"tRNS", table[:, 3].tobytes()))
+    header = Header(image.width, image.height, PALETTE, 8)
+    return Png(header, Skeleton(header, (tuple(chunks), ())), (indices,))
+
+
+def _pillow_chunks(image: Image.Image) -> tuple[Chunk, ...]:
+    """Colour profile and Exif (the latter holds the orientation)."""
+    chunks = []
+    if profile := image.info.get("icc_profile"):
+        chunks.append(Chunk(b"iCCP", b"ICC profile\0\0" + zlib.compress(profile, 9)))
+    if exif := image.info.get("exif"):
+        chunks.append(Chunk(b"eXIf", exif.removeprefix(b"Exif\0\0")))
+    return tuple(chunks)
+
+
+def _read_by_pillow(data: bytes, max_pixels: int) -> Png:
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            image = Image.open(io.BytesIO(data), formats=_READ)
+            check_size(*image.size, max_pixels)
+            _check_exact(image)
+            image.load()
+        return from_pillow(image)
+    except UnsupportedImageError:
+        raise
+    except UnidentifiedImageError as error:
+        raise UnsupportedImageError("not a PNG, BMP, PPM, TIFF, WebP, JPEG, GIF or .npy file") from error
+    except Exception as error:  # Pillow's decoders raise any type for a damaged file
+        raise CorruptError(f"Pillow cannot decode the file ({error})") from error
+
+
+def _check_exact(image: Image.Image) -> None:
+    """Raise UnsupportedImageError if Pillow would read only a part of the file."""
+    from PIL.TiffImagePlugin import TiffImageFile
+
+    if getattr(image, "n_frames", 1) > 1:
+        raise UnsupportedImageError(f"the {image.format} file holds several images")
+    bits = max(image.tag_v2.get(_BITS_PER_SAMPLE, (1,))) if isinstance(image, TiffImageFile) else 8
+    if bits > 8 and not (bits == 16 and image.mode.startswith("I;16")):
+        raise UnsupportedImageError(f"a TIFF file with {bits} bits a sample is not supported, except gray with 16 bits")
+
+
+def _read_npy(data: bytes) -> np.ndarray:
+    stream = io.BytesIO(data)
+    try:
+        version = np.lib.format.read_magic(stream)
+        read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[
+            version
+        ]
+        shape, is_fortran, dtype = read_header(stream)
+        if dtype.hasobject:
+            raise UnsupportedImageError("the .npy file holds Python objects")
+        flat = np.frombuffer(data, dtype, offset=stream.tell())
+        return flat.reshape(shape, order="F" if is_fortran else "C")
+    except (ValueError, KeyError, OverflowError) as error:
+        raise CorruptError("the .npy file is damaged") from error
+
+
+def _read_pnm(data: bytes, match: re.Match) -> np.ndarray | None:
+    """The samples (H, W) or (H, W, 3) of a 16-bit PGM or PPM, which Pillow would round. None: Pillow reads the file
+    exactly."""
+    kind, width, height = (int(group) for group in match.groups())
+    limit = _PNM_LIMIT.match(data, match.end()) if kind not in (1, 4) else None
+    if kind == 4 or kind > 4 and limit:  # a binary file may hold several images
+        start = limit.end() if limit else match.end() + 1
+        row = width * (3 if kind == 6 else 1) * (1 + (int(limit[1]) > 255)) if limit else -(-width // 8)
+        if _PNM_NEXT.match(data, start + height * row):
+            raise UnsupportedImageError("the PBM, PGM or PPM file holds several images")
+    if limit is None or int(limit[1]) == 255:
+        return None
+    if kind < 4 or int(limit[1]) != 65535:
+        raise UnsupportedImageError("a PGM or PPM file must have a maximum of 255, or of 65535 in binary form")
+    shape = (height, width, 3) if kind == 6 else (height, width)
+    count = height * width * (3 if kind == 6 else 1)
+    if len(data) - limit.end() < 2 * count:
+        raise CorruptError("truncated PGM or PPM file")
+    return np.frombuffer(data, ">u2", count, limit.end()).reshape(shape)
+
+
+def check_size(width: int, height: int, max_pixels: int) -> None:
+    """Raise UnsupportedImageError for an image of more than `max_pixels`."""
+    if width * height > max_pixels:
+        raise UnsupportedImageError(f"{width} x {height} is more than the limit of {max_pixels} pixels")
+
+
+def to_array(data: bytes, max_pixels: int) -> np.ndarray:
+    """The pixels of a PNG file's default image, see library.decompress; raises CorruptError, UnsupportedImageError."""
+    image = png.read(data, max_pixels)
+    if image.skeleton is None:
+        image = dataclasses.replace(image, skeleton=Skeleton(image.header, (tuple(_color_chunks(data)), ())))
+    pixels = colors.colors(image)
+    return pixels[..., 0] if pixels.shape[2] == 1 else pixels
+
+
+def _color_chunks(data: bytes) -> Iterator[Chunk]:
+    """The PLTE and tRNS chunks of a valid PNG file that has no skeleton."""
+    for kind, start, stop in walk(data):
+        if kind == b"IDAT":
+            return
+        if kind in (b"PLTE", b"tRNS"):
+            yield Chunk(kind, data[start + 8 : stop - 4])
+
+
+def is_animation(data: bytes) -> bool:
+    """Whether a valid PNG file has frames beside its default image. The animation itself may be malformed."""
+    return any(kind == b"fdAT" for kind, *_ in walk(data))

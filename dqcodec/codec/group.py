@@ -1,0 +1,256 @@
+"""Images <-> a group: the images that one file, or one part of an archive, holds. Their layers are coded together where
+that makes the group smaller.
+
+    encode(sources, programs) -> CodedGroup      choose how to code each image, then code all of them
+    encode_sets(sources, programs)               the same, divided into the sets that take the fewest bytes
+    decode(group, find_program) -> images        check(parse, sources, ...)  decode again and compare
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dqcodec import png
+from dqcodec.base.errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow, VerifyError
+from dqcodec.codec.choose import Choice, choose
+from dqcodec.format.container import FRAME_BYTES, Entry, Group, owners, sample_checksum
+from dqcodec.methods import table
+from dqcodec.methods.payload import Effort, Payload
+from dqcodec.png import Header, Png
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dqcodec.codec.source import Source
+    from dqcodec.exact.program import FindProgram, Program
+    from dqcodec.methods.payload import ModelReport
+
+    Decoded = Png | bytes  # bytes: the PNG file of a stored image
+
+_SET_BYTES = 4  # bytes that an archive adds for a set: its counts and lengths
+_FEW, _SAMPLE_STEP = 4, 8  # among more than a few images, every eighth is coded alone to see whether company pays
+_SUITED = 0.98  # an image may be smaller alone if another method takes less than this part of its size
+
+
+@dataclass(frozen=True)
+class CodedGroup:
+    """A group, the choice for each of its images, and the model's report of each payload (None without a model)."""
+
+    group: Group
+    choices: tuple[Choice, ...]
+    reports: tuple[ModelReport | None, ...]
+
+    @property
+    def programs(self) -> list[Program]:
+        """The programs that code layers of the group, each once."""
+        used = [each.program for choice in self.choices for each in choice.coded if each.program]
+        return list({program.id: program for program in used}.values())
+
+
+def encode(
+    sources: Sequence[Source], programs: Sequence[Program], *, best: bool = False, particles: int = 1
+) -> CodedGroup:
+    """Code images as one group: each image by the smallest of all methods and `programs`.
+
+    An image with the same samples as an earlier one refers to that one. best, particles: see codec.compress. Raises
+    ParticlesError.
+    """
+    effort = Effort(best, particles)
+    try:
+        return _code(sources, _choose(sources, programs, effort), effort)
+    except (LatentOverflow, StackUnderflow):  # layers left the flow; the rest cannot pay its first loan
+        return encode(sources, [program for program in programs if program.codes_all], best=best)
+
+
+def encode_sets(
+    sources: Sequence[Source], programs: Sequence[Program], *, best: bool = False, particles: int = 1
+) -> list[tuple[list[int], CodedGroup]]:
+    """Divide images into sets and code each set as one group. Returns (numbers of its images, group) of each set.
+
+    The images are in one set, or each is in its own, or one set is left by those that are smaller alone; the smallest
+    of these is returned. Coding every image alone would take longer than coding all together. So only a sample of the
+    images is coded alone, and those that company may harm. If the sample is smaller alone, all are coded alone.
+    """
+    options = {"best": best, "particles": particles}
+    units = _same_samples(sources)
+    together = encode(sources, programs, **options)
+    if len(units) == 1:
+        return [([*range(len(sources))], together)]
+    shares = [sum(together.choices[number].size for number in unit) for unit in units]
+    alone: dict[int, CodedGroup] = {}  # by the number of the unit
+
+    def code_alone(numbers: Iterable[int]) -> None:
+        for number in numbers:
+            if number not in alone:
+                alone[number] = encode([sources[each] for each in units[number]], programs, **options)
+
+    sample = range(0, len(units), _SAMPLE_STEP if len(units) > _FEW else 1)
+    code_alone(sample)
+    pays = sum(shares[number] for number in sample) <= sum(_set_bytes(alone[number]) for number in sample)
+    code_alone(number for number, unit in enumerate(units) if not pays or _may_leave(together.choices[unit[0]]))
+    leavers = {number for number, coded in alone.items() if _set_bytes(coded) < shares[number]}
+    ways = [[([*range(len(sources))], together)]]
+    if len(alone) == len(units):
+        ways.append([(unit, alone[number]) for number, unit in enumerate(units)])
+    if 0 < len(leavers) < len(units):
+        stay = sorted(itertools.chain.from_iterable(unit for number, unit in enumerate(units) if number not in leavers))
+        with contextlib.suppress(LatentOverflow, StackUnderflow):  # too small for a flow without the others
+            choices = [together.choices[number] for number in stay]
+            rest = _code([sources[number] for number in stay], choices, Effort(**options))
+            ways.append([(stay, rest), *((units[number], alone[number]) for number in sorted(leavers))])
+    return min(ways, key=lambda sets: sum(_set_bytes(coded) for _, coded in sets))
+
+
+def _may_leave(choice: Choice) -> bool:
+    """Whether an image may be smaller alone: it shares nothing, or the majority's method suits it less than another."""
+    if all(coded.together == 1 for coded in choice.coded):
+        return True
+    return min(choice.candidates.values()) - FRAME_BYTES < _SUITED * choice.size
+
+
+def decode(group: Group, find_program: FindProgram, max_pixels: int = png.MAX_PIXELS) -> list[Decoded]:
+    """The images of a group, in order: a Png, or the bytes of the PNG file for a stored image.
+
+    Raises CorruptError (a payload is damaged, or samples do not match the checksum), UnknownModelError,
+    UnsupportedImageError (a stored image has more than `max_pixels`).
+    """
+    entries = group.entries
+    layers_of = [entry.layers for entry in entries]
+    shapes_of = [entry.shapes if entry.skeleton else [] for entry in entries]
+    images: list[Decoded] = [b""] * len(entries)
+    decoded: dict[tuple[int, int], np.ndarray] = {}
+    for payload, owned in zip(group.payloads, owners(entries)):
+        image, layer = owned[0]
+        if entries[image].skeleton is None:
+            stored_header(payload, max_pixels)
+            images[image] = payload
+            continue
+        shapes = [shapes_of[image][layer] for image, layer in owned]
+        decoded |= zip(owned, table.decode(payload, layers_of[image][layer], shapes, find_program))
+    for image, entry in enumerate(entries):
+        if entry.repeats:
+            images[image] = Png(entry.skeleton.header, entry.skeleton, images[image - entry.repeats].rasters)
+        elif entry.skeleton is not None:
+            numbers = itertools.count()
+            layers = [[decoded.pop((image, next(numbers))) for _ in raster] for raster in entry.rasters]
+            images[image] = entry.split.undo(layers, entry.skeleton)
+    rasters = [raster for image in images if isinstance(image, Png) for raster in image.rasters]
+    if rasters and sample_checksum(rasters) != group.checksum:
+        raise CorruptError("the decoded pixels do not match their checksum")
+    return images
+
+
+def restore(entry: Entry, image: Decoded, *, repack: bool = False) -> bytes:
+    """The PNG file of a decoded image.
+
+    An image with a recipe gives the original file byte for byte; with `repack` it is packed anew. Raises CorruptError:
+    the recipe does not give the original file.
+    """
+    if isinstance(image, bytes):
+        return image
+    if repack or not entry.recipe:
+        return png.write(image)
+    from dqcodec.png import exact
+
+    return exact.restore(image, entry.recipe)
+
+
+def check(parse: Callable[[], Group], sources: Sequence[Source], programs: Sequence[Program], max_pixels: int) -> None:
+    """Decode the group that `parse` reads and compare it with its sources; raises VerifyError if anything differs."""
+    try:
+        group = parse()
+        images = decode(group, {program.id: program for program in programs}.__getitem__, max_pixels)
+        same = len(images) == len(sources) and all(
+            image == source.stored
+            if isinstance(image, bytes)
+            else image.same(source.image) and (not entry.recipe or restore(entry, image) == source.stored)
+            for entry, image, source in zip(group.entries, images, sources)
+        )
+    except DqcodecError as error:
+        raise VerifyError(f"the compressed file does not decode ({error}); nothing is written") from error
+    if not same:
+        raise VerifyError("the compressed file decodes to another image; nothing is written")
+
+
+def stored_header(data: bytes, max_pixels: int) -> Header:
+    """The header of a stored PNG file, which may be damaged after its header.
+
+    Raises CorruptError (not a PNG file, or no valid header), UnsupportedImageError (more than `max_pixels`).
+    """
+    if not data.startswith(png.SIGNATURE):
+        raise CorruptError("the stored file is not a PNG")
+    return png.read_header(data, max_pixels)
+
+
+def _set_bytes(coded: CodedGroup) -> int:
+    """About how many bytes a set takes in an archive."""
+    return len(coded.group.heads()) + len(coded.group.tail()) + _SET_BYTES
+
+
+def _same_samples(sources: Sequence[Source]) -> list[list[int]]:
+    """The numbers of all images. Images with the same samples form one list; lists are in the order of their first
+    images."""
+    if len(sources) == 1:
+        return [[0]]
+    found: dict[object, list[int]] = {}
+    for number, source in enumerate(sources):
+        key: object = number
+        if source.is_expressible:
+            rasters = [hashlib.sha256(raster.tobytes()).digest() for raster in source.image.rasters]
+            key = source.image.header, tuple(source.sizes), tuple(rasters)
+        found.setdefault(key, []).append(number)
+    return list(found.values())
+
+
+def _choose(sources: Sequence[Source], programs: Sequence[Program], effort: Effort) -> list[Choice]:
+    """The choice for each image. An image with the same samples as an earlier one repeats it, unless that one is
+    stored."""
+    units, choices = _same_samples(sources), {}
+    firsts = choose([sources[unit[0]] for unit in units], programs, effort)
+    for (first, *others), chosen in zip(units, firsts):
+        choices[first] = chosen
+        for number in others:
+            if chosen.entry.skeleton is None:
+                (choices[number],) = choose([sources[number]], programs, effort)
+            else:
+                skeleton, recipe = sources[number].image.skeleton, sources[number].recipe
+                choices[number] = Choice(Entry(skeleton, recipe=recipe, repeats=number - first))
+    return [choices[number] for number in range(len(sources))]
+
+
+def _code(sources: Sequence[Source], choices: Sequence[Choice], effort: Effort) -> CodedGroup:
+    """Code images by their choices; an image comes with the one that it repeats. Raises LatentOverflow,
+    StackUnderflow."""
+    first = {number: unit[0] for unit in _same_samples(sources) for number in unit}
+    entries = [
+        dataclasses.replace(each.entry, repeats=number - first[number]) if each.entry.repeats else each.entry
+        for number, each in enumerate(choices)
+    ]
+    payloads = [_payload(owned, sources, choices, effort) for owned in owners(entries)]
+    rasters = [raster for source, each in zip(sources, entries) if each.skeleton for raster in source.image.rasters]
+    checksum = sample_checksum(rasters) if rasters else b""
+    group = Group(tuple(entries), tuple(each.data for each in payloads), checksum)
+    return CodedGroup(group, tuple(choices), tuple(each.report for each in payloads))
+
+
+def _payload(
+    owned: Sequence[tuple[int, int]], sources: Sequence[Source], choices: Sequence[Choice], effort: Effort
+) -> Payload:
+    """The payload of the layers `owned`, as (image, layer). It is coded anew unless the trial coded exactly these
+    layers."""
+    image, layer = owned[0]
+    if choices[image].entry.skeleton is None:
+        return Payload(choices[image].stored)
+    chosen = choices[image].coded[layer]
+    payloads = {id(choices[image].coded[layer].payload) for image, layer in owned}
+    if len(payloads) == 1 and chosen.together == len(owned):
+        return Payload(chosen.payload, report=chosen.report)
+    layers_of = {image: sources[image].layers(choices[image].entry.split) for image in {image for image, _ in owned}}
+    layers = [layers_of[image][layer] for image, layer in owned]
+    return table.encode(chosen.layer.method, layers, chosen.program, effort)

@@ -1,0 +1,160 @@
+"""The sources of an archive: each is read as an item, and the items of one group make a batch."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+
+from dqcodec import png
+from dqcodec.base.errors import FAILURES, UnsupportedImageError, one_line
+from dqcodec.codec import formats
+from dqcodec.command import files
+from dqcodec.command.files import Stamp
+from dqcodec.command.kinds import check_image
+from dqcodec.format.archive import Member
+from dqcodec.png import Png
+
+GROUP_SECONDS = 1.0  # time to decode a group on one core, about; a single image may take longer
+PIXEL_SECONDS = 2e-6  # a model codes all samples of a pixel together
+SAMPLE_SECONDS = 5.5e-6  # mixing codes the 8 bits of a sample one by one
+BYTE_SECONDS = 2e-8  # of a file that is kept verbatim
+_SECOND = 10**9
+_TIMES = (-(1 << 32) * _SECOND, (1 << 33) * _SECOND)  # 1833 to 2242: an archive can hold these times side by side
+
+
+@dataclass(frozen=True)
+class Item:
+    """A source that was read, or the error that reading it gave.
+
+    name: its name in the archive. data: its PNG file; with `is_verbatim` the file itself, of any kind. damage: what is
+    wrong with a broken PNG that is kept verbatim. pixels: of all frames. seconds: time to decode it, about.
+    """
+
+    path: Path
+    name: str
+    data: bytes = b""
+    source_bytes: int = 0
+    stamp: Stamp | None = None
+    error: str | None = None
+    is_verbatim: bool = False
+    damage: str | None = None
+    pixels: int = 0
+    seconds: float = 0.0
+
+    @property
+    def member(self) -> Member:
+        """Name, time and permissions as the archive stores them."""
+        low, high = _TIMES
+        return Member(self.name, max(low, min(self.stamp.mtime_ns, high)), self.stamp.mode)
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """What is kept verbatim. others: files that are no PNGs. broken: damaged PNGs."""
+
+    others: bool = False
+    broken: bool = False
+
+    def takes(self, data: bytes) -> bool:
+        """Whether a file is kept verbatim if it cannot be packed as an image."""
+        return self.broken if data.startswith(png.SIGNATURE) else self.others
+
+
+def equal_together(inputs: Sequence[tuple[Path, str]]) -> list[tuple[Path, str]]:
+    """The inputs (path, name), with each file that equals an earlier one moved right behind it.
+
+    Only files of the same size are read.
+    """
+    sizes: dict[int, list[int]] = {}
+    for number, (path, _) in enumerate(inputs):
+        with contextlib.suppress(OSError):
+            sizes.setdefault(path.stat().st_size, []).append(number)
+    first = [*range(len(inputs))]
+    for numbers in sizes.values():
+        digests: dict[bytes, int] = {}
+        for number in numbers if len(numbers) > 1 else ():
+            with contextlib.suppress(OSError), open(inputs[number][0], "rb") as file:
+                first[number] = digests.setdefault(hashlib.file_digest(file, "sha256").digest(), number)
+    return [inputs[number] for number in sorted(range(len(inputs)), key=lambda number: (first[number], number))]
+
+
+def batches(items: Iterable[Item], most_items: int, max_pixels: int) -> Iterator[list[Item]]:
+    """Items in their order, cut into lists that make one group each.
+
+    A list has at most `most_items` that can be packed, and `max_pixels` pixels, and decodes in about GROUP_SECONDS.
+    Equal items count once.
+    """
+    batch = _Batch()
+    for item in items:
+        if not batch.has_room(item, most_items, max_pixels):
+            yield batch.items
+            batch = _Batch()
+        batch.add(item)
+    if batch.items:
+        yield batch.items
+
+
+@dataclass
+class _Batch:
+    """The items of a group so far, and what they take."""
+
+    items: list[Item] = field(default_factory=list)
+    contents: set[bytes] = field(default_factory=set)
+    count: int = 0  # of the items that can be packed
+    pixels: int = 0
+    seconds: float = 0.0
+
+    def has_room(self, item: Item, most_items: int, max_pixels: int) -> bool:
+        if item.error is not None or not self.count:
+            return True
+        if self.count == most_items:
+            return False
+        is_full = self.pixels + item.pixels > max_pixels or self.seconds + item.seconds > GROUP_SECONDS
+        return not is_full or item.data in self.contents
+
+    def add(self, item: Item) -> None:
+        self.items.append(item)
+        if item.error is None:
+            self.count += 1
+            if item.data not in self.contents:
+                self.pixels, self.seconds = self.pixels + item.pixels, self.seconds + item.seconds
+            self.contents.add(item.data)
+
+
+def read_item(path: Path, name: str, keeping: Keeping, *, is_kept: bool, max_pixels: int) -> Item:
+    """Read a source; an error becomes the item's.
+
+    is_kept: the source is not removed. Only then may it be a file that holds more than a PNG keeps.
+    """
+    try:
+        check = {} if keeping.others else {"check": check_image}
+        data, stamp = files.read(path, files.max_bytes(max_pixels), **check)
+    except FAILURES as error:
+        return Item(path, name, error=one_line(error))
+    is_converted = path.suffix.lower() != PurePath(name).suffix.lower()
+    is_image = data.startswith(png.SIGNATURE) or is_converted
+    try:
+        png_data = formats.to_png(data, max_pixels, is_kept=is_kept) if is_image or not keeping.others else b""
+        image = png.read(png_data, max_pixels, decode=False)
+    except FAILURES as error:
+        is_refused = isinstance(error, UnsupportedImageError) and is_image  # too large, for example
+        if is_refused or not keeping.takes(data):
+            return Item(path, name, error=one_line(error))
+        damage = one_line(error) if data.startswith(png.SIGNATURE) else None
+        kept = {"is_verbatim": True, "damage": damage, "seconds": BYTE_SECONDS * len(data)}
+        return Item(path, name, data, len(data), stamp, **kept)
+    return Item(path, name, png_data, len(data), stamp, pixels=_pixels(image), seconds=_seconds(image))
+
+
+def _pixels(image: Png) -> int:
+    sizes = image.skeleton.sizes if image.skeleton else [(image.header.height, image.header.width)]
+    return sum(height * width for height, width in sizes)
+
+
+def _seconds(image: Png) -> float:
+    """The time to decode an image, about, by the slower method."""
+    bits = image.header.samples * image.header.bit_depth
+    return _pixels(image) * max(PIXEL_SECONDS, SAMPLE_SECONDS * bits / 8)

@@ -1,0 +1,165 @@
+"""What archives and .dqc files say about their images; nothing is decoded."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from dqcodec import png
+from dqcodec.base.errors import FAILURES, CorruptError, one_line
+from dqcodec.codec.archive import Archive
+from dqcodec.command import files
+from dqcodec.command.files import Stamp
+from dqcodec.command.kinds import ARCHIVE, check_dqc
+from dqcodec.format.archive import ArchiveGroup, Verbatim
+from dqcodec.format.container import Group, owners
+from dqcodec.png import MAX_PIXELS, Header
+from dqcodec.png.color_types import NAMES
+
+_SECOND = 10**9
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What the head of a file says, or the error that reading it gave.
+
+    member: the name in an archive, or None for a .dqc file. header: of an image; bytes: of a file kept verbatim.
+    """
+
+    name: str
+    member: str | None
+    stamp: Stamp | None
+    header: Header | None = None
+    method: str | None = None
+    bytes: int | None = None
+    error: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Its fields, flat, for --json."""
+        if self.header:
+            width, height, color_type, bit_depth = self.header
+            what = {"width": width, "height": height, "color": NAMES[color_type], "bit_depth": bit_depth}
+        else:
+            what = {"bytes": self.bytes}
+        stamp = {"mode": self.stamp.mode, "mtime_ns": self.stamp.mtime_ns} if self.stamp else {}
+        return {"name": self.name} | what | {"method": self.method} | stamp
+
+    def line(self) -> str:
+        """`   768 x 512    RGB 8 bit               2026-11-28 08:15:00  a/b.png`"""
+        if self.header:
+            width, height, color_type, bit_depth = self.header
+            what = f"{width:>6} x {height:<6} {f'{NAMES[color_type]} {bit_depth} bit':<23}"
+        else:
+            what = f"{self.bytes:>15} B verbatim".ljust(39)
+        return f"{what} {self._time():<19}  {self.name}"
+
+    def _time(self) -> str:
+        """A stream has no time, and a damaged archive may have any."""
+        try:
+            return f"{datetime.fromtimestamp(self.stamp.mtime_ns // _SECOND):%Y-%m-%d %H:%M:%S}"
+        except (AttributeError, ValueError, OverflowError, OSError):
+            return "?"
+
+
+def opened(source: Path | None, max_pixels: int = MAX_PIXELS) -> tuple[Archive | None, bytes, Stamp | None]:
+    """(archive, b"", None), or (None, the bytes of a .dqc file, its stamp). source: None is standard input.
+
+    An archive opens even if some of its names are lost. Raises OSError, FormatError, CorruptError.
+    """
+    if files.starts_as(source, ARCHIVE):
+        return _open_damaged(source, max_pixels), b"", None
+    data, stamp = files.read(source, files.max_bytes(max_pixels), check_dqc)
+    if ARCHIVE.has(data):
+        return _open_damaged(io.BytesIO(data), max_pixels), b"", None
+    return None, data, stamp
+
+
+def listed(source: Path | None, max_pixels: int = MAX_PIXELS) -> Iterator[Listed]:
+    """The files of an archive in their order, or the image of a .dqc file; then what is wrong with the archive.
+
+    source: see `opened`.
+    """
+    source_name = str(source or "<stdin>")
+    try:
+        packed, data, stamp = opened(source, max_pixels)
+        if packed is None:
+            (head,) = _heads(Group.parse(data, max_pixels), max_pixels)
+            yield Listed(source_name, None, stamp, *head)
+            return
+    except FAILURES as error:
+        yield Listed(source_name, None, None, error=one_line(error))
+        return
+    with packed:
+        for number in range(len(packed.group_sizes)):
+            yield from _listed_group(packed, number, max_pixels)
+        for damage in packed.damage:
+            for name in damage.names or (None,):
+                yield Listed(name or source_name, name, None, error=damage.what)
+
+
+def info(packed: Archive) -> dict[str, Any]:
+    """What an archive says about itself as a whole; raises what Archive.group raises."""
+    methods: Counter[str] = Counter()
+    models: Counter[str] = Counter()
+    for number in range(len(packed.group_sizes)):
+        _count(packed.group(number), methods, models)
+    return {
+        "images": len(packed),
+        "groups": len(packed.group_sizes),
+        "group_bytes": sum(size for size, _ in packed.group_sizes),
+        "methods": dict(methods.most_common()),
+        "models": dict(models.most_common()),
+    } | ({"damage": [each.what for each in packed.damage]} if packed.damage else {})
+
+
+def _open_damaged(file: Path | BinaryIO, max_pixels: int) -> Archive:
+    try:
+        return Archive(file, max_pixels=max_pixels)
+    except CorruptError:
+        if isinstance(file, io.BytesIO):
+            file = io.BytesIO(file.getvalue())  # the archive that failed has closed it
+        return Archive(file, max_pixels=max_pixels, salvage=True)
+
+
+def _listed_group(packed: Archive, number: int, max_pixels: int) -> Iterator[Listed]:
+    """The files of a group; if it is damaged, an error for each name."""
+    names = packed.names(number)
+    try:
+        group = packed.group(number)
+        heads = [_heads(part, max_pixels) for part in group.parts]
+    except FAILURES as error:
+        yield from (Listed(name, name, None, error=one_line(error)) for name in names if name is not None)
+        return
+    for each, (name, member) in enumerate(zip(names, group.members)):
+        part, image = group.place(each)
+        if name is not None:
+            yield Listed(name, name, Stamp(member.mode, member.mtime_ns), *heads[part][image])
+
+
+def _heads(part: Group | Verbatim, max_pixels: int) -> list[tuple[Header | None, str, int | None]]:
+    """(header, method, bytes if it is kept verbatim) of each content; raises CorruptError, UnsupportedImageError."""
+    if isinstance(part, Verbatim):
+        return [(None, "verbatim", len(part.data))]
+    first = {owned[0][0]: payload for payload, owned in zip(part.payloads, owners(part.entries))}
+    return [
+        (entry.skeleton.header if entry.skeleton else png.read_header(first[number], max_pixels), entry.method, None)
+        for number, entry in enumerate(part.entries)
+    ]
+
+
+def _count(group: ArchiveGroup, methods: Counter[str], models: Counter[str]) -> None:
+    """Count the members of a group by their method, and by each model that they need."""
+    seen = set()
+    for member, content in enumerate(group.contents):
+        part_number, image = group.place(member)
+        part = group.parts[part_number]
+        entry = None if isinstance(part, Verbatim) else part.entries[image]
+        methods["repeated" if content in seen else entry.method if entry else "verbatim"] += 1
+        seen.add(content)
+        if entry:
+            models.update({layer.model_id.hex() for layer in entry.layers if layer.model_id})

@@ -1,0 +1,261 @@
+"""Many files -> one archive.
+
+The main process reads the sources and writes the archive, in the order of the names. `Packing.pack_batch` codes a
+group. It depends on its arguments alone, so that any process can do it and the archive is always the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from dqcodec.base.errors import FAILURES, CorruptError, DqcodecError, UnsupportedImageError, VerifyError, one_line
+from dqcodec.codec import group as groups
+from dqcodec.codec import zoo
+from dqcodec.codec.archive import Archive
+from dqcodec.codec.report import PackedReport
+from dqcodec.codec.source import Source, read
+from dqcodec.command import files
+from dqcodec.command.batches import Item, Keeping, batches, equal_together, read_item
+from dqcodec.command.results import ArchiveReport, FileResult
+from dqcodec.format import archive
+from dqcodec.format.archive import MAX_MEMBERS, ArchiveGroup, PackedGroup, Verbatim
+from dqcodec.png import MAX_PIXELS
+
+if TYPE_CHECKING:
+    from dqcodec.codec.choose import Choice
+    from dqcodec.codec.group import CodedGroup
+
+Map = Callable[[Callable, Iterable], Iterable]  # map, or one that several processes do
+Key = tuple[bytes, bool]  # of a content: its bytes, and whether they are kept verbatim
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A group that is coded, its items without their data, and the results of all items of the batch."""
+
+    results: list[FileResult]
+    items: list[Item]
+    group: PackedGroup | None = None
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How an archive is made.
+
+    models: names or files. reading: options of source.read. coding: options of codec.group.encode_sets. group_images:
+    the largest number of images in a group; if it is None, only the time to decode limits a group. rm: remove the
+    sources that are packed.
+    """
+
+    target: Path
+    models: Sequence[str] = ()
+    reading: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    coding: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    keeping: Keeping = Keeping()
+    group_images: int | None = None
+    force: bool = False
+    rm: bool = False
+    verify: bool = True
+    max_pixels: int = MAX_PIXELS
+
+    def pack(
+        self, inputs: Sequence[tuple[Path, str]], mapped: Map, tell: Callable[[FileResult], None]
+    ) -> ArchiveReport | None:
+        """Pack sources (path, name) into the archive; None if there is no archive, since no source can be packed.
+
+        Equal files come together, so that they share a group and are coded once. `tell` gets each source's result. The
+        sources are removed only when the archive is in place. Raises OSError and VerifyError; then there is no archive.
+        """
+        start = time.perf_counter()
+        files.check_target(self.target, force=self.force)
+        results: list[FileResult] = []
+        items: list[Item] = []
+        count = 0
+        with contextlib.ExitStack() as stack:
+            file = writer = None
+            for packed in mapped(self.pack_batch, self._batches(inputs)):
+                if packed.group:
+                    if writer is None:
+                        file = stack.enter_context(files.writing(self.target, force=self.force))
+                        writer = archive.Writer(file)
+                    writer.add(packed.group)
+                    items += packed.items
+                    count += 1
+                for result in packed.results:
+                    results.append(result)
+                    tell(result)
+            if writer is None:
+                return None
+            writer.finish()
+            if self.verify:
+                _check(file, [item.name for item in items], self.max_pixels)
+            size = file.seek(0, os.SEEK_END)
+        left = self._remove(items, tell) if self.rm else 0
+        return ArchiveReport(
+            archive=str(self.target),
+            images=len(items),
+            verbatim=sum(item.is_verbatim for item in items),
+            groups=count,
+            failed=left + sum(result.error is not None for result in results),
+            png_bytes=sum(item.source_bytes for item in items),
+            dqc_bytes=size,
+            dims=sum(result.report.dims for result in results if result.report),
+            verified=self.verify,
+            seconds=time.perf_counter() - start,
+        )
+
+    def pack_batch(self, batch: list[Item]) -> Packed:
+        """One group of the items that can be packed."""
+        fates: dict[str, FileResult] = {}
+        contents: dict[Key, Source | Verbatim] = {}
+        kept: list[tuple[Item, Key]] = []
+        for item in batch:
+            try:
+                item, content = self._content(item, contents)
+            except FAILURES as error:
+                fates[item.name] = self._failed(item, error)
+            else:
+                key = item.data, item.is_verbatim
+                contents.setdefault(key, content)
+                kept.append((item, key))
+        items, group = [], None
+        try:
+            if kept:
+                group, reports = self._encode(kept, contents)
+                items = [dataclasses.replace(item, data=b"") for item, _ in kept]
+                fates |= {
+                    item.name: FileResult(str(item.path), str(self.target), report)
+                    for item, report in zip(items, reports)
+                }
+        except FAILURES as error:
+            fates |= {item.name: self._failed(item, error) for item, _ in kept}
+        return Packed([fates[item.name] for item in batch], items, group)
+
+    def _batches(self, inputs: Sequence[tuple[Path, str]]) -> Iterable[list[Item]]:
+        read = functools.partial(read_item, keeping=self.keeping, is_kept=not self.rm, max_pixels=self.max_pixels)
+        items = (read(path, name) for path, name in equal_together(inputs))
+        return batches(items, min(self.group_images or MAX_MEMBERS, MAX_MEMBERS), self.max_pixels)
+
+    def _failed(self, item: Item, error: BaseException) -> FileResult:
+        return FileResult(str(item.path), str(self.target), error=one_line(error))
+
+    def _content(self, item: Item, known: Mapping[Key, Source | Verbatim]) -> tuple[Item, Source | Verbatim]:
+        """An item and what it holds.
+
+        A damaged PNG that is to be kept becomes verbatim. Raises what source.read raises.
+        """
+        if item.error is not None:
+            raise UnsupportedImageError(item.error)
+        content = known.get((item.data, item.is_verbatim))
+        if content is None and not item.is_verbatim:
+            try:
+                content = read(item.data, max_pixels=self.max_pixels, **self.reading)
+            except CorruptError as error:
+                if not self.keeping.broken:
+                    raise
+                item = dataclasses.replace(item, is_verbatim=True, damage=one_line(error))
+        return item, content or Verbatim(item.data)
+
+    def _encode(
+        self, kept: Sequence[tuple[Item, Key]], contents: Mapping[Key, Source | Verbatim]
+    ) -> tuple[PackedGroup, list[PackedReport]]:
+        """The group of some items, and a report of each; raises VerifyError."""
+        keys = [key for key, content in contents.items() if isinstance(content, Source)]
+        sources = [contents[key] for key in keys]
+        programs = [zoo.load(name) for name in self.models]
+        sets = groups.encode_sets(sources, programs, **self.coding) if sources else []
+        order = [keys[number] for numbers, _ in sets for number in numbers]
+        order += [key for key, content in contents.items() if isinstance(content, Verbatim)]
+        place = {key: number for number, key in enumerate(order)}
+        parts = [coded.group for _, coded in sets] + [contents[key] for key in order[len(keys) :]]
+        group = ArchiveGroup(tuple(item.member for item, _ in kept), tuple(place[key] for _, key in kept), tuple(parts))
+        packed = archive.pack_group(group)
+        if self.verify:
+            self._check_group(packed, group, sets, sources)
+        choices = {keys[number]: choice for numbers, coded in sets for number, choice in zip(numbers, coded.choices)}
+        return packed, _reports(kept, contents, choices)
+
+    def _check_group(
+        self,
+        packed: PackedGroup,
+        group: ArchiveGroup,
+        sets: Sequence[tuple[list[int], CodedGroup]],
+        sources: Sequence[Source],
+    ) -> None:
+        """Decode a packed group in full and compare it with its sources; raises VerifyError on any difference."""
+        parsed = functools.cache(lambda: archive.read_group(packed.header, packed.body, self.max_pixels))
+        for number, (numbers, coded) in enumerate(sets):
+            wanted = [sources[each] for each in numbers]
+            groups.check(lambda: parsed().parts[number], wanted, coded.programs, self.max_pixels)
+        back, count = parsed(), len(sets)
+        if (back.members, back.contents, back.parts[count:]) != (group.members, group.contents, group.parts[count:]):
+            raise VerifyError("the group reads back as another; nothing is written")
+
+    def _remove(self, items: Sequence[Item], tell: Callable[[FileResult], None]) -> int:
+        """Remove the sources of an archive that is in place; the number of those that stay."""
+        left = 0
+        for item in items:
+            try:
+                files.remove(item.path, item.stamp)
+            except OSError as error:
+                left += 1
+                tell(FileResult(str(item.path), str(self.target), error=f"packed, but {one_line(error)}"))
+        return left
+
+
+def _reports(
+    kept: Sequence[tuple[Item, Key]], contents: Mapping[Key, Source | Verbatim], choices: Mapping[Key, Choice]
+) -> list[PackedReport]:
+    """A report of each item; the first of equal ones has all their bytes."""
+    reports, seen = [], set()
+    for item, key in kept:
+        content, is_again = contents[key], key in seen
+        seen.add(key)
+        if isinstance(content, Verbatim):
+            reports.append(_verbatim_report(item, content, is_again=is_again))
+        else:
+            reports.append(_image_report(item, content, choices[key], is_again=is_again))
+    return reports
+
+
+def _verbatim_report(item: Item, content: Verbatim, *, is_again: bool) -> PackedReport:
+    size = 0 if is_again else len(content.data)
+    method = "repeated" if is_again else "verbatim"
+    return PackedReport(item.name, method, 0, 0, 0, item.source_bytes, size, dropped=(), broken=item.damage)
+
+
+def _image_report(item: Item, source: Source, choice: Choice, *, is_again: bool) -> PackedReport:
+    header, entry = source.image.header, choice.entry
+    return PackedReport(
+        name=item.name,
+        method="repeated" if is_again else entry.method,
+        width=header.width,
+        height=header.height,
+        dims=header.samples * sum(height * width for height, width in source.sizes),
+        png_bytes=item.source_bytes,
+        dqc_bytes=0 if is_again else round(choice.size),
+        dropped=source.lost(is_stored=entry.skeleton is None),
+    )
+
+
+def _check(file: BinaryIO, names: list[str], max_pixels: int) -> None:
+    """Raise VerifyError unless an archive on disk has these files, in groups that are whole."""
+    file.flush()
+    try:
+        packed = Archive(file, max_pixels=max_pixels)
+        if packed.damage:
+            raise CorruptError(packed.damage[0].what)
+        for number in range(len(packed.group_sizes)):
+            packed.group(number)
+    except DqcodecError as error:
+        raise VerifyError(f"the archive cannot be read back ({error}); nothing is written") from error
+    if list(packed) != names:
+        raise VerifyError("the archive has other files than were packed; nothing is written")
