@@ -98,7 +98,8 @@ def parts(packed: Path) -> dict[str, int]:
         groups = [archive.group(number) for number in range(len(archive.group_sizes))]
         group_bytes = sum(size for size, _ in archive.group_sizes)
     headers, bare, names = (
-        sum(len(pack_header(change(group))) for group in groups) for change in (lambda group: group, without_chunks, without_parts)
+        sum(len(pack_header(change(group))) for group in groups)
+        for change in (lambda group: group, without_chunks, without_parts)
     )
     code = sum(len(payload) for group in groups for part in group.parts for payload in part.payloads)
     return {
@@ -115,7 +116,12 @@ def without_chunks(group: ArchiveGroup) -> ArchiveGroup:
     """The group without the metadata of its images."""
 
     def bare(part: Group) -> Group:
-        return replace(part, entries=tuple(replace(each, skeleton=each.skeleton and Skeleton(each.skeleton.header)) for each in part.entries))
+        return replace(
+            part,
+            entries=tuple(
+                replace(each, skeleton=each.skeleton and Skeleton(each.skeleton.header)) for each in part.entries
+            ),
+        )
 
     return replace(group, parts=tuple(map(bare, group.parts)))
 

@@ -42,8 +42,14 @@ def main() -> None:
     float_bpd = float_bound(arguments.run, tiles(pixels, arguments.tile))
     coded_bpd, bits = 8 * len(packed) / dims, report.learned
     result = {
-        "machine": machine(), "image": arguments.file.name, "model": program.name, "dims": dims, "bytes": len(packed),
-        "coded_bpd": round(coded_bpd, 4), "float_vi_bpd": round(float_bpd, 4), "gap_bpd": round(coded_bpd - float_bpd, 4),
+        "machine": machine(),
+        "image": arguments.file.name,
+        "model": program.name,
+        "dims": dims,
+        "bytes": len(packed),
+        "coded_bpd": round(coded_bpd, 4),
+        "float_vi_bpd": round(float_bpd, 4),
+        "gap_bpd": round(coded_bpd - float_bpd, 4),
         "gap_parts_bpd": {
             "quantised weights and noise of the estimate": round(bits["vi_bpd"] - float_bpd, 4),
             "grids and tables": round(bits["grid_bits"] / dims, 4),

@@ -1,6 +1,6 @@
 """Draw the learning curves of the released models.
 
-    python benchmarks/curves.py [-o models/curves.png]
+python benchmarks/curves.py [-o models/curves.png]
 """
 
 import argparse

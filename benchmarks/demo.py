@@ -1,6 +1,6 @@
 """Compress and decompress one photograph, compare the pixels, and show the rates.
 
-    python benchmarks/demo.py [PNG]      (default: a photograph that comes with scikit-image)
+python benchmarks/demo.py [PNG]      (default: a photograph that comes with scikit-image)
 """
 
 import subprocess

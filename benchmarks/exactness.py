@@ -20,7 +20,9 @@ _SETTINGS = {
     "as it is": {},
     "one thread": {"DQCODEC_BENCHMARK_THREADS": "1"},
     "one thread, no FMA or AVX": {
-        "DQCODEC_BENCHMARK_THREADS": "1", "OPENBLAS_CORETYPE": "Prescott", "NUMBA_CPU_NAME": "generic",
+        "DQCODEC_BENCHMARK_THREADS": "1",
+        "OPENBLAS_CORETYPE": "Prescott",
+        "NUMBA_CPU_NAME": "generic",
         "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR AVX2 FMA3 AVX512F AVX512CD AVX512_SKX",
     },
 }
@@ -55,8 +57,14 @@ def main() -> None:
         output = subprocess.run(command, input=first, env=os.environ | settings, capture_output=True, check=True).stdout
         decoded, payload = bool(output[0]), output[1:]
         first = first or payload
-        rows.append({"setting": name, "decodes the first file": decoded, "same bytes": payload == first,
-                     "sha256": hashlib.sha256(payload).hexdigest()[:16]})
+        rows.append(
+            {
+                "setting": name,
+                "decodes the first file": decoded,
+                "same bytes": payload == first,
+                "sha256": hashlib.sha256(payload).hexdigest()[:16],
+            }
+        )
         print(rows[-1])
     if not all(row["decodes the first file"] and row["same bytes"] for row in rows):
         raise SystemExit("not exact")

@@ -198,11 +198,17 @@ class Archive:
                 sources = [codec.read(each, exact=True) for each in files[start : start + size]]
                 note = b"file %d " % start * 9
                 names = [f"{size}/{start}/{number}.png" for number in range(len(sources))]
-                members = [archive.Member(name, start * 10**9 + number) for number, name in enumerate([*names, f"{size}/{start}/note", f"{size}/{start}/again"])]
+                members = [
+                    archive.Member(name, start * 10**9 + number)
+                    for number, name in enumerate([*names, f"{size}/{start}/note", f"{size}/{start}/again"])
+                ]
                 contents = (*range(len(sources) + 1), 0)
                 parts = codec.encode(sources, ()).group, archive.Verbatim(note)
                 writer.add(archive.pack_group(archive.ArchiveGroup(tuple(members), contents, parts)))
-                self.files |= dict(zip(names, files[start : start + size])) | {members[-2].name: note, members[-1].name: files[start]}
+                self.files |= dict(zip(names, files[start : start + size])) | {
+                    members[-2].name: note,
+                    members[-1].name: files[start],
+                }
             writer.finish()
             self.seeds.append(stream.getvalue())
         self.frames, self.heads = {}, set()  # frame -> header, of all seeds; frames without their bodies
@@ -255,7 +261,9 @@ class Archive:
                 body = changed(body, rng) or b"x"
             else:
                 reader = Reader(header, 1, len(header))
-                packing, section = pack_section(changed(read_section(reader, header[0]), rng, (b"../", b"/", b"a/" * 999, b"..\0", b".\0")))
+                packing, section = pack_section(
+                    changed(read_section(reader, header[0]), rng, (b"../", b"/", b"a/" * 999, b"..\0", b".\0"))
+                )
                 header = bytes([packing]) + section
             frames[place] = pack_frame(frame.mark, frame.archive_id, frame.number, header, body)
         return b"".join(frames)[:_MAX_INPUT]
@@ -274,7 +282,9 @@ class Archive:
                 if number < 20:
                     found = _named_errors(lambda: opened[name])  # noqa: B023
                     good |= found is not None
-                    assert is_forged or found is None or name not in self.files or found == self.files[name], f"{name} gives other bytes"
+                    assert is_forged or found is None or name not in self.files or found == self.files[name], (
+                        f"{name} gives other bytes"
+                    )
             if opened is not None and salvage and not is_forged:
                 self._check_losses(opened, data)
         return good
@@ -283,7 +293,9 @@ class Archive:
         """Of groups that are whole in the data, nothing is lost."""
         from dqcodec.format.archive import read_members
 
-        names = {name.removeprefix(name.split("/")[0] + "/") if name.startswith("archive-") else name for name in opened}
+        names = {
+            name.removeprefix(name.split("/")[0] + "/") if name.startswith("archive-") else name for name in opened
+        }
         for frame, header in self.frames.items():
             if frame in data and frame.startswith(b"\x89DQG"):
                 assert {member.name for member in read_members(header)} <= names, "a whole group is not salvaged"
@@ -313,7 +325,10 @@ def _is_forged(data: bytes, heads: set[bytes], frames: dict[bytes, bytes]) -> bo
             return True
         if frame and frame.body_bytes:
             body = data[frame.body_offset : frame.end]
-            if zlib.crc32(body[:-4], frame.crc).to_bytes(4, "little") == body[-4:] and data[position : frame.end] not in frames:
+            if (
+                zlib.crc32(body[:-4], frame.crc).to_bytes(4, "little") == body[-4:]
+                and data[position : frame.end] not in frames
+            ):
                 return True
     return False
 
@@ -494,7 +509,9 @@ class Png:
         if image is None:
             return False
         if image.skeleton is not None:
-            assert png.read(png.write(image)).same(image.repacked()), "an image changes when it is written and read again"
+            assert png.read(png.write(image)).same(image.repacked()), (
+                "an image changes when it is written and read again"
+            )
             recipe = exact.find(data, image)
             assert recipe is None or exact.restore(image, recipe) == data
         for options in ({}, {"exact": True}, {"strip": True}):
@@ -795,9 +812,7 @@ def _atheris(arguments: argparse.Namespace) -> bool:
 
 def _compiled_modules() -> list[str]:
     """Whose code is not Python's to guide by."""
-    paths = [
-        path for path in (_ROOT / "dqcodec").rglob("*.py") if re.search(r"^@compiled", path.read_text(), re.M)
-    ]
+    paths = [path for path in (_ROOT / "dqcodec").rglob("*.py") if re.search(r"^@compiled", path.read_text(), re.M)]
     return [".".join(path.relative_to(_ROOT).with_suffix("").parts) for path in paths]
 
 

@@ -144,7 +144,9 @@ def trial(
     left = [name for name in after if name.endswith(".tmp")]
     if len(left) > (number == signal.SIGKILL):
         failed.append(f"left: {', '.join(left)}")
-    finished = {name.removeprefix("out/"): data for name, data in after.items() if name.startswith("out/") and name not in left}
+    finished = {
+        name.removeprefix("out/"): data for name, data in after.items() if name.startswith("out/") and name not in left
+    }
     failed += [f"whole: {name}" for name, data in finished.items() if made.get(name) != data]
     lost = [name for name, data in before.items() if after.get(name) != data]
     if len(finished) < len(made):

@@ -1,6 +1,6 @@
 """What `dqcodec bench` does not measure: the start-up time of the command, and the exact ARD inverse.
 
-    python benchmarks/speed.py FILE.png [--ard-model NAME] [--json RESULT.json]
+python benchmarks/speed.py FILE.png [--ard-model NAME] [--json RESULT.json]
 """
 
 import argparse
@@ -53,8 +53,11 @@ def time_ard(program, pixels) -> dict:
         pixels: (H, W, 3) uint8; their tiles are coded.
     """
     tile = program.tile
-    boxes = [(top, left) for top in range(0, pixels.shape[0] - tile + 1, tile)
-             for left in range(0, pixels.shape[1] - tile + 1, tile)][:ARD_TILES]
+    boxes = [
+        (top, left)
+        for top in range(0, pixels.shape[0] - tile + 1, tile)
+        for left in range(0, pixels.shape[1] - tile + 1, tile)
+    ][:ARD_TILES]
     tiles = np.stack([pixels[top : top + tile, left : left + tile] for top, left in boxes]).astype(np.int64)
     stack = Stack(np.random.default_rng(0).bytes(8 * tiles.size))
     start = time.perf_counter()
@@ -62,10 +65,14 @@ def time_ard(program, pixels) -> dict:
     middle = time.perf_counter()
     program.codec.pop(stack, len(tiles), tile, tile)
     seconds = time.perf_counter() - middle
-    return {"model": program.name, "tiles": len(tiles), "dims": tile * tile * 3,
-            "iterations": [transform.iterations for transform in program.codec.dequantizer.transforms],
-            "push_ms_per_tile": round(1000 * (middle - start) / len(tiles), 2),
-            "pop_ms_per_tile": round(1000 * seconds / len(tiles), 2)}
+    return {
+        "model": program.name,
+        "tiles": len(tiles),
+        "dims": tile * tile * 3,
+        "iterations": [transform.iterations for transform in program.codec.dequantizer.transforms],
+        "push_ms_per_tile": round(1000 * (middle - start) / len(tiles), 2),
+        "pop_ms_per_tile": round(1000 * seconds / len(tiles), 2),
+    }
 
 
 if __name__ == "__main__":

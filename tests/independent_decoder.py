@@ -442,7 +442,16 @@ def shares(symbol, size):
 class Model:
     """A model file."""
 
-    TYPES = {"I8": "<i1", "U8": "<u1", "I16": "<i2", "U16": "<u2", "I32": "<i4", "U32": "<u4", "I64": "<i8", "U64": "<u8"}
+    TYPES = {
+        "I8": "<i1",
+        "U8": "<u1",
+        "I16": "<i2",
+        "U16": "<u2",
+        "I32": "<i4",
+        "U32": "<u4",
+        "I64": "<i8",
+        "U64": "<u8",
+    }
 
     def __init__(self, data: bytes):
         length = int.from_bytes(data[:8], "little")
@@ -503,7 +512,10 @@ def fronts_of(tiles):
     batches, batch = [], []
     for number, (*_, h, w) in enumerate(tiles):
         batch.append((number, h, w))
-        if sum(h * w for _, h, w in batch) >= 512 * max(w + 3 * (h - 1) for _, h, w in batch) or number == len(tiles) - 1:
+        if (
+            sum(h * w for _, h, w in batch) >= 512 * max(w + 3 * (h - 1) for _, h, w in batch)
+            or number == len(tiles) - 1
+        ):
             batches.append(batch)
             batch = []
     fronts = []
@@ -720,12 +732,8 @@ class Law:
         self.sigmoid, self.head, self.M, self.spread = model.tensors["mixture.sigmoid"], head, M, spread
         a = [int(weight[min(max(out[:K]) - o, 512)]) for o in out[:K]]
         self.share = [each * ((1 << 14) - max(1, M >> 5)) // sum(a) for each in a]
-        self.mean = [
-            min(max((o * spread >> 8) + center + 64 * offset + 32, -20480), 36864) for o in out[K : 2 * K]
-        ]
-        self.inverse = [
-            int(inverse_scale[min(max(o + log_spread(spread) + 128, 0), 352)]) for o in out[2 * K :]
-        ]
+        self.mean = [min(max((o * spread >> 8) + center + 64 * offset + 32, -20480), 36864) for o in out[K : 2 * K]]
+        self.inverse = [int(inverse_scale[min(max(o + log_spread(spread) + 128, 0), 352)]) for o in out[2 * K :]]
         trace("share", self.share)
         trace("mean", self.mean)
         trace("inverse", self.inverse)
@@ -945,7 +953,9 @@ class Mixer:
             half = symbol + (1 << b - 1 - position)
             s = law.start(half) if law else 0
             inputs.append(STRETCH[min((end - s) * 4096 // (end - first), 4095)] if law else 0)
-            rows = [self.weights.setdefault((m, own), [6553] * 37) for m, own in enumerate((8 * c + position, familiar))]
+            rows = [
+                self.weights.setdefault((m, own), [6553] * 37) for m, own in enumerate((8 * c + position, familiar))
+            ]
             logits = [min(max(sum(w * a for w, a in zip(row, inputs)) >> 16, -2815), 2815) for row in rows]
             probability = min(max(squash(sum(logits) >> 1), 16), 65520)
             bit = self.bit(probability)
@@ -1250,7 +1260,9 @@ class Flow:
 
     def residual(self, name, a, context=None):
         level, b = int(self.T[f"{name}.level"]), 0
-        h = self.layer(f"{name}.in", np.concatenate([a, highpass(a), *([] if context is None else [context])], -1), level)
+        h = self.layer(
+            f"{name}.in", np.concatenate([a, highpass(a), *([] if context is None else [context])], -1), level
+        )
         while f"{name}.{b}.1.weight" in self.T:
             inner = self.layer(f"{name}.{b}.1", leaky(h), level)
             h = np.clip(h + self.layer(f"{name}.{b}.2", leaky(inner), 2 * level), -level, level)
@@ -1438,7 +1450,9 @@ def particle_offsets(K, D, F):
         hashes.append(z ^ z >> 31)
     columns = [hashes[j::D] for j in range(D)]
     places = [[sorted(column).index(z) for z in column] for column in columns]
-    return np.array([[((place - column[0]) % K << F) // K for column in places for place in [column[k]]] for k in range(K)])
+    return np.array(
+        [[((place - column[0]) % K << F) // K for column in places for place in [column[k]]] for k in range(K)]
+    )
 
 
 # --- 13
@@ -1469,7 +1483,10 @@ def packed_again(head: Head, samples) -> bytes:
             filtered += bytes([kind]) + filtered_row(kind, row, above, distance)
     compressor = zlib.compressobj(level, zlib.DEFLATED, deflate >> 3 & 15, memory, deflate & 7)
     stream += (compressor.compress(filtered) + compressor.flush())[2:]
-    out = [b"\x89PNG\r\n\x1a\n", chunk(b"IHDR", struct.pack(">IIBBBBB", *head.size, depth, head.color_type, 0, 0, interlace))]
+    out = [
+        b"\x89PNG\r\n\x1a\n",
+        chunk(b"IHDR", struct.pack(">IIBBBBB", *head.size, depth, head.color_type, 0, 0, interlace)),
+    ]
     out += [chunk(*each) for each in chunks[0]]
     for size in cuts:
         out.append(chunk(b"IDAT", stream[:size]))

@@ -53,7 +53,8 @@ def animated(default, frames, bit_depth=8, color_type=None, is_first=True, idats
     for (top, left), samples in frames:
         after += between + control(top, left, *samples.shape[:2])
         after += b"".join(
-            chunk(b"fdAT", struct.pack(">I", next(numbers)) + piece) for piece in pieces(samples, bit_depth, False, idats)
+            chunk(b"fdAT", struct.pack(">I", next(numbers)) + piece)
+            for piece in pieces(samples, bit_depth, False, idats)
         )
     return write(default, bit_depth, color_type, before=before, after=after, **options)
 

@@ -36,12 +36,18 @@ TILE = 8
 OUT_OF_RANGE = (LatentOverflow, CorruptError)  # what a dequantizer says of a point that it never samples
 
 VARIABLES = (
-    "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES", "OPENBLAS_NUM_THREADS",
+    "NUMBA_CPU_NAME",
+    "NUMBA_CPU_FEATURES",
+    "OPENBLAS_CORETYPE",
+    "NPY_DISABLE_CPU_FEATURES",
+    "OPENBLAS_NUM_THREADS",
     "OMP_NUM_THREADS",
 )
 NO_FEATURES = " ".join(name for name in __cpu_dispatch__ if __cpu_features__.get(name))
 LOWEST = {
-    "OPENBLAS_CORETYPE": "Prescott", "NPY_DISABLE_CPU_FEATURES": NO_FEATURES, "OPENBLAS_NUM_THREADS": "1",
+    "OPENBLAS_CORETYPE": "Prescott",
+    "NPY_DISABLE_CPU_FEATURES": NO_FEATURES,
+    "OPENBLAS_NUM_THREADS": "1",
     "NUMBA_CPU_NAME": "generic",
 }
 
@@ -53,19 +59,27 @@ def config(kind: str, channels: int = 3, levels: int = 1, bits: int = 8) -> Conf
     """levels: of a flow."""
     level = {"subflows": 2, "width": 8, "blocks": 1}
     dequantizer = {
-        "kind": "ard" if kind == "alternating" else kind, "alternating": kind == "alternating",
-        "width": 8, "blocks": 1, "subflows": 1 if kind == "ard" else 2,
-        "context_channels": 4, "channels_per_group": 2,
+        "kind": "ard" if kind == "alternating" else kind,
+        "alternating": kind == "alternating",
+        "width": 8,
+        "blocks": 1,
+        "subflows": 1 if kind == "ard" else 2,
+        "context_channels": 4,
+        "channels_per_group": 2,
     }
     density = {"levels": [level] * levels}
     if kind in (AUTOREGRESSIVE, LEAST_SQUARES):
         dequantizer = {"kind": "posterior"}
         density = {"kind": AUTOREGRESSIVE, "width": 12, "blocks": 1, "head": 6, "features": 4, "mixtures": 3}
         density["least_squares"] = kind == LEAST_SQUARES
-    return Config.model_validate({
-        "name": kind, "data": {"channels": channels, "bits": bits, "crop": TILE}, "dequantizer": dequantizer,
-        "density": density,
-    })
+    return Config.model_validate(
+        {
+            "name": kind,
+            "data": {"channels": channels, "bits": bits, "crop": TILE},
+            "dequantizer": dequantizer,
+            "density": density,
+        }
+    )
 
 
 @functools.cache
@@ -203,8 +217,11 @@ def odd_tiles(channels: int = 3) -> dict[str, np.ndarray]:
     line[:, 3] = 255
     rng = np.random.default_rng(5)
     return {
-        "black": np.zeros(shape, np.int64), "white": np.full(shape, 255), "noise": rng.integers(0, 256, shape),
-        "checkerboard": np.broadcast_to(board, shape).astype(np.int64), "line": line,
+        "black": np.zeros(shape, np.int64),
+        "white": np.full(shape, 255),
+        "noise": rng.integers(0, 256, shape),
+        "checkerboard": np.broadcast_to(board, shape).astype(np.int64),
+        "line": line,
         "smooth": smooth(rng, 1, TILE, TILE, channels),
     }
 

@@ -72,7 +72,11 @@ def test_arrows_point_one_way():
 
 def test_the_houses_of_exact_programs_point_one_way():
     """Mixing uses the autoregressive program; that and the flow know nothing of each other or of mixing."""
-    for house, others in {"flow": ("autoregressive", "mixing"), "autoregressive": ("flow", "mixing"), "mixing": ("flow",)}.items():
+    for house, others in {
+        "flow": ("autoregressive", "mixing"),
+        "autoregressive": ("flow", "mixing"),
+        "mixing": ("flow",),
+    }.items():
         used = of_package(f"exact/{house}")
         assert not [name for name in used for other in others if name.startswith(f"dqcodec.exact.{other}.")]
 
@@ -121,14 +125,19 @@ NUMBERS = {
     },
 }  # fmt: skip
 TABLES = {
-    "SQUASH": "ba503793dd6b11a1", "STRETCH": "67d384228b6ae22c", "STATES": "045a99bd50c1a58f", "RATES": "082482d75ad867ab",
+    "SQUASH": "ba503793dd6b11a1",
+    "STRETCH": "67d384228b6ae22c",
+    "STATES": "045a99bd50c1a58f",
+    "RATES": "082482d75ad867ab",
 }  # the first 8 bytes of the SHA-256 of each, int64 little-endian
 
 
 @pytest.mark.parametrize("module", NUMBERS, ids=lambda module: module.__name__.rpartition(".")[2])
 def test_every_frozen_number_is_what_it_was(module):
     """Whoever changes one breaks all files: a new method, with a new number in the format, is the way."""
-    constants = {name: value for name, value in vars(module).items() if name.isupper() and not isinstance(value, np.ndarray)}
+    constants = {
+        name: value for name, value in vars(module).items() if name.isupper() and not isinstance(value, np.ndarray)
+    }
     assert constants == NUMBERS[module]
 
 

@@ -195,7 +195,9 @@ HUGE = (1 << 35) - 1
 
 def test_the_forger_can_write_a_group():
     found = read_group(section_of(header_of(b"a", b"b/c", times=(1, 5, 0, 0), modes=(0o777, 0))), b"\1xyz")
-    assert found == ArchiveGroup((Member("a", 5 - SECOND, 0o777), Member("b/c", -SECOND, 0)), (0, 1), (stored(b"x", b"yz"),))
+    assert found == ArchiveGroup(
+        (Member("a", 5 - SECOND, 0o777), Member("b/c", -SECOND, 0)), (0, 1), (stored(b"x", b"yz"),)
+    )
 
 
 @pytest.mark.parametrize(
@@ -288,9 +290,7 @@ times = st.integers(-(1 << 32) * SECOND, (1 << 33) * SECOND) | st.integers(-9, 9
 @settings(max_examples=30)
 @given(many_names, st.data())
 def test_an_archive_keeps_order_names_times_and_modes(raw_names, data):
-    members = [
-        Member(os.fsdecode(name), data.draw(times), data.draw(st.integers(0, 0o777))) for name in raw_names
-    ]
+    members = [Member(os.fsdecode(name), data.draw(times), data.draw(st.integers(0, 0o777))) for name in raw_names]
     cuts = sorted(data.draw(st.lists(st.integers(0, len(members)), max_size=3)))
     bounds = sorted({0, *cuts, len(members)})
     files = [numbered(n) for n in range(len(members))]

@@ -219,7 +219,11 @@ def test_a_program_must_fit_all_layers_to_be_chosen():
     layers = layers_of((64, 64), (1, 40), (64, 64))
     flow = programs.program("uniform")
     assert trial.best_program(layers[:1], [flow]) is flow
-    assert trial.best_program(layers, [flow]) is None is trial.best_program([*layers, image(9, 9, 1)], [program_of(), flow])
+    assert (
+        trial.best_program(layers, [flow])
+        is None
+        is trial.best_program([*layers, image(9, 9, 1)], [program_of(), flow])
+    )
     assert trial.best_program(layers, [flow, spoilt()]) is spoilt()
     assert trial.best_program(layers, [spoilt(), program_of()]) is program_of()
     assert trial.best_program(layers_of(*[(2, 2)] * 3000), [spoilt(), program_of()]) is program_of()
@@ -317,7 +321,9 @@ def payload_of(seed_bytes: int, length: int | None = None) -> bytes:
     return write_varint(seed_bytes) + write_varint(len(stack) if length is None else length) + stack
 
 
-@pytest.mark.parametrize("claims", [(0,), (4,), (HUGE,), (0, HUGE), (HUGE, HUGE), (0, 0), (0, 4), (0, 5), (0, 60)], ids=str)
+@pytest.mark.parametrize(
+    "claims", [(0,), (4,), (HUGE,), (0, HUGE), (HUGE, HUGE), (0, 0), (0, 4), (0, 5), (0, 60)], ids=str
+)
 def test_a_payload_that_claims_what_it_does_not_hold_is_corrupt(claims):
     with pytest.raises(CorruptError):
         decode(payload_of(*claims), PIXELS.shape, program_of())
@@ -375,10 +381,16 @@ def test_a_file_that_wins_is_what_compress_writes(monkeypatch):
     assert report.container_bytes <= 32
     parts = report.learned
     assert parts["coded_bpd"] == 8 * report.payload_bytes / pixels.size
-    assert (parts["coded_bpd"] - parts["vi_bpd"]) * pixels.size == pytest.approx(parts["initial_bits"] + parts["grid_bits"])
+    assert (parts["coded_bpd"] - parts["vi_bpd"]) * pixels.size == pytest.approx(
+        parts["initial_bits"] + parts["grid_bits"]
+    )
     assert f"(limit {parts['vi_bpd']:.2f})" in report.line() and "seed_bits" in report.details()
     told = codec.info(dqc)
-    assert (told.method, told.model_id, told.payload_bytes) == (AUTOREGRESSIVE, program_of().id.hex(), report.payload_bytes)
+    assert (told.method, told.model_id, told.payload_bytes) == (
+        AUTOREGRESSIVE,
+        program_of().id.hex(),
+        report.payload_bytes,
+    )
     restored, report = codec.decompress(dqc, find)
     assert report.method == AUTOREGRESSIVE
     assert png.read(restored).same(png.read(source))

@@ -79,7 +79,10 @@ def test_real_processes_measure_and_every_output_tells_the_same(folder):
     assert result.exit_code == 0 and result.stdout == (folder / "t.md").read_text()
     report = json.loads((folder / "r.json").read_text())
     assert [(row["codec"], row["image"]) for row in report["rows"]] == [
-        ("png", "in/a.png"), ("webp", "in/a.png"), ("png", "in/deep/b.png"), ("webp", "in/deep/b.png"),
+        ("png", "in/a.png"),
+        ("webp", "in/a.png"),
+        ("png", "in/deep/b.png"),
+        ("webp", "in/deep/b.png"),
     ]
     assert all(row["verified"] and row["bytes"] > 0 and row["peak_memory_bytes"] > 1e6 for row in report["rows"])
     for total in report["totals"]:

@@ -62,10 +62,14 @@ def test_several_processes_give_the_same_files_lines_and_exit_code(folder):
         (folder / f"in/{index}.png").write_bytes(pngs.random(np.random.default_rng(index), 4, 5, 2, 16, tail=b"tail"))
     (folder / "in/bad.png").write_bytes(b"no png")
     results = {jobs: run("compress", "-r", "in", "-o", f"out{jobs}", "-j", jobs, "--json") for jobs in (1, 2)}
-    written = {jobs: {path.name: path.read_bytes() for path in (folder / f"out{jobs}").rglob("*.dqc")} for jobs in (1, 2)}
+    written = {
+        jobs: {path.name: path.read_bytes() for path in (folder / f"out{jobs}").rglob("*.dqc")} for jobs in (1, 2)
+    }
     assert written[1] == written[2] and len(written[1]) == 3
     assert [result.exit_code for result in results.values()] == [1, 1]
-    told = {jobs: [json.loads(line)["source"] for line in result.stdout.splitlines()] for jobs, result in results.items()}
+    told = {
+        jobs: [json.loads(line)["source"] for line in result.stdout.splitlines()] for jobs, result in results.items()
+    }
     assert told[1] == told[2] and len(told[1]) == 4
 
 
@@ -122,7 +126,9 @@ def every_kind():
         samples = rng.integers(0, 1 << bit_depth, (5, 4, pngs.SAMPLES[color_type]))
         kind, deep = color_type, {"bit_depth": bit_depth}
         found[f"{folder}{number}.png"] = pngs.write(samples, color_type=kind, before=note, **deep)
-        found[f"{folder}{number}-interlaced.png"] = pngs.write(samples, color_type=kind, interlace=True, idats=2, **deep)
+        found[f"{folder}{number}-interlaced.png"] = pngs.write(
+            samples, color_type=kind, interlace=True, idats=2, **deep
+        )
         found[f"{folder}{number}-tail.png"] = pngs.write(samples, color_type=kind, after=note, tail=b"tail", **deep)
         frames = [((1, 0), samples[1:]), ((0, 0), samples[::-1])]
         found[f"{folder}{number}-animated.png"] = pngs.animated(samples, frames, color_type=kind, **deep)
@@ -206,7 +212,9 @@ def test_strip_drops_metadata_exact_keeps_every_byte_and_repack_does_not(folder)
     assert "RGB by classical" in run("info", "a.png.dqc").stdout
     assert run("decompress", "a.png.dqc", "-o", "b.png").exit_code == 0 and (folder / "b.png").read_bytes() == source
     assert run("decompress", "--repack", "a.png.dqc", "-o", "c.png").exit_code == 0
-    assert (folder / "c.png").read_bytes() != source and png.read((folder / "c.png").read_bytes()).same(png.read(source))
+    assert (folder / "c.png").read_bytes() != source and png.read((folder / "c.png").read_bytes()).same(
+        png.read(source)
+    )
     assert run("compress", "--strip", "a.png", "-o", "s.dqc").exit_code == 0
     assert run("decompress", "s.dqc", "-o", "d.png").exit_code == 0
     assert b"hello" not in (folder / "d.png").read_bytes()
@@ -437,7 +445,9 @@ def test_damage_to_the_index_costs_nothing_and_is_told(folder, quick):
     run("compress", "in", "-o", "set.dqc", "--group", 1)
     (folder / "set.dqc").write_bytes((folder / "set.dqc").read_bytes()[:-1] + b"x")
     checked = run("verify", "set.dqc")
-    assert checked.exit_code == 1 and "set.dqc: damaged: its index" in checked.stderr and "3 images ok" in checked.stderr
+    assert (
+        checked.exit_code == 1 and "set.dqc: damaged: its index" in checked.stderr and "3 images ok" in checked.stderr
+    )
     back = run("decompress", "set.dqc")
     assert back.exit_code == 0 and "index is damaged" in back.stderr and stamps(folder / "set") == STAMPS
     listed = run("list", "set.dqc")
@@ -451,7 +461,9 @@ def test_salvage_gets_what_is_whole_and_lists_what_is_lost(folder, quick):
     whole = (folder / "set.dqc").read_bytes()
     with Archive("set.dqc") as packed:
         ends = np.cumsum([5, *(size for size, _ in packed.group_sizes)])
-    (folder / "set.dqc").write_bytes(b"junk" + whole[4 : ends[1]] + whole[ends[1] + 9 : ends[3] + 9])  # start, group 1 and end
+    (folder / "set.dqc").write_bytes(
+        b"junk" + whole[4 : ends[1]] + whole[ends[1] + 9 : ends[3] + 9]
+    )  # start, group 1 and end
     for command in (["decompress", "set.dqc"], ["verify", "set.dqc"]):
         assert run(*command).exit_code == 3 and tree(folder) == sorted(["set.dqc", *(f"in/{name}" for name in STAMPS)])
     back = run("decompress", "--salvage", "set.dqc")
@@ -489,7 +501,13 @@ def test_groups_that_change_places_are_told_of(folder, quick):
 def test_other_files_and_broken_images_are_kept_verbatim_if_that_is_wanted(folder, quick):
     grow(folder, 1, stored=True)
     broken = DEEP[:-5]
-    for name, data in {"notes.txt": b"text" * 99, "photo.jpg": b"\xff\xd8 no image", "deep/empty": b"", "b.png": broken, "c.png": broken}.items():
+    for name, data in {
+        "notes.txt": b"text" * 99,
+        "photo.jpg": b"\xff\xd8 no image",
+        "deep/empty": b"",
+        "b.png": broken,
+        "c.png": broken,
+    }.items():
         (folder / "in" / name).parent.mkdir(exist_ok=True)
         (folder / "in" / name).write_bytes(data)
     names = tree(folder / "in")
@@ -508,10 +526,16 @@ def test_other_files_and_broken_images_are_kept_verbatim_if_that_is_wanted(folde
     assert all((folder / "in" / name).read_bytes() == (folder / "set" / name).read_bytes() for name in names)
     assert [name for name in names if name != "a.png"] == tree(folder / "bmp")
     with Archive("set.dqc") as packed:
-        assert packed["notes.txt"] == b"text" * 99 and packed.kind("notes.txt") == "verbatim" and packed.kind("a.png") == "image"
+        assert (
+            packed["notes.txt"] == b"text" * 99
+            and packed.kind("notes.txt") == "verbatim"
+            and packed.kind("a.png") == "image"
+        )
     assert run("compress", "in/a.png", "--others", "keep").exit_code == 2
     assert run("compress", "in", "-o", "in/photo.jpg.dqc", "--others", "keep").exit_code == 1
-    assert run("compress", "in", "-o", "in/photo.jpg.dqc", "--others", "keep", "-f").exit_code == 2  # it would hold itself
+    assert (
+        run("compress", "in", "-o", "in/photo.jpg.dqc", "--others", "keep", "-f").exit_code == 2
+    )  # it would hold itself
 
 
 def test_list_and_info_tell_of_archives_and_files(folder, quick):
@@ -651,7 +675,9 @@ def test_other_files_are_taken_as_pixels_and_given_back_in_other_formats(folder,
     (folder / "deep.png").write_bytes(DEEP)
     assert run("compress", "deep.png", "a.png", "-o", "set.dqc").exit_code == 0
     bmp = run("decompress", "set.dqc", "--format", "bmp")
-    assert bmp.exit_code == 1 and "bmp cannot hold 16-bit RGB exactly" in bmp.stderr and tree(folder / "set") == ["a.bmp"]
+    assert (
+        bmp.exit_code == 1 and "bmp cannot hold 16-bit RGB exactly" in bmp.stderr and tree(folder / "set") == ["a.bmp"]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -675,12 +701,17 @@ def test_a_model_is_sampled(folder, model):
 
 def test_an_archive_by_a_model_comes_back(folder, model, quick, monkeypatch):
     monkeypatch.setattr(choose, "by_webp", lambda pixels, *, quick: None)  # the model is bad
-    monkeypatch.setattr("dqcodec.codec.group.encode_sets", lambda sources, *rest, **options: [([0, 1, 2], codec.encode(sources, *rest, **options))])
+    monkeypatch.setattr(
+        "dqcodec.codec.group.encode_sets",
+        lambda sources, *rest, **options: [([0, 1, 2], codec.encode(sources, *rest, **options))],
+    )
     rng = np.random.default_rng(0)
     (folder / "in").mkdir()
     for number in range(3):
         (folder / f"in/{number}.png").write_bytes(pngs.random(rng, 9, 8, before=pngs.chunk(b"tEXt", b"a\0b")))
-    monkeypatch.setattr("dqcodec.codec.choose.Choice.size", property(lambda self: 1e9 if self.entry.skeleton is None else 1))
+    monkeypatch.setattr(
+        "dqcodec.codec.choose.Choice.size", property(lambda self: 1e9 if self.entry.skeleton is None else 1)
+    )
     assert run("compress", "in", "-o", "set.dqc", "-m", model).exit_code == 0
     assert json.loads(run("info", "--json", "set.dqc").stdout)["models"] == {zoo.file_id(model).hex(): 3}
     lost = run("decompress", "set.dqc")

@@ -124,7 +124,9 @@ def test_broken_pngs_are_kept_and_named_if_asked(folder):
         assert refused.exit_code == 3 and refused.stderr.count("in/") == 4
         kept = run("compress", *arguments, "--broken", "keep", "-v")
         assert kept.exit_code == 0 and kept.stderr.count(", a broken PNG: ") == 4
-    assert run("verify", "set.dqc").exit_code == run("list", "set.dqc").exit_code == run("info", "set.dqc").exit_code == 0
+    assert (
+        run("verify", "set.dqc").exit_code == run("list", "set.dqc").exit_code == run("info", "set.dqc").exit_code == 0
+    )
     assert run("decompress", "set.dqc").exit_code == run("decompress", "-r", "out").exit_code == 0
     for number, data in enumerate(BROKEN.values()):
         assert (folder / f"set/{number}.png").read_bytes() == (folder / f"out/{number}.png").read_bytes() == data
@@ -147,7 +149,9 @@ def test_rm_keeps_a_file_that_took_the_place_of_its_source(folder, monkeypatch):
     assert "written, but it has changed meanwhile" in result.stderr
 
 
-@pytest.mark.parametrize("arguments", [["a.png", "-o", "-"], ["-"], ["a.png", "-o", os.devnull], ["a.png", "-o", "/dev/stdout"]])
+@pytest.mark.parametrize(
+    "arguments", [["a.png", "-o", "-"], ["-"], ["a.png", "-o", os.devnull], ["a.png", "-o", "/dev/stdout"]]
+)
 def test_rm_is_for_files_that_become_files(folder, arguments):
     grow(folder, ["a.png"])
     assert run("compress", "--rm", *arguments, data=SOURCE).exit_code == 2 and (folder / "a.png").exists()
@@ -167,7 +171,9 @@ def test_images_of_an_archive_that_would_share_a_file_fail_alone(folder):
     assert run("compress", "in", "-o", "set.dqc").exit_code == 0
     result = run("decompress", "set.dqc", "--format", "ppm", "--json")
     told = {each.get("member"): each.get("error") for each in map(json.loads, result.stdout.splitlines())}
-    assert result.exit_code == 1 and "same .ppm file" in told["a"] and told["a"] == told["a.png"] and told["b.png"] is None
+    assert (
+        result.exit_code == 1 and "same .ppm file" in told["a"] and told["a"] == told["a.png"] and told["b.png"] is None
+    )
     assert [path.name for path in (folder / "set").iterdir()] == ["b.ppm"]
 
 
@@ -217,7 +223,11 @@ def test_names_that_cannot_be_are_errors_of_their_own_files(folder):
     *errors, _, total = result.stderr.splitlines()
     assert len(errors) == 4 and all(line.startswith("dqcodec: ") for line in errors) and total.endswith("4 failed")
     assert sum("File name too long" in line for line in errors) == 2
-    assert run("compress", "a.png", "-o", "z" * 256).exit_code == run("decompress", "a.png.dqc", "-o", "z" * 256).exit_code == 3
+    assert (
+        run("compress", "a.png", "-o", "z" * 256).exit_code
+        == run("decompress", "a.png.dqc", "-o", "z" * 256).exit_code
+        == 3
+    )
 
 
 @pytest.mark.parametrize("command", ["compress", "decompress"])
@@ -284,7 +294,9 @@ def test_archives_are_read_from_streams(folder):
     assert run("list", "-", data=packed).stdout.count(".png\n") == 2
     assert json.loads(run("info", "-", "--json", data=packed).stdout)["images"] == 2
     assert run("verify", "-", data=packed).stderr == "<stdin>: 2 images ok\n"
-    assert run("decompress", "-", "-o", "out", "--only", "b*", data=packed).exit_code == 0 and tree(folder / "out") == ["b.png"]
+    assert run("decompress", "-", "-o", "out", "--only", "b*", data=packed).exit_code == 0 and tree(folder / "out") == [
+        "b.png"
+    ]
     nowhere = run("decompress", "-", data=packed)
     assert nowhere.exit_code == 3 and "give one with -o" in nowhere.stderr
     run("compress", "in/a.png", "-o", "a.dqc")
@@ -295,7 +307,9 @@ def test_closed_and_full_standard_streams_are_no_reason_to_stop(folder):
     grow(folder, ["a.png", "b.png"])
     for number, streams in enumerate(["2> /dev/full", "<&- >&- 2>&-"]):
         result = shell(f"$dqcodec compress a.png missing.png b.png -o {number}/ {streams}")
-        assert result.returncode == 1 and result.stderr == b"" and tree(folder / str(number)) == ["a.png.dqc", "b.png.dqc"]
+        assert (
+            result.returncode == 1 and result.stderr == b"" and tree(folder / str(number)) == ["a.png.dqc", "b.png.dqc"]
+        )
     for command in ("compress - -o x <&-", "compress a.png -o - >&-", "info 0/a.png.dqc > /dev/full"):
         result = shell(f"$dqcodec {command}")
         assert result.returncode in (1, 3) and result.stderr.count(b"\n") == 1, (command, result.stderr)
@@ -306,7 +320,11 @@ def test_names_that_the_locale_cannot_encode_are_escaped_and_kept(folder, variab
     names = sorted([os.fsencode("\u00e9.png"), b"\xff.png"])
     for name in names:
         grow(folder / "in", [os.fsdecode(name)])
-    result = shell("$dqcodec compress in -o set.dqc && $dqcodec list set.dqc && $dqcodec decompress set.dqc -v", LC_ALL="C", **variables)
+    result = shell(
+        "$dqcodec compress in -o set.dqc && $dqcodec list set.dqc && $dqcodec decompress set.dqc -v",
+        LC_ALL="C",
+        **variables,
+    )
     assert result.returncode == 0, result.stderr
     assert sorted(os.listdir(os.fsencode(folder / "set"))) == names
     assert run("list", "set.dqc").stdout.count("\u00e9.png") == 1  # the archive does not depend on the locale

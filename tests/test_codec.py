@@ -88,7 +88,9 @@ def test_frames_that_are_alike_are_coded_as_small_as_was_tried():
 def smooth(height, width, color_type, bit_depth):
     """Samples of a kind that compresses well."""
     count = pngs.SAMPLES[color_type]
-    return np.add.outer(np.arange(height) * 5, np.arange(width) * 3)[..., None] * (1 + np.arange(count)) % (1 << bit_depth)
+    return (
+        np.add.outer(np.arange(height) * 5, np.arange(width) * 3)[..., None] * (1 + np.arange(count)) % (1 << bit_depth)
+    )
 
 
 @pytest.mark.parametrize("exact", [False, True])
@@ -158,7 +160,9 @@ IDOT = pngs.chunk(b"iDOT", bytes(28))
 def test_offsets_into_the_packed_data_are_left_out_and_the_report_says_so():
     source = pngs.write(photo(), before=IDOT + CHUNKS["before"], after=CHUNKS["after"])
     dqc, report = codec.compress(source)
-    assert report.dropped == ("iDOT",) and report.as_dict()["dropped"] == ("iDOT",) and "left out iDOT" in report.details()
+    assert (
+        report.dropped == ("iDOT",) and report.as_dict()["dropped"] == ("iDOT",) and "left out iDOT" in report.details()
+    )
     restored, _ = codec.decompress(dqc, no_programs)
     assert png.read(restored).same(png.read(pngs.write(photo(), **CHUNKS)))
     _, report = codec.compress(source, strip=True)

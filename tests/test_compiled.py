@@ -29,14 +29,20 @@ def compiled_loops() -> dict[str, Dispatcher]:
     """All that the packages that code have."""
     packages = (ans, exact, formats, methods, png)
     names = [info.name for p in packages for info in pkgutil.walk_packages(p.__path__, f"{p.__name__}.")]
-    parts = [vars(importlib.import_module(name)) for name in names if not name.endswith("craystack")]  # needs its own package
+    parts = [
+        vars(importlib.import_module(name)) for name in names if not name.endswith("craystack")
+    ]  # needs its own package
     loops = [loop for part in parts for loop in part.values() if isinstance(loop, Dispatcher)]
     return {f"{loop.__module__}.{loop.__name__}": loop for loop in loops}
 
 
 def test_all_loops_are_compiled_with_ieee_arithmetic_and_release_the_lock():
     loops = compiled_loops()
-    some = {"dqcodec.exact.autoregressive.front.code_front", "dqcodec.exact.autoregressive.learning._adam", "dqcodec.ans.uniform._shares"}
+    some = {
+        "dqcodec.exact.autoregressive.front.code_front",
+        "dqcodec.exact.autoregressive.learning._adam",
+        "dqcodec.ans.uniform._shares",
+    }
     assert some <= loops.keys()
     for name, loop in loops.items():
         options = {option: value for option, value in loop.targetoptions.items() if value}
@@ -316,11 +322,14 @@ def test_loops_are_compiled_and_kept_anew_where_what_is_kept_is_damaged(tmp_path
 
 
 # a file that grows beyond this cannot be written, as where the disk is full
-FULL = """
+FULL = (
+    """
 import resource, signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-""" + RESULT
+"""
+    + RESULT
+)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the system has no such limit")

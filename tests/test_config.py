@@ -20,9 +20,20 @@ def test_the_resolved_config_reads_back(tmp_path):
 @pytest.mark.parametrize(
     "override",
     [
-        "data.colour=1", "nosuch=1", "data=3", "data.bits=9", "objective.alpha=1.5", "dequantizer.kind=other", "data.crop",
-        "data.crop=31", "density.levels=[]", "dequantizer.bins=half_infinite", "training.optimiser.x=1",
-        "density.kind=autoregressive", "dequantizer.kind=posterior", "density.net=other",
+        "data.colour=1",
+        "nosuch=1",
+        "data=3",
+        "data.bits=9",
+        "objective.alpha=1.5",
+        "dequantizer.kind=other",
+        "data.crop",
+        "data.crop=31",
+        "density.levels=[]",
+        "dequantizer.bins=half_infinite",
+        "training.optimiser.x=1",
+        "density.kind=autoregressive",
+        "dequantizer.kind=posterior",
+        "density.net=other",
     ],
 )
 def test_what_is_unknown_or_wrong_is_refused_in_one_line(override):

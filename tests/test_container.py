@@ -293,7 +293,9 @@ def test_the_checksum_covers_shape_and_samples():
 def packed_by_lzma(monkeypatch):
     """A list that grows by the length of what LZMA packs."""
     lengths, compress = [], lzma.compress
-    monkeypatch.setattr(lzma, "compress", lambda raw, *options, **more: lengths.append(len(raw)) or compress(raw, *options, **more))
+    monkeypatch.setattr(
+        lzma, "compress", lambda raw, *options, **more: lengths.append(len(raw)) or compress(raw, *options, **more)
+    )
     return lengths
 
 

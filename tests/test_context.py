@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from dqcodec.context.context import Canvas, context, log_spreads, standard
-from dqcodec.context.least_squares import Predictor, predictor
 from dqcodec.flows import context as flows
 from dqcodec.frozen.autoregressive import (
     FEATURE_PLACES,
@@ -70,20 +69,21 @@ def places_of(tiles: list[np.ndarray]) -> np.ndarray:
     return np.array([(cell, *place) for cell, place in enumerate(places)])
 
 
-def nothing_predicted(channels: int) -> Predictor:
-    """The predictor of no tile."""
-    return predictor(np.zeros((0, 2), np.int64), 0, channels)
-
-
 def exact_context(canvas: Canvas, places: np.ndarray, bits: int, planes: np.ndarray) -> tuple[np.ndarray, ...]:
     """As float_context, of some pixels, all of whose neighbours are known; planes: their own (N, P)."""
     channels = planes.shape[1]
-    seen = context(canvas, nothing_predicted(channels), places, LOGARITHMS, bits)
+    seen = context(canvas, None, places, LOGARITHMS, bits)
     mean, spread = seen.moments.transpose(1, 2, 0)
     own = inputs(channels)
     assert seen.inputs.dtype == np.float32 and seen.moments.dtype == np.int32
     assert (seen.predictions == 8 * seen.moments[:, 0]).all() and not seen.log_errors.any()
-    return seen.inputs[:own].T, seen.inputs[own:].T, mean, spread, standards(*(a.astype(np.int64) for a in (planes, mean, spread)))
+    return (
+        seen.inputs[:own].T,
+        seen.inputs[own:].T,
+        mean,
+        spread,
+        standards(*(a.astype(np.int64) for a in (planes, mean, spread))),
+    )
 
 
 def fronts(places: np.ndarray):
@@ -159,7 +159,7 @@ def test_the_borders_repeat_what_is_known():
     canvas, places = Canvas.blank(10, 1, FEATURES), places_of([np.zeros((2, 5, 1))])
     means = []
     for n, value in enumerate([10, 20, 30, 40, 50, 0]):
-        means.append(int(context(canvas, nothing_predicted(1), places[n : n + 1], LOGARITHMS, 8).moments[0, 0, 0]))
+        means.append(int(context(canvas, None, places[n : n + 1], LOGARITHMS, 8).moments[0, 0, 0]))
         canvas.planes[n] = value
     # west, its twins above and the second to the left: weights 7 and 1
     # in the next row: north, its twins to the left, and the one to its right
@@ -173,7 +173,7 @@ def test_the_spread_of_every_range_has_a_logarithm():
     near = [12 + dx - 5 * dy for dy, dx in NEIGHBOURS[: len(MOMENT_WEIGHTS)]]
     for pattern in itertools.product((-255, 255), repeat=len(MOMENT_WEIGHTS)):
         canvas.planes[near, 0] = pattern
-        seen = context(canvas, nothing_predicted(1), middle, log_spreads(), 8)
+        seen = context(canvas, None, middle, log_spreads(), 8)
         mean, spread = seen.moments[0, :, 0]
         assert mean == np.dot(MOMENT_WEIGHTS, pattern)
         assert spread == np.dot(MOMENT_WEIGHTS, np.abs(8 * np.array(pattern) - mean)) + 32 < len(log_spreads())

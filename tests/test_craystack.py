@@ -155,7 +155,7 @@ def test_uniform_symbols_are_those_of_craystacks_own_codec():
     message, symbols = random_message((8,), 50), np.arange(8) * 31
     stack = CraystackStack(message)
     stack.push(symbols, 1 << 8)
-    pushed, = cs.Uniform(8).push(message, symbols.astype(np.uint64))
+    (pushed,) = cs.Uniform(8).push(message, symbols.astype(np.uint64))
     assert_equal(stack.message, pushed)
     assert np.array_equal(CraystackStack(pushed).pop(1 << 8, (8,)), symbols)
 
@@ -248,7 +248,7 @@ def test_what_no_stack_codes_is_an_error_and_changes_nothing():
 
 def check_codec(codec: cs.Codec, message: Message, data) -> Message:
     """craystack's own law, message included -> the message with the data."""
-    pushed, = codec.push(message, data)
+    (pushed,) = codec.push(message, data)
     popped, again = codec.pop(pushed)
     np.testing.assert_equal(again, data)
     assert_equal(popped, message)
@@ -272,7 +272,7 @@ def test_random_bits_are_samples_that_push_back_to_the_same_bits(kind):
         message = random_message((16,), 4000, seed)
         try:
             popped, x = codec.pop(message)
-            pushed, = codec.push(popped, x)
+            (pushed,) = codec.push(popped, x)
         except programs.OUT_OF_RANGE:
             continue
         assert_equal(pushed, message)
@@ -285,7 +285,7 @@ def test_a_flow_costs_what_it_reports(kind):
     program, message = programs.program(kind), random_message((32,), 1 << 14)
     x = programs.smooth(np.random.default_rng(7), 16, 8, 8)
     ideal_bits = program.codec.push(programs.noise_stack(), x).sum()
-    pushed, = model_codec(program, (16, 8, 8)).push(message, x)
+    (pushed,) = model_codec(program, (16, 8, 8)).push(message, x)
     assert abs(bits(pushed) - bits(message) - ideal_bits) < 32 + 0.01 * x.size
 
 
@@ -328,14 +328,22 @@ def test_a_repeated_codec_is_a_codec():
 
 def test_a_codec_between_others_is_a_codec():
     """from_iterable is craystack's `serial`; its codecs take one symbol a lane."""
-    codec = cs.from_iterable([
-        cs.Uniform(12), model_codec(programs.program("bipartite"), (1, 8, 8)), cs.Bernoulli(0.1, 10),
-        model_codec(programs.program("uniform"), (2, 4, 4)), cs.Uniform(3),
-    ])
+    codec = cs.from_iterable(
+        [
+            cs.Uniform(12),
+            model_codec(programs.program("bipartite"), (1, 8, 8)),
+            cs.Bernoulli(0.1, 10),
+            model_codec(programs.program("uniform"), (2, 4, 4)),
+            cs.Uniform(3),
+        ]
+    )
     rng = np.random.default_rng(0)
     data = [
-        rng.integers(0, 1 << 12, 10, np.uint64), programs.smooth(rng, 1, 8, 8), rng.integers(0, 2, 10, np.uint64),
-        programs.smooth(rng, 2, 4, 4), rng.integers(0, 8, 10, np.uint64),
+        rng.integers(0, 1 << 12, 10, np.uint64),
+        programs.smooth(rng, 1, 8, 8),
+        rng.integers(0, 2, 10, np.uint64),
+        programs.smooth(rng, 2, 4, 4),
+        rng.integers(0, 8, 10, np.uint64),
     ]
     check_codec(codec, random_message((10,), 4000), data)
 
@@ -356,6 +364,7 @@ def test_two_codecs_beside_each_other_are_a_codec():
 
 def test_the_first_symbol_may_choose_the_next_codec():
     """A codec that depends on what was decoded: how many images there are, then those."""
+
     def codecs():
         count = yield cs.substack(cs.Uniform(4), lambda head: head[:1])
         yield model_codec(programs.program("uniform"), (int(count[0]), 4, 4))
@@ -367,7 +376,7 @@ def test_the_first_symbol_may_choose_the_next_codec():
 def test_a_message_survives_being_flattened_to_words():
     codec, message = model_codec(programs.program("uniform"), (1, 8, 8)), random_message((10,), 4000)
     x = programs.odd_tiles()["checkerboard"]
-    pushed, = codec.push(message, x)
+    (pushed,) = codec.push(message, x)
     popped, again = codec.pop(cs.unflatten(cs.flatten(pushed), (10,)))
     assert np.array_equal(again, x)
     assert_equal(popped, message)

@@ -440,7 +440,12 @@ def refused(content: bytes) -> bool:
 @every_law
 def test_a_program_knows_its_file(channels, bits):
     program = program_of(channels, bits)
-    assert (program.kind, program.name, program.channels, program.bits) == (AUTOREGRESSIVE, AUTOREGRESSIVE, channels, bits)
+    assert (program.kind, program.name, program.channels, program.bits) == (
+        AUTOREGRESSIVE,
+        AUTOREGRESSIVE,
+        channels,
+        bits,
+    )
     assert program.card == {"about": "a test"} and len(program.id) == 8
     assert load(programs.data(AUTOREGRESSIVE, channels, 1, bits)).id == program.id
 
@@ -464,22 +469,32 @@ def test_tensors_of_a_wrong_shape_are_a_model_error(grown):
     missed = []
     for name, tensor in tensors().items():
         for axis in range(tensor.ndim):
-            changed = np.concatenate([tensor, np.take(tensor, [-1], axis)], axis) if grown else np.delete(tensor, -1, axis)
+            changed = (
+                np.concatenate([tensor, np.take(tensor, [-1], axis)], axis) if grown else np.delete(tensor, -1, axis)
+            )
             if not refused(with_tensors(tensors() | {name: changed})):
                 missed.append((name, axis))
     assert not missed
 
 
-@pytest.mark.parametrize("change", [lambda a: a[None], lambda a: a[..., None], lambda a: a.reshape(-1)[0]], ids=["row", "column", "number"])
+@pytest.mark.parametrize(
+    "change", [lambda a: a[None], lambda a: a[..., None], lambda a: a.reshape(-1)[0]], ids=["row", "column", "number"]
+)
 def test_tensors_of_a_wrong_dimension_are_a_model_error(change):
     missed = [
-        name for name, tensor in tensors().items() if tensor.ndim and not refused(with_tensors(tensors() | {name: change(tensor)}))
+        name
+        for name, tensor in tensors().items()
+        if tensor.ndim and not refused(with_tensors(tensors() | {name: change(tensor)}))
     ]
     assert not missed
 
 
 def test_tensors_that_are_no_integers_are_a_model_error():
-    missed = [name for name, tensor in tensors().items() if not refused(with_tensors(tensors() | {name: tensor + np.float32(0.25)}))]
+    missed = [
+        name
+        for name, tensor in tensors().items()
+        if not refused(with_tensors(tensors() | {name: tensor + np.float32(0.25)}))
+    ]
     assert not missed
 
 
@@ -525,18 +540,76 @@ def test_an_activation_level_that_float32_cannot_hold_is_a_model_error(level):
     assert refused(with_tensors(tensors(net__level=np.array(level))))
 
 
-@pytest.mark.parametrize("changes", [
-    {"format": 0}, {"format": None}, {"kind": "flow"}, {"kind": "other"}, {"kind": None}, {"kind": ["autoregressive"]},
-    {"kind": {}}, {"channels": 1}, {"channels": 2}, {"channels": "3"}, {"channels": None}, {"channels": 3.5}, {"bits": 0},
-    {"bits": 9}, {"bits": 8.0}, {"bits": True}, {"bits": None}, {"tile": []}, {"tile": [1]}, {"tile": [1, 2, 3]},
-    {"tile": [-8, 8]}, {"tile": [7, 8]}, {"tile": [8, 0]}, {"tile": [8.0, 8]}, {"tile": ["8", "8"]}, {"tile": "88"}, {"tile": 8}, {"tile": None},
-    {"tile": [True, 8]}, {"tile": [None, 8]}, {"tile": {"8": 8}}, {"features": 0}, {"features": 3}, {"features": 5},
-    {"features": 257}, {"features": -4}, {"features": "4"}, {"features": 4.0}, {"blocks": -1}, {"blocks": 2},
-    {"blocks": 65}, {"blocks": 10**12}, {"blocks": None}, {"mixtures": 0}, {"mixtures": 2}, {"mixtures": 4},
-    {"mixtures": 33}, {"mixtures": -3}, {"mixtures": 3.0}, {"mixtures": []}, {"head_grid": -17},
-    {"head_grid": 17}, {"head_grid": 3.0}, {"head_grid": None}, {"rate_bits": 0}, {"rate_bits": 33}, {"rate_bits": "9"}, {"name": None}, {"name": 3}, {"card": None},
-    {"card": "text"}, {"card": []}, {"unknown": 1}, {"subflows": [1]},
-], ids=str)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"format": 0},
+        {"format": None},
+        {"kind": "flow"},
+        {"kind": "other"},
+        {"kind": None},
+        {"kind": ["autoregressive"]},
+        {"kind": {}},
+        {"channels": 1},
+        {"channels": 2},
+        {"channels": "3"},
+        {"channels": None},
+        {"channels": 3.5},
+        {"bits": 0},
+        {"bits": 9},
+        {"bits": 8.0},
+        {"bits": True},
+        {"bits": None},
+        {"tile": []},
+        {"tile": [1]},
+        {"tile": [1, 2, 3]},
+        {"tile": [-8, 8]},
+        {"tile": [7, 8]},
+        {"tile": [8, 0]},
+        {"tile": [8.0, 8]},
+        {"tile": ["8", "8"]},
+        {"tile": "88"},
+        {"tile": 8},
+        {"tile": None},
+        {"tile": [True, 8]},
+        {"tile": [None, 8]},
+        {"tile": {"8": 8}},
+        {"features": 0},
+        {"features": 3},
+        {"features": 5},
+        {"features": 257},
+        {"features": -4},
+        {"features": "4"},
+        {"features": 4.0},
+        {"blocks": -1},
+        {"blocks": 2},
+        {"blocks": 65},
+        {"blocks": 10**12},
+        {"blocks": None},
+        {"mixtures": 0},
+        {"mixtures": 2},
+        {"mixtures": 4},
+        {"mixtures": 33},
+        {"mixtures": -3},
+        {"mixtures": 3.0},
+        {"mixtures": []},
+        {"head_grid": -17},
+        {"head_grid": 17},
+        {"head_grid": 3.0},
+        {"head_grid": None},
+        {"rate_bits": 0},
+        {"rate_bits": 33},
+        {"rate_bits": "9"},
+        {"name": None},
+        {"name": 3},
+        {"card": None},
+        {"card": "text"},
+        {"card": []},
+        {"unknown": 1},
+        {"subflows": [1]},
+    ],
+    ids=str,
+)
 def test_a_wrong_description_is_a_model_error(changes):
     assert refused(programs.described(AUTOREGRESSIVE, **changes))
 
@@ -549,7 +622,9 @@ def test_least_squares_that_are_neither_true_nor_false_are_a_model_error(kind, v
 
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("kind, other", [(AUTOREGRESSIVE, LEAST_SQUARES), (LEAST_SQUARES, AUTOREGRESSIVE)])
-def test_a_network_without_inputs_for_predictions_is_not_taken_for_one_with_them_nor_the_other_way(kind, other, channels):
+def test_a_network_without_inputs_for_predictions_is_not_taken_for_one_with_them_nor_the_other_way(
+    kind, other, channels
+):
     """Each of the layers that differ is enough."""
     description = programs.metadata(programs.described(kind, channels, least_squares=kind == LEAST_SQUARES))
     own, foreign = (programs.tensors(each, channels) for each in (kind, other))
@@ -561,7 +636,23 @@ def test_a_network_without_inputs_for_predictions_is_not_taken_for_one_with_them
         assert refused(save(own | {name: foreign[name]}, metadata=description))
 
 
-@pytest.mark.parametrize("key", ["format", "kind", "name", "channels", "bits", "tile", "features", "blocks", "mixtures", "head_grid", "rate_bits", "card"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "format",
+        "kind",
+        "name",
+        "channels",
+        "bits",
+        "tile",
+        "features",
+        "blocks",
+        "mixtures",
+        "head_grid",
+        "rate_bits",
+        "card",
+    ],
+)
 def test_every_part_of_the_description_is_needed(key):
     description = json.loads(programs.metadata(programs.data(AUTOREGRESSIVE))["dqcodec"])
     del description[key]

@@ -159,10 +159,16 @@ def test_cells_that_do_not_increase_are_a_model_error(edges):
         SigmoidCells(np.array(edges, np.int32), sigmoid_cells().tail)
 
 
-@pytest.mark.parametrize("matrix, gain", [
-    (np.ones((4, 3)), np.zeros(4)), (np.ones((4, 4)), np.zeros(3)), (np.full((4, 4), 9), np.zeros(4)),
-    (np.ones((4, 4)), np.full(4, 17)), (np.ones((4, 4)), np.full(4, -17)),
-])
+@pytest.mark.parametrize(
+    "matrix, gain",
+    [
+        (np.ones((4, 3)), np.zeros(4)),
+        (np.ones((4, 4)), np.zeros(3)),
+        (np.full((4, 4), 9), np.zeros(4)),
+        (np.ones((4, 4)), np.full(4, 17)),
+        (np.ones((4, 4)), np.full(4, -17)),
+    ],
+)
 def test_features_that_do_not_fit_are_a_model_error(matrix, gain):
     with pytest.raises(ModelError):
         PixelFeatures(matrix.astype(np.int8), gain.astype(np.int8), 128)

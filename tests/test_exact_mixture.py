@@ -35,7 +35,9 @@ class Mixtures:
         self._moments = np.array([sums, spreads], np.int32)
         offsets = np.broadcast_to(offset, len(out)).astype(np.int32)
         raw = np.ascontiguousarray(out.T)
-        mixture.set_mixtures(self._laws, self.symbols, tables, raw, 8 * self._moments[0], self._moments[1], log_spreads, offsets)
+        mixture.set_mixtures(
+            self._laws, self.symbols, tables, raw, 8 * self._moments[0], self._moments[1], log_spreads, offsets
+        )
 
     def __len__(self) -> int:
         return self._laws.shape[2]
@@ -107,9 +109,12 @@ def test_every_symbol_has_a_slot_and_slots_add_up_and_are_found(bits, seed, plau
     st.integers(1, 8),
     st.lists(
         st.tuples(st.integers(-(1 << 20), 1 << 20), st.integers(-4096, 4096), st.integers(-(1 << 14), 1 << 14)),
-        min_size=1, max_size=32,
+        min_size=1,
+        max_size=32,
     ),
-    st.integers(-2040, 2040), st.integers(32, 64 * 255 + 32), st.integers(0, 255),
+    st.integers(-2040, 2040),
+    st.integers(32, 64 * 255 + 32),
+    st.integers(0, 255),
 )
 def test_the_most_extreme_outputs_make_a_law_too(bits, components, sums, spreads, offset):
     out = np.array(components, np.float32).T.reshape(1, -1)
@@ -145,7 +150,9 @@ def test_the_slots_are_the_masses_of_the_float_mixture(bits):
     laws, (out, *local) = random_mixtures(bits, 300, seed=10 + bits)
     real = float_mixture(raw_values(out), *local)
     symbols = torch.arange(1 << bits).double()[:, None].expand(-1, 300)
-    masses = LogisticMixture(*(part.expand(len(symbols), -1, -1) for part in real)).log_mass(symbols, bits).exp().numpy()
+    masses = (
+        LogisticMixture(*(part.expand(len(symbols), -1, -1) for part in real)).log_mass(symbols, bits).exp().numpy()
+    )
     ours = np.diff(laws.all_starts(), axis=0) / TOTAL
     assert np.abs(ours - masses).max() < 0.04  # positions are on a grid of a quarter of the least scale
     divergence = (masses * np.log2(masses / ours)).sum(0)  # bits a symbol, what the tables cost
@@ -200,13 +207,26 @@ def test_an_offset_moves_the_law_by_as_many_symbols():
     assert np.array_equal(Mixtures(tables(), out, *local, offset, 8).starts(symbols + offset), plain + offset)
 
 
-@pytest.mark.parametrize("name, change", [
-    ("sigmoid", lambda a: a[:-1]), ("weight", lambda a: a[:-1]), ("inverse_scale", lambda a: a[:-1]),
-    ("sigmoid", lambda a: a[None]), ("weight", lambda a: np.append(a, 0)), ("inverse_scale", lambda a: np.append(a, 1)),
-    ("sigmoid", lambda a: a[::-1]), ("sigmoid", lambda a: a - 1), ("sigmoid", lambda a: a * 2),
-    ("weight", lambda a: -a), ("weight", lambda a: a * 2), ("weight", lambda a: a * 0),
-    ("inverse_scale", lambda a: a * 0), ("inverse_scale", lambda a: -a), ("inverse_scale", lambda a: a * 9),
-])
+@pytest.mark.parametrize(
+    "name, change",
+    [
+        ("sigmoid", lambda a: a[:-1]),
+        ("weight", lambda a: a[:-1]),
+        ("inverse_scale", lambda a: a[:-1]),
+        ("sigmoid", lambda a: a[None]),
+        ("weight", lambda a: np.append(a, 0)),
+        ("inverse_scale", lambda a: np.append(a, 1)),
+        ("sigmoid", lambda a: a[::-1]),
+        ("sigmoid", lambda a: a - 1),
+        ("sigmoid", lambda a: a * 2),
+        ("weight", lambda a: -a),
+        ("weight", lambda a: a * 2),
+        ("weight", lambda a: a * 0),
+        ("inverse_scale", lambda a: a * 0),
+        ("inverse_scale", lambda a: -a),
+        ("inverse_scale", lambda a: a * 9),
+    ],
+)
 def test_tables_that_make_no_law_are_a_model_error(name, change):
     with pytest.raises(ModelError):
         MixtureTables.checked(**tables()._asdict() | {name: change(getattr(tables(), name))})

@@ -52,8 +52,14 @@ def random_input(seed: int, shape: tuple[int, ...], max_input: int) -> np.ndarra
 
 
 @few
-@given(st.integers(0, 999), st.sampled_from([1, 3]), st.sampled_from([4, 8, 14, 20]), st.sampled_from([1, 255, 4095]),
-       st.sampled_from([(1, 1, 1), (1, 1, 5), (2, 3, 4), (3, 6, 2)]), st.sampled_from([8, 50]))
+@given(
+    st.integers(0, 999),
+    st.sampled_from([1, 3]),
+    st.sampled_from([4, 8, 14, 20]),
+    st.sampled_from([1, 255, 4095]),
+    st.sampled_from([(1, 1, 1), (1, 1, 5), (2, 3, 4), (3, 6, 2)]),
+    st.sampled_from([8, 50]),
+)
 def test_a_convolution_is_that_of_pythons_integers(seed, kernel, weight_bits, max_input, shape, clamp_bits):
     conv = random_conv(seed, kernel, weight_bits, max_input, clamp_bits)
     a = random_input(seed, (*shape, 4), max_input)
@@ -71,7 +77,10 @@ def test_float32_is_taken_just_where_24_bits_are_proven():
     assert single(1, 5, 7).bound == 12
 
 
-@pytest.mark.parametrize("weight, max_input, bias", [((1 << 24) - 1, 1, 0), (1, (1 << 23), (1 << 23) - 1), (-1, 4095, 0), ((1 << 26) + 3, 1, 0), ((1 << 52) - 5, 1, 3)])
+@pytest.mark.parametrize(
+    "weight, max_input, bias",
+    [((1 << 24) - 1, 1, 0), (1, (1 << 23), (1 << 23) - 1), (-1, 4095, 0), ((1 << 26) + 3, 1, 0), ((1 << 52) - 5, 1, 3)],
+)
 def test_sums_at_the_bound_are_exact(weight, max_input, bias):
     conv = single(weight, max_input, bias)
     for a in (max_input, -max_input, max_input - 1):
@@ -79,9 +88,16 @@ def test_sums_at_the_bound_are_exact(weight, max_input, bias):
         assert np.array_equal(conv(a), reference(conv, a))
 
 
-@pytest.mark.parametrize("weight, max_input, bias", [
-    (1 << 30, 1 << 23, 0), (1, 1, 1 << 53), (1 << 62, 4, 0), (-(1 << 63), 1, 0), (1, 1, -(1 << 63)),
-])
+@pytest.mark.parametrize(
+    "weight, max_input, bias",
+    [
+        (1 << 30, 1 << 23, 0),
+        (1, 1, 1 << 53),
+        (1 << 62, 4, 0),
+        (-(1 << 63), 1, 0),
+        (1, 1, -(1 << 63)),
+    ],
+)
 def test_sums_that_53_bits_may_not_hold_are_refused(weight, max_input, bias):
     with pytest.raises(ModelError, match="exact"):
         single(weight, max_input, bias)
@@ -92,9 +108,16 @@ def test_weights_whose_absolute_sum_wraps_around_are_refused():
         Conv(np.full((1, 4, 1, 1), 1 << 62), np.zeros(1, int), np.ones(1, int), 0, 1, 1)
 
 
-@pytest.mark.parametrize("weight, bias, shift", [
-    ((3, 4, 3), 3, 3), ((3, 4, 5, 5), 3, 3), ((3, 4, 1, 3), 3, 3), ((3, 4, 3, 3), 4, 3), ((3, 4, 3, 3), 3, 1),
-])
+@pytest.mark.parametrize(
+    "weight, bias, shift",
+    [
+        ((3, 4, 3), 3, 3),
+        ((3, 4, 5, 5), 3, 3),
+        ((3, 4, 1, 3), 3, 3),
+        ((3, 4, 3, 3), 4, 3),
+        ((3, 4, 3, 3), 3, 1),
+    ],
+)
 def test_tensors_that_do_not_fit_together_are_refused(weight, bias, shift):
     with pytest.raises(ModelError):
         Conv(np.ones(weight, int), np.ones(bias, int), np.ones(shift, int), 0, 1, 1)

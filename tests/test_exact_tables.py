@@ -116,10 +116,20 @@ def test_a_bounded_law_refuses_what_lies_outside(offset):
         law.push(noise_stack(), np.array([0, low + offset]))
 
 
-@pytest.mark.parametrize("frequencies", [
-    [], [TOTAL], [TOTAL - 1, 1], [0, TOTAL - 1, 1], [-1, TOTAL, 1], [1, 2, 3], [TOTAL, TOTAL, TOTAL],
-    [[1, 1, TOTAL - 2]], [1, 1, TOTAL - 1],
-])
+@pytest.mark.parametrize(
+    "frequencies",
+    [
+        [],
+        [TOTAL],
+        [TOTAL - 1, 1],
+        [0, TOTAL - 1, 1],
+        [-1, TOTAL, 1],
+        [1, 2, 3],
+        [TOTAL, TOTAL, TOTAL],
+        [[1, 1, TOTAL - 2]],
+        [1, 1, TOTAL - 1],
+    ],
+)
 def test_frequencies_that_are_no_law_are_a_model_error(frequencies):
     with pytest.raises(ModelError):
         TableLaw(np.array(frequencies, np.int64), 0, 4)

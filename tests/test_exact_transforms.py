@@ -104,7 +104,10 @@ def random_conv(seed: int, scaled: bool = True, channels: int = 12) -> Conv1x1:
     weights = np.rint(rng.normal(0, 0.4, (2, channels, channels)) * 2**SHEAR_BITS).astype(np.int32)
     size = np.clip(np.rint(R * np.exp(rng.normal(0, 1, channels))), 1, None).astype(np.int32) if scaled else None
     return Conv1x1(
-        rng.permutation(channels).tolist(), np.tril(weights[0], -1), np.triu(weights[1], 1), size,
+        rng.permutation(channels).tolist(),
+        np.tril(weights[0], -1),
+        np.triu(weights[1], 1),
+        size,
         rng.random(channels) < 0.5 if scaled else np.zeros(channels, bool),
     )
 
@@ -150,15 +153,26 @@ def test_products_too_large_for_float64_are_exact_too(seed, spread):
     assert np.array_equal(z, big[..., conv.permutation].astype(np.int64))
 
 
-@pytest.mark.parametrize("change", [
-    {"permutation": [0, 0, 1, 2]}, {"permutation": [0, 1, 2, 4]}, {"lower": np.zeros((3, 4), int)},
-    {"lower": np.full((4, 4), 1 << 17)}, {"upper": np.full((4, 4), -(1 << 17))}, {"sizes": np.zeros(4, int)},
-    {"sizes": np.full(4, 1 << 18)}, {"sizes": np.ones(5, int)},
-])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"permutation": [0, 0, 1, 2]},
+        {"permutation": [0, 1, 2, 4]},
+        {"lower": np.zeros((3, 4), int)},
+        {"lower": np.full((4, 4), 1 << 17)},
+        {"upper": np.full((4, 4), -(1 << 17))},
+        {"sizes": np.zeros(4, int)},
+        {"sizes": np.full(4, 1 << 18)},
+        {"sizes": np.ones(5, int)},
+    ],
+)
 def test_a_1x1_convolution_that_is_not_one_is_a_model_error(change):
     parts = {
-        "permutation": [3, 1, 0, 2], "lower": np.zeros((4, 4), int), "upper": np.zeros((4, 4), int),
-        "sizes": np.full(4, R), "negative": np.zeros(4, bool),
+        "permutation": [3, 1, 0, 2],
+        "lower": np.zeros((4, 4), int),
+        "upper": np.zeros((4, 4), int),
+        "sizes": np.full(4, R),
+        "negative": np.zeros(4, bool),
     }
     Conv1x1(**parts)
     with pytest.raises(ModelError):
@@ -207,9 +221,14 @@ def test_a_conditional_coupling_is_inverted_both_ways(seed, index):
     assert np.array_equal(x, g) and np.array_equal(cost, same_cost)
 
 
-@pytest.mark.parametrize("sizes", [
-    np.ones(2 * LOG_SCALE_BOUND, int), np.zeros(2 * LOG_SCALE_BOUND + 1, int), np.full(2 * LOG_SCALE_BOUND + 1, 1 << 18),
-])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        np.ones(2 * LOG_SCALE_BOUND, int),
+        np.zeros(2 * LOG_SCALE_BOUND + 1, int),
+        np.full(2 * LOG_SCALE_BOUND + 1, 1 << 18),
+    ],
+)
 def test_a_scale_table_that_is_not_one_is_a_model_error(sizes):
     with pytest.raises(ModelError):
         Affine(sizes)

@@ -95,7 +95,9 @@ def test_the_digests_differ_from_model_to_model():
     assert len(set(expected())) == 5 + 2 * (len(KINDS) + 1)
 
 
-@pytest.mark.parametrize("setting, threads", [*((setting, 1) for setting in SETTINGS), ("prescott", 2), ("plain numpy", 2)])
+@pytest.mark.parametrize(
+    "setting, threads", [*((setting, 1) for setting in SETTINGS), ("prescott", 2), ("plain numpy", 2)]
+)
 def test_instruction_sets_and_threads_change_no_bit(setting, threads):
     ours, blas = digests(threads, **SETTINGS[setting])
     assert ours == expected()

@@ -158,14 +158,23 @@ def test_other_files_go_into_an_archive_if_they_are_to_be_kept(tmp_path):
     grow(tmp_path, "in/a.jpg", "in/b")
     grow(tmp_path, "in/c.jpg", "in/deep/d.txt", data=b"no PNG")
     assert [name for _, name in plan_archive([tmp_path / "in"])] == ["a.jpg", "b"]
-    assert [name for _, name in plan_archive([tmp_path / "in"], keep_others=True)] == ["a.jpg", "b", "c.jpg", "deep/d.txt"]
+    assert [name for _, name in plan_archive([tmp_path / "in"], keep_others=True)] == [
+        "a.jpg",
+        "b",
+        "c.jpg",
+        "deep/d.txt",
+    ]
 
 
 def test_nothing_replaces_its_own_input(tmp_path):
     grow(tmp_path, "in/a.png", "in/set.dqc", "b.dqc", data=IMAGE)
     (tmp_path / "link.dqc").symlink_to("b.dqc")
     os.link(tmp_path / "b.dqc", tmp_path / "other.dqc")
-    for sources, target in [(["in"], "in/set.dqc"), (["in/a.png", "b.dqc"], "link.dqc"), (["in/a.png", "b.dqc"], "other.dqc")]:
+    for sources, target in [
+        (["in"], "in/set.dqc"),
+        (["in/a.png", "b.dqc"], "link.dqc"),
+        (["in/a.png", "b.dqc"], "other.dqc"),
+    ]:
         with pytest.raises(ValueError, match="own input"):
             plan_archive([tmp_path / source for source in sources], tmp_path / target)
     with pytest.raises(ValueError, match="own input"):
@@ -216,7 +225,9 @@ def link(path):
     path.symlink_to("b")
 
 
-@pytest.mark.parametrize("change", [replace, link, lambda path: path.write_bytes(b"y"), lambda path: path.write_bytes(b"xy")])
+@pytest.mark.parametrize(
+    "change", [replace, link, lambda path: path.write_bytes(b"y"), lambda path: path.write_bytes(b"xy")]
+)
 def test_only_the_file_that_was_read_is_removed(read, change):
     path, stamp = read
     mode = path.stat().st_mode
@@ -356,7 +367,9 @@ def test_a_file_that_appears_while_another_is_written_is_not_overwritten(tmp_pat
     if not links:
         monkeypatch.setattr(os, "link", no_links)
     check = files.check_target
-    monkeypatch.setattr(files, "check_target", lambda target, **options: None if target.exists() else check(target, **options))
+    monkeypatch.setattr(
+        files, "check_target", lambda target, **options: None if target.exists() else check(target, **options)
+    )
     with pytest.raises(FileExistsError, match="-f overwrites"), files.writing(tmp_path / "a") as file:
         file.write(b"new")
         (tmp_path / "a").write_bytes(b"mine")
@@ -405,6 +418,7 @@ def test_write_follows_links(tmp_path):
 def test_a_failed_write_leaves_nothing_behind(tmp_path, monkeypatch, step, error):
     if step == "replace":
         monkeypatch.setattr(os, "link", no_links)
+
     def fail(*_):
         raise error
 

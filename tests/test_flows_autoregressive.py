@@ -23,7 +23,9 @@ def random_mixture(*shape: int, bits: int, components: int = 3, seed: int = 0) -
     torch.manual_seed(seed)
     size = *shape, components
     mean = (1.4 * torch.rand(size).double() - 0.2) * 2**bits
-    return LogisticMixture(torch.randn(size).double().log_softmax(-1), mean, torch.exp2(3 - bits * torch.rand(size).double()))
+    return LogisticMixture(
+        torch.randn(size).double().log_softmax(-1), mean, torch.exp2(3 - bits * torch.rand(size).double())
+    )
 
 
 def expanded(mixture: LogisticMixture, count: int) -> LogisticMixture:
@@ -37,7 +39,9 @@ def cdf(mixture: LogisticMixture, y: torch.Tensor, bits: int) -> torch.Tensor:
     return (mixture.log_weight.exp() * parts).sum(-1) * (1 - 2**bits * LEAST_MASS) + even * LEAST_MASS
 
 
-def integral(mixture: LogisticMixture, low: torch.Tensor, high: torch.Tensor, bits: int, steps: int = 2000) -> torch.Tensor:
+def integral(
+    mixture: LogisticMixture, low: torch.Tensor, high: torch.Tensor, bits: int, steps: int = 2000
+) -> torch.Tensor:
     """Of exp(log_prob), by midpoints."""
     places = (torch.arange(steps).double() + 0.5) / steps
     y = low[..., None] + places * (high - low)[..., None]
@@ -87,7 +91,9 @@ def test_samples_within_a_bin_follow_its_part_of_the_distribution_function(x, fa
     """In a bin that is far from all components that is the even part."""
     mixture, count = expanded(random_mixture(1, bits=5, seed=3), 20_000), 20_000
     if far:
-        mixture = mixture._replace(mean=torch.full_like(mixture.mean, 31 - x if x != 5 else 28), inverse_scale=torch.full_like(mixture.mean, 9))
+        mixture = mixture._replace(
+            mean=torch.full_like(mixture.mean, 31 - x if x != 5 else 28), inverse_scale=torch.full_like(mixture.mean, 9)
+        )
     y = mixture.sample(torch.rand(count).double(), 5, torch.full((count,), x).double())
     assert x == 0 or y.min() >= x - 0.5
     assert x == 31 or y.max() < x + 0.5
@@ -102,7 +108,8 @@ def test_samples_within_a_bin_follow_its_part_of_the_distribution_function(x, fa
 
 
 @pytest.mark.parametrize(
-    "channels, height, width, bits", [(1, 1, 2, 1), (1, 1, 2, 2), (1, 2, 3, 1), (3, 1, 2, 1), (3, 1, 1, 2), (1, 1, 1, 8)]
+    "channels, height, width, bits",
+    [(1, 1, 2, 1), (1, 1, 2, 2), (1, 2, 3, 1), (3, 1, 2, 1), (3, 1, 1, 2), (1, 1, 1, 8)],
 )
 @torch.no_grad()
 def test_the_probabilities_of_all_images_add_up_to_one(channels, height, width, bits):
@@ -207,7 +214,9 @@ def test_single_precision_gives_about_the_same_rate(channels, bits):
     x[1] = (torch.arange(7)[:, None] + torch.arange(6)) % 2 * (2**bits - 1)
     rate = bits_per_dim(density.log_mass(x), x[0].numel())
     assert rate.max() < 19 and rate.min() > 0
-    torch.testing.assert_close(bits_per_dim(density.float().log_mass(x.float()), x[0].numel()).double(), rate, atol=0.5, rtol=0)
+    torch.testing.assert_close(
+        bits_per_dim(density.float().log_mass(x.float()), x[0].numel()).double(), rate, atol=0.5, rtol=0
+    )
 
 
 def test_every_parameter_of_a_density_gets_a_gradient():

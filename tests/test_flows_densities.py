@@ -64,7 +64,9 @@ def test_the_flows_log_prob_is_the_bases_plus_autograds_jacobian():
     torch.testing.assert_close(p.log_prob(v), logistic_log_prob(latents(v)) + log_det)
 
 
-@pytest.mark.parametrize("density", [DiagonalGaussian((3, 4, 4), 128.0, 64.0), CovarianceGaussian((3, 4, 4), 128.0, 64.0)])
+@pytest.mark.parametrize(
+    "density", [DiagonalGaussian((3, 4, 4), 128.0, 64.0), CovarianceGaussian((3, 4, 4), 128.0, 64.0)]
+)
 def test_gaussians_start_at_the_datas_moments(density):
     v = 100 + 20 * torch.randn(500, 3, 4, 4)
     density.initialise(v)

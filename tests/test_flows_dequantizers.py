@@ -47,10 +47,16 @@ def test_q_integrates_to_one(kind):
     spread = 1.5
     u = torch.sigmoid(spread * y)
     log_proposal = (
-        torch.nn.functional.logsigmoid(y) + torch.nn.functional.logsigmoid(-y)
-        - torch.nn.functional.logsigmoid(spread * y) - torch.nn.functional.logsigmoid(-spread * y)
-        - torch.tensor(spread).log()
-    ).flatten(1).sum(1)
+        (
+            torch.nn.functional.logsigmoid(y)
+            + torch.nn.functional.logsigmoid(-y)
+            - torch.nn.functional.logsigmoid(spread * y)
+            - torch.nn.functional.logsigmoid(-spread * y)
+            - torch.tensor(spread).log()
+        )
+        .flatten(1)
+        .sum(1)
+    )
     with torch.no_grad():
         weights = (q.log_prob(u, x.expand(len(u), -1, -1, -1)) - log_proposal).exp()
     error = weights.std() / len(weights) ** 0.5

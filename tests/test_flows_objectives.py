@@ -78,9 +78,7 @@ def test_half_infinite_bins_halve_the_line():
 
 def test_vr_max_is_the_largest_weight_and_has_its_gradient():
     torch.manual_seed(0)
-    model = DequantizedModel(
-        randomised(DEQUANTIZERS["bipartite"]("hypercube")), randomised(DENSITIES["flow"]()), 1
-    )
+    model = DequantizedModel(randomised(DEQUANTIZERS["bipartite"]("hypercube")), randomised(DENSITIES["flow"]()), 1)
     x = symbols(2, 1, 2, 2)
 
     def gradients(bound):

@@ -111,8 +111,9 @@ def symbols(largest: int) -> st.SearchStrategy:
     return st.lists(sized, min_size=1, max_size=30)
 
 
-
-batches = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3)), min_size=1, max_size=2).map(lambda shapes: shapes * 700)
+batches = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3)), min_size=1, max_size=2).map(
+    lambda shapes: shapes * 700
+)
 
 
 @settings(max_examples=30)
@@ -196,7 +197,9 @@ def test_the_documents_recipes_give_the_packages_files(data):
     source = pngs.random(np.random.default_rng(height), height, width, color_type, depth, **options)
     if data.draw(st.booleans()):
         source = png.write(png.read(source))  # with filters
-    case = Case(lambda: source, Method.CLASSICAL, split=Split(Step.BYTES if depth == 16 else Step.PLAIN), has_recipe=True)
+    case = Case(
+        lambda: source, Method.CLASSICAL, split=Split(Step.BYTES if depth == 16 else Step.PLAIN), has_recipe=True
+    )
     file = cases.encode(case, source)
     assert Group.parse(file).entries[0].recipe
     assert decoded_alike(file, source)
@@ -208,7 +211,12 @@ def hard_planes(height: int, width: int, kind: str, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     y, x = np.indices((height, width))
     rows, columns = rng.choice([0, 255], (height, 1)), rng.choice([0, 255], width)
-    green = {"board": (y + x) % 2 * 255, "checks": (y // 2 + x // 2) % 2 * 255, "rows": rows + 0 * x, "columns": columns + 0 * y}[kind]
+    green = {
+        "board": (y + x) % 2 * 255,
+        "checks": (y // 2 + x // 2) % 2 * 255,
+        "rows": rows + 0 * x,
+        "columns": columns + 0 * y,
+    }[kind]
     red = 255 - 2 * green
     green = abs(green - (rng.random(green.shape) < 0.03))  # a few pixels are off
     blue = (rng.random(green.shape) < 0.1) * rng.choice([1, -1, 3])
@@ -244,7 +252,11 @@ def document_predictions(planes: np.ndarray, bits: int) -> np.ndarray:
                 if p:
                     context.predict(p)
                 context.set(p, int(planes[y, x, p]))
-            predictions[y, x], walk.planes[0][y, x], walk.errors[0][y, x] = context.centers, planes[y, x], context.errors
+            predictions[y, x], walk.planes[0][y, x], walk.errors[0][y, x] = (
+                context.centers,
+                planes[y, x],
+                context.errors,
+            )
     return predictions
 
 
@@ -271,6 +283,7 @@ def test_the_worked_examples_symbols_and_slots_are_the_packages():
     found = [[*pixel, *coded] for pixel, coded in first] + found
     places = np.concatenate([slots.fronts.places(front) for front in range(len(slots.fronts))])
     expected = [
-        [y, x, pixels[y, x, 0], *slot] for (y, x), slot in zip(places[:, 1:3].tolist(), slots.slots[:, 0].tolist(), strict=True)
+        [y, x, pixels[y, x, 0], *slot]
+        for (y, x), slot in zip(places[:, 1:3].tolist(), slots.slots[:, 0].tolist(), strict=True)
     ]
     assert found == expected

@@ -54,7 +54,11 @@ def test_the_golden_archive_decodes_to_its_files():
         with Archive(GOLDEN / "archive.dqc", {program.id: program}.__getitem__, salvage=salvage) as archive:
             assert list(archive) == list(make.members()) and not archive.damage
             for name, data in make.members().items():
-                assert archive[name] == data if archive.kind(name) == "verbatim" else png.read(archive[name]).same(png.read(data))
+                assert (
+                    archive[name] == data
+                    if archive.kind(name) == "verbatim"
+                    else png.read(archive[name]).same(png.read(data))
+                )
             assert archive.member("b.png") == Member("b.png", -4 * 10**9, 0o601)
             assert [count for _, count in archive.group_sizes] == [1, 4, 1] and archive.kind("notes.txt") == "verbatim"
             assert archive["odd.png"] == make.members()["odd.png"]

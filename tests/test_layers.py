@@ -38,10 +38,16 @@ def test_every_split_is_undone(kind, height, width, seed, has_alphas):
     assert_every_split_is_undone(image(color_type, bit_depth, samples, chunks))
 
 
-@pytest.mark.parametrize("has_alphas, split", [(False, Split(Step.COLORS)), (True, Split(Step.COLORS)), (True, Split(Step.COLORS, alpha=True))])
+@pytest.mark.parametrize(
+    "has_alphas, split",
+    [(False, Split(Step.COLORS)), (True, Split(Step.COLORS)), (True, Split(Step.COLORS, alpha=True))],
+)
 def test_a_palette_comes_back_from_colours_with_alpha_together_or_apart(has_alphas, split):
     rng = np.random.default_rng(2)
-    chunks = (png.Chunk(b"PLTE", bytes([1, 2, 3, 1, 2, 3, 7, 8, 9])), *([png.Chunk(b"tRNS", bytes([9, 0]))] if has_alphas else []))
+    chunks = (
+        png.Chunk(b"PLTE", bytes([1, 2, 3, 1, 2, 3, 7, 8, 9])),
+        *([png.Chunk(b"tRNS", bytes([9, 0]))] if has_alphas else []),
+    )
     entries = [0, 2] if not has_alphas else [0, 1, 2]  # without alphas the first two colours are equal
     source = image(3, 8, rng.choice(entries, (6, 5, 1)).astype(np.uint8), chunks)
     layers = split.apply(source.pixels, source.skeleton)
@@ -75,7 +81,13 @@ def test_models_are_kept_from_indices_and_low_bytes():
 
 
 @quick
-@given(st.integers(1, 256), st.integers(1, 60), st.sampled_from([3, 4]), st.sampled_from(["any", "sorted", "first"]), st.integers(0))
+@given(
+    st.integers(1, 256),
+    st.integers(1, 60),
+    st.sampled_from([3, 4]),
+    st.sampled_from(["any", "sorted", "first"]),
+    st.integers(0),
+)
 def test_a_palette_is_coded_by_the_colours_that_are_used(count, used, channels, order, seed):
     rng = np.random.default_rng(seed)
     entries = rng.integers(0, 256, (count, channels), np.uint8)

@@ -85,10 +85,17 @@ def test_the_library_takes_paths_and_bytes_with_the_same_result(folder):
     source = pngs.write(COLORS, before=pngs.chunk(b"tEXt", b"Comment\0hello"))
     (folder / "a.png").write_bytes(source)
     dqc = dqcodec.compress(source)
-    assert dqc == dqcodec.compress("a.png") == dqcodec.compress(folder / "a.png", models=[]) == dqcodec.compress(bytearray(source))
+    assert (
+        dqc
+        == dqcodec.compress("a.png")
+        == dqcodec.compress(folder / "a.png", models=[])
+        == dqcodec.compress(bytearray(source))
+    )
     (folder / "a.png.dqc").write_bytes(dqc)
     assert np.array_equal(dqcodec.decompress("a.png.dqc"), COLORS)
-    assert b"hello" in dqcodec.decompress_png(dqc) and png.read(dqcodec.decompress_png(folder / "a.png.dqc")).same(png.read(source))
+    assert b"hello" in dqcodec.decompress_png(dqc) and png.read(dqcodec.decompress_png(folder / "a.png.dqc")).same(
+        png.read(source)
+    )
     assert len(dqcodec.compress(source, strip=True)) < len(dqc)
     assert dqcodec.decompress_png(dqcodec.compress(source, exact=True)) == source
     with pytest.raises(dqcodec.UnknownModelError):
@@ -155,11 +162,15 @@ def animations():
     frames = [((1, 2), COLORS[:4, :5] + 1), ((0, 0), COLORS[::-1])]
     for is_first in (True, False):
         for tail in (b"", b"tail"):
-            yield pngs.animated(COLORS, frames, is_first=is_first, tail=tail, before=pngs.chunk(b"tEXt", b"Comment\0hello"))
+            yield pngs.animated(
+                COLORS, frames, is_first=is_first, tail=tail, before=pngs.chunk(b"tEXt", b"Comment\0hello")
+            )
     animation = Image.open(io.BytesIO(pngs.animated(COLORS, frames)))
     images = [frame.copy() for frame in ImageSequence.Iterator(animation)]
     for disposal in (0, 1, 2):
-        yield saved(images[0], "png", save_all=True, append_images=images[1:], duration=[30, 40, 50], disposal=disposal, blend=1)
+        yield saved(
+            images[0], "png", save_all=True, append_images=images[1:], duration=[30, 40, 50], disposal=disposal, blend=1
+        )
 
 
 @pytest.mark.parametrize("source", list(animations()))
@@ -251,7 +262,9 @@ def test_models_are_one_or_several_by_name_by_file_or_loaded(folder):
 
 
 def test_every_named_error_is_public():
-    named = {name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, errors.DqcodecError)}
+    named = {
+        name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, errors.DqcodecError)
+    }
     assert named <= {*dqcodec.__all__} and all(getattr(dqcodec, name) is getattr(errors, name) for name in named)
 
 
@@ -276,7 +289,9 @@ def test_pillow_images_keep_transparency_profile_and_exif():
 @pytest.mark.parametrize("color_type, bit_depth", pngs.KINDS)
 @pytest.mark.parametrize("tail", [b"", b"stored"])
 def test_pillow_opens_by_the_header_and_loads_what_the_png_holds(folder, color_type, bit_depth, tail):
-    source = pngs.random(RNG, 20, 30, color_type, bit_depth, before=pngs.chunk(b"tEXt", b"Comment\0" + b"ab" * 3000), tail=tail)
+    source = pngs.random(
+        RNG, 20, 30, color_type, bit_depth, before=pngs.chunk(b"tEXt", b"Comment\0" + b"ab" * 3000), tail=tail
+    )
     dqc = dqcodec.compress(source)
     (folder / "a.png.dqc").write_bytes(dqc)
     reference = Image.open(io.BytesIO(source))

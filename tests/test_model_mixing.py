@@ -38,7 +38,8 @@ def image(height: int, width: int, channels: int = 3, seed: int = 0) -> np.ndarr
 def test_decode_undoes_encode(seed, sizes, channels, is_noise):
     rng, program = np.random.default_rng(seed), programs.tiled(8, 16, channels)
     layers = [
-        rng.integers(0, 256, (*size, channels)).astype(np.uint8) if is_noise else image(*size, channels, seed) for size in sizes
+        rng.integers(0, 256, (*size, channels)).astype(np.uint8) if is_noise else image(*size, channels, seed)
+        for size in sizes
     ]
     payload = model_mixing.encode(layers, program).data
     decoded = model_mixing.decode(payload, [layer.shape for layer in layers], program)
@@ -104,7 +105,9 @@ def test_large_images_are_coded_by_it_only_if_asked_for(by_models_alone, monkeyp
     monkeypatch.setattr(candidates, "_MAX_RIVAL_SAMPLES", 100)
     program, source = programs.program(AUTOREGRESSIVE), png.write(png.plain(image(40, 50)))
     assert codec.compress(source, [program])[1].method == "autoregressive"
-    monkeypatch.setattr(candidates, "_photographs", lambda sources, modelled, effort: {0})  # no mixing without the model
+    monkeypatch.setattr(
+        candidates, "_photographs", lambda sources, modelled, effort: {0}
+    )  # no mixing without the model
     assert codec.compress(source, [program], best=True)[1].method == "model-mixing"
 
 

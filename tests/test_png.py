@@ -44,7 +44,12 @@ def test_every_kind_has_exactly_its_samples_and_keeps_them(kind, height, width, 
 
 
 @quick
-@given(st.sampled_from(pngs.KINDS), st.integers(1, 9), st.integers(1, 9), st.lists(st.integers(0, 4), min_size=9, max_size=9))
+@given(
+    st.sampled_from(pngs.KINDS),
+    st.integers(1, 9),
+    st.integers(1, 9),
+    st.lists(st.integers(0, 4), min_size=9, max_size=9),
+)
 def test_every_filter_is_undone(kind, height, width, filters):
     color_type, bit_depth = kind
     header = png.Header(width, height, color_type, bit_depth)
@@ -77,12 +82,19 @@ def test_chunks_come_back_verbatim_in_their_places():
 
 
 @quick
-@given(st.sampled_from(pngs.KINDS), st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6)), max_size=3), st.booleans(), st.integers(1, 3))
+@given(
+    st.sampled_from(pngs.KINDS),
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6)), max_size=3),
+    st.booleans(),
+    st.integers(1, 3),
+)
 def test_every_frame_of_an_animation_is_kept(kind, corners, is_first, idats):
     color_type, bit_depth = kind
     count = pngs.SAMPLES[color_type]
     frames = [((top, left), noise((5 - top, 7 - left, count), bit_depth, top)) for top, left in corners]
-    data = pngs.animated(noise((5, 7, count), bit_depth), frames, bit_depth, color_type, is_first, idats, TEXT, after=TEXT)
+    data = pngs.animated(
+        noise((5, 7, count), bit_depth), frames, bit_depth, color_type, is_first, idats, TEXT, after=TEXT
+    )
     image = png.read(data)
     if not (frames or is_first):
         assert image.skeleton.parts[0][-1].kind == b"acTL" if image.skeleton else True
@@ -134,7 +146,9 @@ def test_data_beyond_the_image_leaves_no_skeleton(extra):
 
 
 @quick
-@given(st.lists(st.tuples(st.sampled_from([*metadata._TYPES, b"prIv", b"zzzz"]), st.binary(max_size=40))), st.integers(0))
+@given(
+    st.lists(st.tuples(st.sampled_from([*metadata._TYPES, b"prIv", b"zzzz"]), st.binary(max_size=40))), st.integers(0)
+)
 def test_metadata_are_packed_and_unpacked(chunks, place):
     chunks = [png.Chunk(kind, body) for kind, body in chunks if kind not in (b"acTL", b"fcTL")]
     chunks = [chunk for index, chunk in enumerate(chunks) if chunk.kind not in [each.kind for each in chunks[:index]]]
@@ -192,7 +206,9 @@ def test_large_rasters_are_compared_to_their_ends_whatever_their_types():
 def test_a_png_packed_anew_has_no_chunks_that_tell_of_the_old_packing():
     packed = [pngs.chunk(kind, b"body") for kind in (b"iDOT", b"dSIG", b"caBX")]
     # unsafe to copy by their names, but what they depend on stays: samples, palette, order
-    kept = GAMMA + pngs.chunk(b"sBIT", bytes(3)) + pngs.chunk(b"bKGD", bytes(6)) + pngs.chunk(b"abCD", b"unknown") + TEXT
+    kept = (
+        GAMMA + pngs.chunk(b"sBIT", bytes(3)) + pngs.chunk(b"bKGD", bytes(6)) + pngs.chunk(b"abCD", b"unknown") + TEXT
+    )
     source = pngs.write(noise((3, 3, 3), 8), before=packed[0] + kept + packed[2], after=packed[1] + TEXT)
     image = png.read(source)
     assert image.skeleton.lost(image.repacked().skeleton) == ("iDOT", "caBX", "dSIG")
@@ -232,8 +248,17 @@ def test_size_limit_is_checked_before_anything_is_decoded_and_only_ours_counts(m
         (pngs.SIGNATURE + pngs.header(1, 1) + pngs.chunk(b"IDAT", b"zz") + pngs.chunk(b"IEND"), CorruptError),
         (pngs.SIGNATURE + pngs.header(1, 1, 8, 3) + pngs.chunk(b"IDAT", b"zz") + pngs.chunk(b"IEND"), CorruptError),
         (pngs.write(np.zeros((1, 1, 1), int), 8, 3, before=pngs.chunk(b"PLTE", bytes(3))), CorruptError),
-        (pngs.SIGNATURE + pngs.header(1, 1, 8, 0) + pngs.chunk(b"IDAT", zlib.compress(b"\5\0")) + pngs.chunk(b"IEND"), CorruptError),
-        (pngs.SIGNATURE + pngs.header(1, 1, 8, 0) + pngs.chunk(b"IDAT", zlib.compress(b"\0")) + pngs.chunk(b"IEND"), CorruptError),
+        (
+            pngs.SIGNATURE
+            + pngs.header(1, 1, 8, 0)
+            + pngs.chunk(b"IDAT", zlib.compress(b"\5\0"))
+            + pngs.chunk(b"IEND"),
+            CorruptError,
+        ),
+        (
+            pngs.SIGNATURE + pngs.header(1, 1, 8, 0) + pngs.chunk(b"IDAT", zlib.compress(b"\0")) + pngs.chunk(b"IEND"),
+            CorruptError,
+        ),
         (pngs.write(np.zeros((1, 1, 3), int), after=TEXT + pngs.chunk(b"IDAT")), CorruptError),
         (pngs.write(np.zeros((1, 1, 3), int), before=pngs.header(1, 1)), CorruptError),
         (pngs.write(np.zeros((1, 1, 3), int), before=pngs.chunk(b"t\n\0t")), CorruptError),

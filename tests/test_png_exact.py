@@ -78,7 +78,9 @@ def test_what_no_setting_makes_and_animations_have_no_recipe():
     stored = zlib.compressobj(0)
     stream = stored.compress(bytes(9)) + stored.flush()
     other = pngs.SIGNATURE + pngs.header(8, 1, 8, 0) + pngs.chunk(b"IDAT", stream) + pngs.chunk(b"IEND")
-    padded = pngs.SIGNATURE + pngs.header(1, 1, 1, 0) + pngs.chunk(b"IDAT", zlib.compress(b"\0\x7f")) + pngs.chunk(b"IEND")
+    padded = (
+        pngs.SIGNATURE + pngs.header(1, 1, 1, 0) + pngs.chunk(b"IDAT", zlib.compress(b"\0\x7f")) + pngs.chunk(b"IEND")
+    )
     animated = pngs.animated(SMOOTH, [((0, 0), SMOOTH)])
     for data in (other, padded, animated, pngs.write(SMOOTH, tail=b"tail")):
         assert exact.find(data, png.read(data)) is None
@@ -90,7 +92,9 @@ def another_zlib(monkeypatch):
 
     def begin():
         compressor = exact._Setting.compressor
-        monkeypatch.setattr(exact._Setting, "compressor", lambda self: compressor(self._replace(level=self.level % 9 + 1)))
+        monkeypatch.setattr(
+            exact._Setting, "compressor", lambda self: compressor(self._replace(level=self.level % 9 + 1))
+        )
         exact.is_zlibs_own.cache_clear()
 
     yield begin

@@ -232,8 +232,10 @@ def test_weights_too_large_for_float32_are_computed_in_float64():
     assert trunk(program).dtype is np.float64 and trunk(program).bound >= 1 << 24
     assert_round_trip(program, programs.odd_tiles()["smooth"], noise_stack())
     weight, a = trunk(program).weight, np.full((1, 1, 1, 8), trunk(program).max_input, np.float32)
-    exact = (weight[:, :, 1, 1].astype(object).sum(1) * trunk(program).max_input + trunk(program).bias.astype(object))
-    exact = np.clip([int(n) >> int(s) for n, s in zip(exact, trunk(program).shift)], trunk(program).low, trunk(program).high)
+    exact = weight[:, :, 1, 1].astype(object).sum(1) * trunk(program).max_input + trunk(program).bias.astype(object)
+    exact = np.clip(
+        [int(n) >> int(s) for n, s in zip(exact, trunk(program).shift)], trunk(program).low, trunk(program).high
+    )
     assert np.array_equal(trunk(program)(a)[0, 0, 0], exact)
 
 
@@ -250,17 +252,55 @@ def test_an_activation_level_that_float32_cannot_hold_is_a_model_error():
             load(programs.with_tensors("gaussian", programs.tensors("gaussian") | {name: np.array(level)}))
 
 
-@pytest.mark.parametrize("changes", [
-    {"format": 0}, {"format": 2}, {"format": None}, {"format": "1"}, {"channels": 2}, {"channels": "3"},
-    {"bits": -1}, {"bits": 8.0}, {"bits": 0}, {"bits": 9}, {"bits": 70}, {"tile": 0}, {"tile": 7}, {"tile": "8"},
-    {"tile": 1 << 40}, {"grid_bits": 7}, {"grid_bits": 21}, {"unit_bits": 12}, {"fraction_bits": 0},
-    {"fraction_bits": 7}, {"subflows": []}, {"subflows": [2] * 9}, {"subflows": 2}, {"subflows": [3]},
-    {"subflows": [-1]}, {"subflows": ["2"]}, {"subflows": [2.0]}, {"subflows": None}, {"dequantizer": "nothing"},
-    {"dequantizer": None}, {"dequantizer": "ard"}, {"dequantizer": "bipartite"}, {"dequantizer_transforms": 2},
-    {"dequantizer_transforms": -1}, {"dequantizer_transforms": 0}, {"dequantizer_transforms": "1"},
-    {"dequantizer_transforms": 10**12}, {"context_channels": -1}, {"name": None}, {"name": 3}, {"card": None},
-    {"card": "text"}, {"unknown": 1},
-], ids=str)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"format": 0},
+        {"format": 2},
+        {"format": None},
+        {"format": "1"},
+        {"channels": 2},
+        {"channels": "3"},
+        {"bits": -1},
+        {"bits": 8.0},
+        {"bits": 0},
+        {"bits": 9},
+        {"bits": 70},
+        {"tile": 0},
+        {"tile": 7},
+        {"tile": "8"},
+        {"tile": 1 << 40},
+        {"grid_bits": 7},
+        {"grid_bits": 21},
+        {"unit_bits": 12},
+        {"fraction_bits": 0},
+        {"fraction_bits": 7},
+        {"subflows": []},
+        {"subflows": [2] * 9},
+        {"subflows": 2},
+        {"subflows": [3]},
+        {"subflows": [-1]},
+        {"subflows": ["2"]},
+        {"subflows": [2.0]},
+        {"subflows": None},
+        {"dequantizer": "nothing"},
+        {"dequantizer": None},
+        {"dequantizer": "ard"},
+        {"dequantizer": "bipartite"},
+        {"dequantizer_transforms": 2},
+        {"dequantizer_transforms": -1},
+        {"dequantizer_transforms": 0},
+        {"dequantizer_transforms": "1"},
+        {"dequantizer_transforms": 10**12},
+        {"context_channels": -1},
+        {"name": None},
+        {"name": 3},
+        {"card": None},
+        {"card": "text"},
+        {"unknown": 1},
+    ],
+    ids=str,
+)
 def test_a_wrong_description_is_a_model_error(changes):
     with pytest.raises(ModelError) as caught:
         load(programs.described("gaussian", **changes))
@@ -294,7 +334,9 @@ def test_files_that_are_no_model_are_a_model_error():
 def test_a_dtype_that_numpy_lacks_is_a_model_error():
     from safetensors.torch import save as save_torch
 
-    content = save_torch({"scales": torch.zeros(3, dtype=torch.bfloat16)}, metadata=programs.metadata(programs.data("uniform")))
+    content = save_torch(
+        {"scales": torch.zeros(3, dtype=torch.bfloat16)}, metadata=programs.metadata(programs.data("uniform"))
+    )
     with pytest.raises(ModelError):
         load(content)
 

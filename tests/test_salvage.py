@@ -77,7 +77,9 @@ def assert_right(data: bytes, lost: set[str] = frozenset()) -> None:
         found = read(data)
     except NAMED:
         return
-    assert all(each in (files()[name], None) for name, each in found.items() if name in files()) and found.keys() >= {*NAMES}
+    assert all(each in (files()[name], None) for name, each in found.items() if name in files()) and found.keys() >= {
+        *NAMES
+    }
 
 
 def test_the_example_is_an_archive_in_which_nothing_is_wrong():
@@ -154,7 +156,10 @@ def test_groups_of_equal_length_that_change_places_are_noticed():
 def test_bodies_that_change_places_are_noticed():
     """The CRC of a body covers the header before it."""
     bodies = [numbered(1), numbered(2)]
-    frames = [pack_frame(GROUP_MARK, b"abcd", n, group_of([f"{n}"], stored(b"x")).header, body) for n, body in enumerate(bodies)]
+    frames = [
+        pack_frame(GROUP_MARK, b"abcd", n, group_of([f"{n}"], stored(b"x")).header, body)
+        for n, body in enumerate(bodies)
+    ]
     size = len(bodies[0]) + 4
     assert len({len(frame) for frame in frames}) == 1
     mixed = START + frames[0][:-size] + frames[1][-size:] + frames[1]
@@ -189,7 +194,9 @@ def test_archives_that_begin_alike_are_both_got_when_joined():
 def test_an_archive_kept_verbatim_does_not_mislead_the_scan():
     inner = written(group_of(["a.png"], stored(numbered(7))), group_of(["b.png"], stored(numbered(8))))
     holder = pngs.write(np.zeros((1, 1, 1), int), tail=inner)
-    whole = written(group_of(["a.png"], stored(numbered(1))), group_of(["in.png"], stored(holder)), group_of(["c"], Verbatim(b"c")))
+    whole = written(
+        group_of(["a.png"], stored(numbered(1))), group_of(["in.png"], stored(holder)), group_of(["c"], Verbatim(b"c"))
+    )
     assert inner in whole
     assert read(whole, salvage=True) == read(whole[:-1]) == {"a.png": numbered(1), "in.png": holder, "c": b"c"}
     place = whole.index(inner)
@@ -244,7 +251,9 @@ def test_whatever_is_done_to_an_archive_gives_right_bytes_and_tells_of_loss(done
         match each:
             case "flip" if parts[one]:
                 at = data.draw(st.integers(0, len(parts[one]) - 1))
-                parts[one] = parts[one][:at] + bytes([parts[one][at] ^ data.draw(st.integers(1, 255))]) + parts[one][at + 1 :]
+                parts[one] = (
+                    parts[one][:at] + bytes([parts[one][at] ^ data.draw(st.integers(1, 255))]) + parts[one][at + 1 :]
+                )
             case "cut":
                 parts[one] = parts[one][: data.draw(st.integers(0, len(parts[one])))]
             case "swap":
@@ -265,7 +274,9 @@ def test_whatever_is_done_to_an_archive_gives_right_bytes_and_tells_of_loss(done
         assert_right(damaged, lost)
     else:
         try:
-            assert all(each in (files()[name], None) for name, each in read(damaged, salvage=True).items() if name in files())
+            assert all(
+                each in (files()[name], None) for name, each in read(damaged, salvage=True).items() if name in files()
+            )
         except NAMED as error:
             assert "\n" not in str(error)
 
@@ -326,7 +337,9 @@ def test_a_name_that_leaves_its_folder_is_corrupt(name):
         opened(forged(forged_block((9, name + b"\0"))))
 
 
-@pytest.mark.parametrize("names", [b"a\0a\0", b"a/b\0c\0a/b\0", b"a\0a/b\0", b"a/b/c\0a\0", b"a/b/c\0a/b\0", b"\xff\0\xff/a\0"])
+@pytest.mark.parametrize(
+    "names", [b"a\0a\0", b"a/b\0c\0a/b\0", b"a\0a/b\0", b"a/b/c\0a\0", b"a/b/c\0a/b\0", b"\xff\0\xff/a\0"]
+)
 def test_names_that_meet_each_other_are_corrupt(names):
     with pytest.raises(CorruptError, match="one name"):
         opened(forged(forged_block((9, names))))
@@ -351,7 +364,10 @@ def test_many_marks_and_overlapping_headers_are_scanned_in_linear_time():
 
 
 def test_many_groups_of_one_number_are_scanned_soon():
-    groups = [pack_frame(GROUP_MARK, b"abcd", 0, group_of(["a"], Verbatim(b"")).header, b"%d" % number) for number in range(2000)]
+    groups = [
+        pack_frame(GROUP_MARK, b"abcd", 0, group_of(["a"], Verbatim(b"")).header, b"%d" % number)
+        for number in range(2000)
+    ]
     with no_hang():
         salvaged(b"".join(groups))
 

@@ -111,12 +111,18 @@ def test_images_with_the_same_samples_are_coded_once(unmixed):
     restored = [codec.restore(entry, each) for entry, each in zip(coded.group.entries, images)]
     assert all(same_image(back, data) for back, data in zip(restored, files, strict=True))
     single = codec.encode([codec.read(one), codec.read(files[1])], [])
-    assert len(coded.group.heads()) + len(coded.group.tail()) < len(single.group.heads()) + len(single.group.tail()) + 100
+    assert (
+        len(coded.group.heads()) + len(coded.group.tail()) < len(single.group.heads()) + len(single.group.tail()) + 100
+    )
 
 
 def test_an_image_that_repeats_another_keeps_its_own_bytes_where_they_are_wanted(unmixed):
     pixels = photo(30, 40)
-    files = [pngs.write(pixels, idats=1), pngs.write(pixels, interlace=True), pngs.write(pixels, idats=3, before=text(b"x"))]
+    files = [
+        pngs.write(pixels, idats=1),
+        pngs.write(pixels, interlace=True),
+        pngs.write(pixels, idats=3, before=text(b"x")),
+    ]
     sources = [codec.read(data, exact=True) for data in files]
     assert all(source.is_expressible for source in sources)
     coded = codec.encode(sources, [])

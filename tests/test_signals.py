@@ -200,6 +200,8 @@ with ending.ending_by_signals(lambda number: None), ending.at_end(lambda: print(
 def test_a_signal_to_the_child_of_a_fork_ends_the_child_alone():
     """As a loader of PyTorch ends its workers."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    process = subprocess.run([sys.executable, "-c", FORKS], env=environment, capture_output=True, text=True, timeout=BOUND)
+    process = subprocess.run(
+        [sys.executable, "-c", FORKS], env=environment, capture_output=True, text=True, timeout=BOUND
+    )
     assert process.returncode == 0, process.stderr
     assert process.stdout.splitlines() == ["goes on"]

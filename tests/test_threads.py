@@ -73,14 +73,21 @@ def test_processors_that_this_process_may_not_use_do_not_count():
         ("0::/a/b\n", {"a/b/cpu.max": "max 100000\n", "a/cpu.max": "200000 100000\n"}, 2),
         ("0::/\n", {"cpu.max": "max 100000\n"}, math.inf),
         ("0::/gone\n", {}, math.inf),
-        ("3:cpuset:/\n1:cpu,cpuacct:/a\n0::/\n", {"cpu/a/cpu.cfs_quota_us": "50000\n", "cpu/a/cpu.cfs_period_us": "100000\n"}, 0.5),
+        (
+            "3:cpuset:/\n1:cpu,cpuacct:/a\n0::/\n",
+            {"cpu/a/cpu.cfs_quota_us": "50000\n", "cpu/a/cpu.cfs_period_us": "100000\n"},
+            0.5,
+        ),
         ("1:cpu:/a\n", {"cpu/a/cpu.cfs_quota_us": "-1\n", "cpu/a/cpu.cfs_period_us": "100000\n"}, math.inf),
         ("1:cpu:/outside\n", {"cpu/cpu.cfs_quota_us": "300000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3),
         ("1:memory:/a\n", {"cpu/a/cpu.cfs_quota_us": "50000\n", "cpu/a/cpu.cfs_period_us": "100000\n"}, math.inf),
     ],
 )
 def test_the_quota_of_a_control_group_and_of_those_around_it_counts(tmp_path, monkeypatch, groups, limits, quota):
-    for name, text in {"proc/self/cgroup": groups, **{f"sys/fs/cgroup/{name}": text for name, text in limits.items()}}.items():
+    for name, text in {
+        "proc/self/cgroup": groups,
+        **{f"sys/fs/cgroup/{name}": text for name, text in limits.items()},
+    }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     assert threads._quota(tmp_path) == quota

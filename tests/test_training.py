@@ -25,9 +25,15 @@ from dqcodec.training.runs import RunError, read_checkpoint
 from dqcodec.training.trainer import Budget, Trainer, load_model
 
 TINY = (
-    "data.crop=8", "density.levels=[{subflows=2, width=8, blocks=1}]", "dequantizer.width=8", "dequantizer.blocks=1",
-    "dequantizer.context_channels=4", "dequantizer.channels_per_group=2",
-    "training.batch=8", "training.warmup_steps=5", "training.validation_crops=40",
+    "data.crop=8",
+    "density.levels=[{subflows=2, width=8, blocks=1}]",
+    "dequantizer.width=8",
+    "dequantizer.blocks=1",
+    "dequantizer.context_channels=4",
+    "dequantizer.channels_per_group=2",
+    "training.batch=8",
+    "training.warmup_steps=5",
+    "training.validation_crops=40",
 )
 
 
@@ -60,8 +66,16 @@ def test_training_lowers_the_bound_and_the_export_codes_at_it(images_file, tmp_p
     assert load_program(exported).card["valid_vi_bpd"] == last["valid_bpd"]
 
 
-def test_an_autoregressive_density_trains_and_its_export_codes_at_its_rate_or_learns_to_do_better(images_file, tmp_path):
-    density = ("density.kind=autoregressive", "dequantizer.kind=posterior", "density.width=12", "density.head=8", "data.crop=7")
+def test_an_autoregressive_density_trains_and_its_export_codes_at_its_rate_or_learns_to_do_better(
+    images_file, tmp_path
+):
+    density = (
+        "density.kind=autoregressive",
+        "dequantizer.kind=posterior",
+        "density.width=12",
+        "density.head=8",
+        "data.crop=7",
+    )
     trainer = _trainer(images_file, tmp_path, 480, *density)
     trainer.start()
     before = trainer.validate()
@@ -77,12 +91,29 @@ def test_an_autoregressive_density_trains_and_its_export_codes_at_its_rate_or_le
 def test_two_processes_train_together_what_one_trains_alone(images_file, tmp_path):
     """A density without noise: their gradients' mean is that of the whole batch."""
     settings = (
-        *TINY, "density.kind=autoregressive", "dequantizer.kind=posterior", "density.width=12", "density.head=8",
+        *TINY,
+        "density.kind=autoregressive",
+        "dequantizer.kind=posterior",
+        "density.width=12",
+        "density.head=8",
     )
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "dqcodec"]
-    command = ["train", str(images_file), "-o", str(tmp_path / "two"), "--images", "16", "--device", "cpu", "--amp", "off"]
+    command = [
+        "train",
+        str(images_file),
+        "-o",
+        str(tmp_path / "two"),
+        "--images",
+        "16",
+        "--device",
+        "cpu",
+        "--amp",
+        "off",
+    ]
     arguments = [part for setting in settings for part in ("--set", setting)]
-    together = subprocess.run(launch + command + arguments, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    together = subprocess.run(
+        launch + command + arguments, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
     assert together.returncode == 0, together.stderr
     assert together.stderr.count("step 2,") == 1  # one of them tells
     trainer = _trainer(images_file, tmp_path / "one", 16, *settings)

@@ -59,7 +59,9 @@ class Cluster:
                 self.address = json.loads(self._file.read_text())["address"]
 
     def add_worker(self) -> subprocess.Popen:
-        return self._start("dask_worker", "--scheduler-file", self._file, "--nthreads", "1", "--no-nanny", "--death-timeout", BOUND)
+        return self._start(
+            "dask_worker", "--scheduler-file", self._file, "--nthreads", "1", "--no-nanny", "--death-timeout", BOUND
+        )
 
     def _start(self, program, *options):
         command = [sys.executable, "-m", f"distributed.cli.{program}", "--no-dashboard", *map(str, options)]
@@ -202,12 +204,16 @@ def test_an_archive_is_the_same_bytes_as_made_here_though_a_worker_is_killed(two
 
 
 @pytest.mark.parametrize("options", [["-r"], ["--group", "1", "-o", "all.dqc"]])
-def test_a_cluster_that_is_lost_is_told_in_one_line_and_no_file_is_half_written(one, pictures, tmp_path, monkeypatch, options):
+def test_a_cluster_that_is_lost_is_told_in_one_line_and_no_file_is_half_written(
+    one, pictures, tmp_path, monkeypatch, options
+):
     monkeypatch.chdir(tmp_path)
     lost = workers.cluster
     monkeypatch.setattr(workers, "cluster", lambda address: lost(address, patience=2))
     kill_at(monkeypatch, one, 2)
-    result = CliRunner().invoke(main, ["compress", "-m", "gray", "-q", str(pictures), *options, "--cluster", one.address])
+    result = CliRunner().invoke(
+        main, ["compress", "-m", "gray", "-q", str(pictures), *options, "--cluster", one.address]
+    )
     assert len(result.stderr.splitlines()) == 1, result.stderr
     line = result.stderr
     assert "no worker" in line and result.exit_code in (1, 3)

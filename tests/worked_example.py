@@ -1,6 +1,6 @@
 """The worked example of docs/format.md: what the document's decoder meets in two tiny files.
 
-    cd tests && python worked_example.py      writes it into the document
+cd tests && python worked_example.py      writes it into the document
 """
 
 from pathlib import Path
@@ -70,7 +70,9 @@ And so on:
 
 def trace_of(file: bytes, models: dict[bytes, bytes]) -> list[tuple[str, object]]:
     steps = []
-    decoder.decode(file, models, lambda name, value: steps.append((name, list(value) if hasattr(value, "__len__") else value)))
+    decoder.decode(
+        file, models, lambda name, value: steps.append((name, list(value) if hasattr(value, "__len__") else value))
+    )
     return steps
 
 

@@ -53,8 +53,11 @@ class Objective:
 
 
 OBJECTIVES = {
-    "vi": Objective(1.0, 1), "iw16": Objective(0.0, 16), "renyi2": Objective(-math.inf, 2),
-    "renyi4": Objective(-math.inf, 4), "renyi16": Objective(-math.inf, 16),
+    "vi": Objective(1.0, 1),
+    "iw16": Objective(0.0, 16),
+    "renyi2": Objective(-math.inf, 2),
+    "renyi4": Objective(-math.inf, 4),
+    "renyi16": Objective(-math.inf, 16),
 }
 
 
@@ -105,8 +108,14 @@ def main() -> None:
 def settings() -> dict:
     """The settings of training and measurement, for the results."""
     return {
-        "steps": _STEPS, "batch": _BATCH, "optimiser": "adam", "density_rates": _DENSITY_RATES, "dequantizer_rate": _DEQUANTIZER_RATE,
-        "vi_draws": _VI_DRAWS, "iw_samples": _IW_SAMPLES, "iw_draws": _IW_DRAWS,
+        "steps": _STEPS,
+        "batch": _BATCH,
+        "optimiser": "adam",
+        "density_rates": _DENSITY_RATES,
+        "dequantizer_rate": _DEQUANTIZER_RATE,
+        "vi_draws": _VI_DRAWS,
+        "iw_samples": _IW_SAMPLES,
+        "iw_draws": _IW_DRAWS,
     }
 
 

@@ -165,5 +165,7 @@ def _dequantizer(kind):
         case "normal":
             return PointDequantizer([base], context_net)
         case "flow":
-            couplings = [(Rotation(), AffineCoupling(PointNet(1 + _CONTEXT, 2), 1)) for _ in range(_DEQUANTIZER_SUBFLOWS)]
+            couplings = [
+                (Rotation(), AffineCoupling(PointNet(1 + _CONTEXT, 2), 1)) for _ in range(_DEQUANTIZER_SUBFLOWS)
+            ]
             return PointDequantizer([part for pair in couplings for part in pair] + [base], context_net)

@@ -41,7 +41,15 @@ def main() -> None:
         cell = {peer.name: file_bytes(peer, sources) for peer in peers.PEERS if peer.name in CODECS}
         cell["mixing"], _ = ours(paths, [])
         cell["dqcodec"], method = ours(paths, programs)
-        results.add(name, {"images": len(paths), "dims": sum(source.pixels.size for source in sources), "method": method, "bytes": cell})
+        results.add(
+            name,
+            {
+                "images": len(paths),
+                "dims": sum(source.pixels.size for source in sources),
+                "method": method,
+                "bytes": cell,
+            },
+        )
         print(name, results.cells[name], flush=True)
 
 

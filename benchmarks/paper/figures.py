@@ -93,7 +93,9 @@ def marginal(model: DequantizedModel) -> np.ndarray:
 
 def show(axis: Axes, values: np.ndarray, name: str):
     """Draw one density."""
-    shown = axis.imshow(values.clip(-1e3), origin="lower", extent=(0, 2, 0, 2), vmin=_RANGE_BITS[0], vmax=_RANGE_BITS[1])
+    shown = axis.imshow(
+        values.clip(-1e3), origin="lower", extent=(0, 2, 0, 2), vmin=_RANGE_BITS[0], vmax=_RANGE_BITS[1]
+    )
     axis.set_xticks([0, 1, 2])
     axis.set_yticks([0, 1, 2])
     axis.tick_params(labelsize=6, length=2)

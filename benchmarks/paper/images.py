@@ -195,10 +195,16 @@ def measure(trainer: Trainer, splits: Splits, test_images: int | None, iw_images
     vi = evaluate(model, splits.test.tiles(_BATCH, test_images), 1)
     some = evaluate(model, splits.test.tiles(_BATCH, iw_images), _IW_SAMPLES)
     return {
-        "vi_bpd": round(vi.vi_bpd, 5), "iw_bpd": round(vi.vi_bpd - some.kl_bpd, 5), "kl_bpd": round(some.kl_bpd, 5),
-        "valid_vi_bpd": round(valid.vi_bpd, 5), "test_images": vi.crops, "iw_images": some.crops,
-        "minutes": round(trainer.seconds / 60, 1), "steps": trainer.step,
-        "images": trainer.step * trainer.config.training.batch, "seed": trainer.config.training.seed,
+        "vi_bpd": round(vi.vi_bpd, 5),
+        "iw_bpd": round(vi.vi_bpd - some.kl_bpd, 5),
+        "kl_bpd": round(some.kl_bpd, 5),
+        "valid_vi_bpd": round(valid.vi_bpd, 5),
+        "test_images": vi.crops,
+        "iw_images": some.crops,
+        "minutes": round(trainer.seconds / 60, 1),
+        "steps": trainer.step,
+        "images": trainer.step * trainer.config.training.batch,
+        "seed": trainer.config.training.seed,
         "parameters": sum(p.numel() for p in model.parameters()),
     } | (coded(trainer.folder.path, splits.test, test_images) if has_exact_twin(model) else {})
 

@@ -63,7 +63,10 @@ class Archive(Mapping[str, bytes]):
             self.close()
             raise
         self._places = {
-            name: (group, number) for group, names in enumerate(self._names) for number, name in enumerate(names) if name is not None
+            name: (group, number)
+            for group, names in enumerate(self._names)
+            for number, name in enumerate(names)
+            if name is not None
         }
         self._kept = threading.local()
 

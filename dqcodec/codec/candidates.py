@@ -103,8 +103,12 @@ def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
     return [
         [
             CodedLayer(
-                Layer(number, program.id), payload.data, bits / report.vi_bits * len(payload.data), program,
-                payload.report, len(layers),
+                Layer(number, program.id),
+                payload.data,
+                bits / report.vi_bits * len(payload.data),
+                program,
+                payload.report,
+                len(layers),
             )
             for number, payload in payloads.items()
         ]
@@ -112,9 +116,7 @@ def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
     ]
 
 
-def _modelled(
-    sources: Sequence[Source], programs: Sequence[Program], effort: Effort
-) -> dict[Place, list[CodedLayer]]:
+def _modelled(sources: Sequence[Source], programs: Sequence[Program], effort: Effort) -> dict[Place, list[CodedLayer]]:
     """The layers that a model codes. Layers with the same bits per sample and the same number of channels are coded
     together."""
     if not programs:
@@ -136,9 +138,7 @@ def _modelled(
     return coded
 
 
-def _photographs(
-    sources: Sequence[Source], modelled: Mapping[Place, Sequence[CodedLayer]], effort: Effort
-) -> set[int]:
+def _photographs(sources: Sequence[Source], modelled: Mapping[Place, Sequence[CodedLayer]], effort: Effort) -> set[int]:
     """The numbers of images whose first layer (colour or gray) a model codes much smaller than mixing, by a sample of
     it.
 
@@ -180,7 +180,9 @@ def _mixed(
 
 def takes_model(pixels: np.ndarray) -> bool:
     """Whether a model may suit a layer: 1 or 3 channels, not tiny, not of one colour."""
-    return pixels.shape[2] in (1, 3) and pixels[..., 0].size >= _MIN_MODEL_PIXELS and bool((pixels != pixels[0, 0]).any())
+    return (
+        pixels.shape[2] in (1, 3) and pixels[..., 0].size >= _MIN_MODEL_PIXELS and bool((pixels != pixels[0, 0]).any())
+    )
 
 
 def takes_mixing(pixels: np.ndarray, *, is_modelled: bool) -> bool:

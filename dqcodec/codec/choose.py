@@ -127,7 +127,11 @@ def _without_leavers(coded: Sequence[CodedLayer], arrays: Sequence[np.ndarray], 
             scale = len(new.data) / sum(coded[layer].bytes for layer in stayed)
             for layer in stayed:
                 coded[layer] = dataclasses.replace(
-                    coded[layer], payload=new.data, bytes=coded[layer].bytes * scale, report=new.report, together=len(stayed)
+                    coded[layer],
+                    payload=new.data,
+                    bytes=coded[layer].bytes * scale,
+                    report=new.report,
+                    together=len(stayed),
                 )
     return coded
 

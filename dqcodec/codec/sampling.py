@@ -27,4 +27,8 @@ def grid(images: np.ndarray, bits: int = 8) -> np.ndarray:
     down = -(-count // across)
     sheet = np.zeros((down * across, height, width, channels), np.uint8)
     sheet[:count] = np.rint(images * (255 / ((1 << bits) - 1)))
-    return sheet.reshape(down, across, height, width, channels).swapaxes(1, 2).reshape(down * height, across * width, channels)
+    return (
+        sheet.reshape(down, across, height, width, channels)
+        .swapaxes(1, 2)
+        .reshape(down * height, across * width, channels)
+    )

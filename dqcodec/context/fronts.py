@@ -28,7 +28,9 @@ class Fronts:
         corners = np.cumsum(areas) - areas
         self.pixels = int(areas.sum())
         self._pixels_for_one, self._largest_chunk = BITS_FOR_ONE // bits, SHALLOW_CHUNK if bits < 8 else self.pixels
-        self._fronts: list[tuple[np.ndarray, np.ndarray, int, int]] = []  # tiles, corners, the first's number, x + SLOPE y
+        self._fronts: list[
+            tuple[np.ndarray, np.ndarray, int, int]
+        ] = []  # tiles, corners, the first's number, x + SLOPE y
         sizes = []
         for batch in _batches(tiles):
             turns = np.zeros(_turns(tiles[batch]).max(), np.int64)

@@ -187,7 +187,10 @@ def _fit(predictor, block, front, p, n, first, system):
     """
     lanes, numbers = predictor.left.shape[2], slice(first, first + _size(n))
     above, left = predictor.above[block, numbers], predictor.left[block, numbers]
-    two, one = predictor.history[(front + 3) % _SLOTS, block, numbers], predictor.history[(front + 2) % _SLOTS, block, numbers]
+    two, one = (
+        predictor.history[(front + 3) % _SLOTS, block, numbers],
+        predictor.history[(front + 2) % _SLOTS, block, numbers],
+    )
     here = predictor.history[(front + 1) % _SLOTS, block, numbers]
     for e in range(len(above)):
         for q in range(lanes):
@@ -255,7 +258,10 @@ def _remember(predictor, block, front, p, n, first):
     left, history = predictor.left[block, numbers], predictor.history
     here, now = history[(front + 1) % _SLOTS, block, numbers], history[front % _SLOTS, block, numbers]
     rows, gains = slice(block * lanes, (block + 1) * lanes), np.empty(lanes, np.float32)
-    values, scaled = np.empty((n + 1, lanes), np.float32), np.empty(lanes, np.float32)  # copies, whose places the compiler knows
+    values, scaled = (
+        np.empty((n + 1, lanes), np.float32),
+        np.empty(lanes, np.float32),
+    )  # copies, whose places the compiler knows
     gains[:] = predictor.gains[p, rows]
     values[:n] = predictor.values[p, :n, rows]
     values[n] = predictor.targets[p, rows]

@@ -25,7 +25,9 @@ def dump(kind: str, description: dict, tensors: Tensors) -> bytes:
     """The bytes of a model file. kind: `flow` or `autoregressive`; description: JSON values."""
     # safetensors writes the memory of an array, so its order must be C
     tensors = {key: np.asarray(tensor, order="C") for key, tensor in sorted(tensors.items())}
-    return save(tensors, metadata={"dqcodec": json.dumps(description | {"format": _FORMAT, "kind": kind}, sort_keys=True)})
+    return save(
+        tensors, metadata={"dqcodec": json.dumps(description | {"format": _FORMAT, "kind": kind}, sort_keys=True)}
+    )
 
 
 def load(path: Path, make: Callable[[dict, Tensors, bytes], Made]) -> Made:
@@ -55,6 +57,10 @@ def load(path: Path, make: Callable[[dict, Tensors, bytes], Made]) -> Made:
 
 def _integers(name: str, tensor: np.ndarray) -> np.ndarray:
     """The tensor as int64; raises ModelError unless it holds integers below 2^53, which all proofs of bounds need."""
-    if tensor.dtype.kind not in "iu" or not tensor.size or not -(1 << 53) < int(tensor.min()) <= int(tensor.max()) < 1 << 53:
+    if (
+        tensor.dtype.kind not in "iu"
+        or not tensor.size
+        or not -(1 << 53) < int(tensor.min()) <= int(tensor.max()) < 1 << 53
+    ):
         raise ModelError(f"the tensor {name!r} does not hold integers below 2^53")
     return tensor.astype(np.int64)

@@ -204,7 +204,11 @@ class AutoregressiveNet:
         self.conv_out = load_conv(tensors, f"{name}.out", level, low, high)
         check_chain(name, joint, self.conv_mid, self.conv_out)
         hidden = joint.outputs
-        if joint.inputs != in_channels or hidden % in_channels or not hidden == context_part.outputs == self.conv_mid.outputs:
+        if (
+            joint.inputs != in_channels
+            or hidden % in_channels
+            or not hidden == context_part.outputs == self.conv_mid.outputs
+        ):
             raise ModelError(f"{name}: a network's tensors do not fit together")
         groups = np.arange(in_channels)
         middle, last = groups.repeat(hidden // in_channels), np.arange(self.conv_out.outputs) % in_channels

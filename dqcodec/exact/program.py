@@ -56,8 +56,12 @@ def _program(description: dict, tensors: Tensors, id: bytes) -> Program:
     # the first model files were flows, without a kind
     match description.pop("kind", "flow"):
         case "flow":
-            return FlowProgram(flow.Description(**description | {"subflows": tuple(description["subflows"])}), tensors, id)
+            return FlowProgram(
+                flow.Description(**description | {"subflows": tuple(description["subflows"])}), tensors, id
+            )
         case "autoregressive":
-            return AutoregressiveProgram(autoregressive.Description(**description | {"tile": tuple(description["tile"])}), tensors, id)
+            return AutoregressiveProgram(
+                autoregressive.Description(**description | {"tile": tuple(description["tile"])}), tensors, id
+            )
         case kind:
             raise ModelError(f"a model of the unknown kind {kind!r}")

@@ -35,21 +35,32 @@ def export_bytes(model: AutoregressiveModel, name: str, tile: int | None, calibr
     trunk_grid = grid_of(_LEVEL, max(ranges[module] for module in (net.linear_in, *net.blocks)))
     told = net.linear_features
     tensors |= _linear("net.features", told.weight, told.bias, _INPUT_BITS, frozen.STANDARD_BOUND, _INPUT_BITS)
-    tensors |= _linear("net.in", net.linear_in.weight, net.linear_in.bias, _INPUT_BITS, frozen.STANDARD_BOUND, trunk_grid)
+    tensors |= _linear(
+        "net.in", net.linear_in.weight, net.linear_in.bias, _INPUT_BITS, frozen.STANDARD_BOUND, trunk_grid
+    )
     trunk_bound = _LEVEL / 2.0**trunk_grid
     for index, block in enumerate(net.blocks):
         grid = grid_of(_LEVEL, ranges[block.linear1])
         tensors |= _linear(f"net.{index}.1", block.linear1.weight, block.linear1.bias, trunk_grid, trunk_bound, grid)
-        tensors |= _linear(f"net.{index}.2", block.linear2.weight, block.linear2.bias, grid, _LEVEL / 2.0**grid, trunk_grid)
+        tensors |= _linear(
+            f"net.{index}.2", block.linear2.weight, block.linear2.bias, grid, _LEVEL / 2.0**grid, trunk_grid
+        )
     head_grid = grid_of(_LEVEL, ranges["heads"])
     tensors |= _heads(net, trunk_grid, trunk_bound, head_grid)
     grids = np.log2([frozen.LOGIT_GRID, frozen.MEAN_GRID, frozen.LOG2_SCALE_GRID]).astype(int).repeat(net.mixtures)
     for plane, out in enumerate(net.linear_out):
         tensors |= _linear(f"net.out.{plane}", out.weight, out.bias, head_grid, _LEVEL / 2.0**head_grid, grids)
     description = {
-        "name": name, "channels": planes, "bits": density.bits, "tile": [tile, tile] if tile else _TILE,
-        "features": told.out_features, "blocks": len(net.blocks), "mixtures": net.mixtures,
-        "head_grid": head_grid, "rate_bits": _RATE_BITS + (8 - density.bits) // 2, "card": card,
+        "name": name,
+        "channels": planes,
+        "bits": density.bits,
+        "tile": [tile, tile] if tile else _TILE,
+        "features": told.out_features,
+        "blocks": len(net.blocks),
+        "mixtures": net.mixtures,
+        "head_grid": head_grid,
+        "rate_bits": _RATE_BITS + (8 - density.bits) // 2,
+        "card": card,
         "least_squares": net.least_squares,
     }
     return model_file.dump("autoregressive", description, tensors)
@@ -68,7 +79,9 @@ def _sum_grid(bound: np.ndarray, grid_out: np.ndarray | int) -> np.ndarray:
     return np.maximum(np.floor(_SUM_BITS - np.log2(largest)).astype(int), np.add(grid_out, 1))
 
 
-def _linear(name: str, weight: Tensor, bias: Tensor, grid_in: int, bound_in: float, grid_out: np.ndarray | int) -> Tensors:
+def _linear(
+    name: str, weight: Tensor, bias: Tensor, grid_in: int, bound_in: float, grid_out: np.ndarray | int
+) -> Tensors:
     """The tensors of an exact.networks.Linear. grid_in, grid_out: bits; bound_in: of |input|."""
     weight, bias = weight.double().numpy(), bias.double().numpy()
     sum_grid = _sum_grid(np.abs(weight).sum(1) * bound_in + np.abs(bias), grid_out)
@@ -93,7 +106,8 @@ def _mixture_tables() -> Tensors:
     logits = np.arange(frozen.LOGIT_RANGE + 1) / frozen.LOGIT_GRID
     scales = np.arange(frozen.LOG2_SCALE_LOW, frozen.LOG2_SCALE_HIGH + 1) / frozen.LOG2_SCALE_GRID
     tables = {
-        "sigmoid": 2**16 / (1 + np.exp(-cells)), "weight": 2**16 * np.exp(-logits),
+        "sigmoid": 2**16 / (1 + np.exp(-cells)),
+        "weight": 2**16 * np.exp(-logits),
         "inverse_scale": 2**frozen.INVERSE_SCALE_BITS * np.exp2(-scales),
     }
     return {f"mixture.{name}": np.round(table).astype(np.int32) for name, table in tables.items()}

@@ -1,6 +1,5 @@
 """Export of flows: integer weights and integer tables."""
 
-
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -49,7 +48,9 @@ def export_bytes(model: DequantizedModel, name: str, tile: int | None, calibrati
             if isinstance(transform, Conv1x1):
                 tensors |= _conv1x1(prefix, transform)
             else:
-                tensors |= _residual_net(f"{prefix}.net", transform.net, ranges, _location_scale_grids(transform.net, GRID_BITS))
+                tensors |= _residual_net(
+                    f"{prefix}.net", transform.net, ranges, _location_scale_grids(transform.net, GRID_BITS)
+                )
                 nets += 1
     transforms = []
     if is_learned:
@@ -67,9 +68,16 @@ def export_bytes(model: DequantizedModel, name: str, tile: int | None, calibrati
             write = _autoregressive_net if isinstance(net, AutoregressiveNet) else _residual_net
             tensors |= write(f"dequantizer.{index}", net, ranges, _location_scale_grids(net, noise_grid_bits))
     description = {
-        "name": name, "channels": density.channels, "bits": model.bits, "tile": tile,
-        "grid_bits": GRID_BITS, "noise_grid_bits": noise_grid_bits, "unit_bits": unit_bits, "fraction_bits": fraction_bits,
-        "dequantizer": _kind(dequantizer, transforms), "dequantizer_transforms": len(transforms),
+        "name": name,
+        "channels": density.channels,
+        "bits": model.bits,
+        "tile": tile,
+        "grid_bits": GRID_BITS,
+        "noise_grid_bits": noise_grid_bits,
+        "unit_bits": unit_bits,
+        "fraction_bits": fraction_bits,
+        "dequantizer": _kind(dequantizer, transforms),
+        "dequantizer_transforms": len(transforms),
         "context_channels": _context_channels(dequantizer),
         "subflows": [sum(isinstance(t, Conv1x1) for t in chain.transforms) for chain in density.levels],
         "card": card,
@@ -120,14 +128,20 @@ def _residual_net(name: str, net: ResidualNet, ranges: Ranges, grid_out: np.ndar
         return np.full(conv.out_channels, grid)
 
     tensors = {f"{name}.level": np.array(level)}
-    tensors |= _store(f"{name}.in", _quantised(
-        net.conv_in.weight, net.conv_in.bias, WEIGHT_BITS, INPUT_BITS, uniform(h_grid, net.conv_in)))
+    tensors |= _store(
+        f"{name}.in",
+        _quantised(net.conv_in.weight, net.conv_in.bias, WEIGHT_BITS, INPUT_BITS, uniform(h_grid, net.conv_in)),
+    )
     for index, block in enumerate(net.blocks):
         grid = grid_of(level, ranges[block.conv1])
-        tensors |= _store(f"{name}.{index}.1", _quantised(
-            block.conv1.weight, block.conv1.bias, WEIGHT_BITS, h_grid, uniform(grid, block.conv1)))
-        tensors |= _store(f"{name}.{index}.2", _quantised(
-            block.conv2.weight, block.conv2.bias, WEIGHT_BITS, grid, uniform(h_grid, block.conv2)))
+        tensors |= _store(
+            f"{name}.{index}.1",
+            _quantised(block.conv1.weight, block.conv1.bias, WEIGHT_BITS, h_grid, uniform(grid, block.conv1)),
+        )
+        tensors |= _store(
+            f"{name}.{index}.2",
+            _quantised(block.conv2.weight, block.conv2.bias, WEIGHT_BITS, grid, uniform(h_grid, block.conv2)),
+        )
     out = _quantised(net.conv_out.weight, net.conv_out.bias, OUTPUT_WEIGHT_BITS, h_grid, grid_out)
     return tensors | _store(f"{name}.out", out)
 
@@ -139,13 +153,14 @@ def _autoregressive_net(name: str, net: AutoregressiveNet, ranges: Ranges, grid_
     hidden = np.full(net.conv_mid.out_channels, grid)
     context = torch.nn.functional.pad(net.conv_context.weight, (1, 1, 1, 1))
     joint = torch.cat([net.conv_in.masked_weight(), context], 1)
-    weight, bias, shift = _quantised(
-        joint, net.conv_in.bias + net.conv_context.bias, WEIGHT_BITS, INPUT_BITS, hidden)
+    weight, bias, shift = _quantised(joint, net.conv_in.bias + net.conv_context.bias, WEIGHT_BITS, INPUT_BITS, hidden)
     split = net.conv_in.in_channels
     tensors = {f"{name}.level": np.array(level)}
     tensors |= _store(f"{name}.in", (weight[:, :split], bias, shift))
     tensors |= _store(f"{name}.context", (weight[:, split:, 1:2, 1:2], np.zeros_like(bias), shift))
-    tensors |= _store(f"{name}.mid", _quantised(net.conv_mid.masked_weight(), net.conv_mid.bias, WEIGHT_BITS, grid, hidden))
+    tensors |= _store(
+        f"{name}.mid", _quantised(net.conv_mid.masked_weight(), net.conv_mid.bias, WEIGHT_BITS, grid, hidden)
+    )
     order = net.conv_out.order
     out = _quantised(net.conv_out.masked_weight()[order], net.conv_out.bias[order], OUTPUT_WEIGHT_BITS, grid, grid_out)
     return tensors | _store(f"{name}.out", out)

@@ -18,7 +18,8 @@ from dqcodec.flows.networks import AutoregressiveDenseNet, DenseNet
 def has_exact_twin(model: DequantizedModel) -> bool:
     """Whether the model can be exported: autoregressive densities can, and flows without dense nets over hypercube bins."""
     return isinstance(model, AutoregressiveModel) or (
-        isinstance(model.density, FlowDensity) and isinstance(model.dequantizer.bins, Hypercube)
+        isinstance(model.density, FlowDensity)
+        and isinstance(model.dequantizer.bins, Hypercube)
         and not any(isinstance(module, DenseNet | AutoregressiveDenseNet) for module in model.modules())
     )
 
@@ -45,6 +46,8 @@ def export(model: DequantizedModel, name: str, tile: int | None, calibration: Te
 def export_bytes(model: DequantizedModel, name: str, tile: int | None, calibration: Tensor, card: dict) -> bytes:
     """The model file's bytes; see export."""
     if not has_exact_twin(model):
-        raise ModelError("only flow and autoregressive densities over hypercube bins have an exact twin, without dense nets")
+        raise ModelError(
+            "only flow and autoregressive densities over hypercube bins have an exact twin, without dense nets"
+        )
     kind = autoregressive if isinstance(model, AutoregressiveModel) else flow
     return kind.export_bytes(copy.deepcopy(model).cpu().eval(), name, tile, calibration.cpu(), card)

@@ -52,7 +52,15 @@ class ContextNet(nn.Module):
     """
 
     def __init__(
-        self, planes: int, width: int, blocks: int, head: int, features: int, mixtures: int, *, least_squares: bool = False
+        self,
+        planes: int,
+        width: int,
+        blocks: int,
+        head: int,
+        features: int,
+        mixtures: int,
+        *,
+        least_squares: bool = False,
     ):
         super().__init__()
         self.mixtures, self.least_squares = mixtures, least_squares
@@ -117,8 +125,16 @@ class AutoregressiveDensity(Density):
     """
 
     def __init__(
-        self, channels: int, bits: int, width: int, blocks: int, head: int, features: int, mixtures: int,
-        *, least_squares: bool = False,
+        self,
+        channels: int,
+        bits: int,
+        width: int,
+        blocks: int,
+        head: int,
+        features: int,
+        mixtures: int,
+        *,
+        least_squares: bool = False,
     ):
         super().__init__()
         self.channels, self.bits = channels, bits

@@ -75,9 +75,7 @@ def neighbours(y: Float[Tensor, "B P H W"], start: Float[Tensor, "P"]) -> Float[
     """
     height, width = y.shape[2:]
     padded = F.pad(y, (REACH, REACH, REACH, 0), mode="replicate")
-    shifted = [
-        padded[:, :, REACH - dy : REACH - dy + height, REACH + dx : REACH + dx + width] for dy, dx in NEIGHBOURS
-    ]
+    shifted = [padded[:, :, REACH - dy : REACH - dy + height, REACH + dx : REACH + dx + width] for dy, dx in NEIGHBOURS]
     out = torch.stack(shifted, 1)
     above = torch.tensor([dy > 0 for dy, _ in NEIGHBOURS])
     west, north = NEIGHBOURS.index((0, -1)), NEIGHBOURS.index((1, 0))

@@ -204,8 +204,14 @@ def gaussian_dequantizer(
 
 
 def bipartite_dequantizer(
-    channels: int, bits: int, width: int, blocks: int, subflows: int, context_channels: int,
-    bins: str = "hypercube", net: str = "residual",
+    channels: int,
+    bits: int,
+    width: int,
+    blocks: int,
+    subflows: int,
+    context_channels: int,
+    bins: str = "hypercube",
+    net: str = "residual",
 ) -> Dequantizer:
     """Affine couplings over eps, given a context (the paper's equation (coupling_layer); Ho et al. 2019).
 
@@ -222,8 +228,16 @@ def bipartite_dequantizer(
 
 
 def autoregressive_dequantizer(
-    channels: int, bits: int, width: int, blocks: int, subflows: int, context_channels: int,
-    channels_per_group: int, bins: str = "hypercube", net: str = "residual", alternating: bool = False,
+    channels: int,
+    bits: int,
+    width: int,
+    blocks: int,
+    subflows: int,
+    context_channels: int,
+    channels_per_group: int,
+    bins: str = "hypercube",
+    net: str = "residual",
+    alternating: bool = False,
 ) -> Dequantizer:
     """ARD: autoregressive steps over eps, given a context (the paper's equation (iaf)).
 

@@ -199,9 +199,7 @@ class AutoregressiveNet(Network):
         self.conv_mid = MaskedConv2d(hidden, hidden, 3, groups, strict=False)
         self.conv_out = MaskedOutput(hidden, in_channels)
 
-    def forward(
-        self, x: Float[Tensor, "B C H W"], context: Float[Tensor, "B K H W"]
-    ) -> Float[Tensor, "B 2C H W"]:
+    def forward(self, x: Float[Tensor, "B C H W"], context: Float[Tensor, "B K H W"]) -> Float[Tensor, "B 2C H W"]:
         """(eps, h) -> [m, raw log-scale]."""
         x = x.clamp(-INPUT_BOUND, INPUT_BOUND)
         with self._trunk_precision(x):
@@ -242,9 +240,7 @@ class AutoregressiveDenseNet(Network):
         self.layers = nn.Sequential(*(MaskedDenseLayer(in_channels, a, b - a) for a, b in zip(widths, widths[1:])))
         self.conv_out = MaskedOutput(last, in_channels)
 
-    def forward(
-        self, x: Float[Tensor, "B C H W"], context: Float[Tensor, "B K H W"]
-    ) -> Float[Tensor, "B 2C H W"]:
+    def forward(self, x: Float[Tensor, "B C H W"], context: Float[Tensor, "B K H W"]) -> Float[Tensor, "B 2C H W"]:
         """(eps, h) -> [m, raw log-scale]."""
         x = x.clamp(-INPUT_BOUND, INPUT_BOUND)
         with self._trunk_precision(x):

@@ -173,7 +173,9 @@ def pack_header(group: ArchiveGroup) -> bytes:
 
     def packed(are_lone: bool) -> bytes:
         heads = [
-            write_varint(0) if isinstance(part, Verbatim) else write_varint(len(part.entries)) + part.heads(are_lone=are_lone)
+            write_varint(0)
+            if isinstance(part, Verbatim)
+            else write_varint(len(part.entries)) + part.heads(are_lone=are_lone)
             for part in group.parts
         ]
         return _pack(b"".join(start + heads))

@@ -1,8 +1,8 @@
 """Finds the groups of an archive: by its index, or by scanning the file if the index is damaged.
 
-    read_index(file) -> Directory | None      quick; None if anything is inconsistent
-    scan(file) -> [Directory, ...]            reads the whole file; one Directory for each archive in it
-    read_frame(file, offset) -> Frame | None  the group or index block at this place, if its header is whole
+read_index(file) -> Directory | None      quick; None if anything is inconsistent
+scan(file) -> [Directory, ...]            reads the whole file; one Directory for each archive in it
+read_frame(file, offset) -> Frame | None  the group or index block at this place, if its header is whole
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ class Positional:
         """file: seekable."""
         self._file, self._lock = file, threading.Lock()
         raw = getattr(file, "raw", file)
-        self._has_pread = isinstance(file, io.BufferedReader | io.FileIO) and isinstance(raw, io.FileIO) and hasattr(os, "pread")
+        self._has_pread = (
+            isinstance(file, io.BufferedReader | io.FileIO) and isinstance(raw, io.FileIO) and hasattr(os, "pread")
+        )
         with self._lock:
             self.size = file.seek(0, os.SEEK_END)
 
@@ -129,7 +131,12 @@ def read_index(file: Positional) -> Directory | None:
     while position < file.size - END_BYTES:
         frame = read_frame(file, position)
         block = _read(read_block, frame) if frame and frame.mark == INDEX_MARK else None
-        if block is None or (frame.archive_id, frame.number, block.groups, block.offset) != (archive_id, len(places), count, offset):
+        if block is None or (frame.archive_id, frame.number, block.groups, block.offset) != (
+            archive_id,
+            len(places),
+            count,
+            offset,
+        ):
             return None
         for size, names in block.places:
             places.append(Place(len(places), offset, size, names))
@@ -235,7 +242,9 @@ class _Found:
         damage = []
         if self.end is None or self.indexed.keys() != {*range(self.end)} or self.blocks not in (None, self.end):
             damage.append("its index is damaged")
-        elif any(self.indexed[number] != place.names for number, (place, _) in self.places.items() if number in self.indexed):
+        elif any(
+            self.indexed[number] != place.names for number, (place, _) in self.places.items() if number in self.indexed
+        ):
             damage.append("its index gives other names than a group")
         if unread:
             damage.append(f"{unread} bytes are not part of a whole group")
@@ -299,7 +308,9 @@ class _Scan:
         archive = self._archive(frame.archive_id)
         archive.blocks = max(archive.blocks or 0, block.groups)
         for number, (_, names) in enumerate(block.places, frame.number):
-            self._offer(frame.archive_id, lambda each, *place: each.indexed.setdefault(*place) == place[1], number, names)
+            self._offer(
+                frame.archive_id, lambda each, *place: each.indexed.setdefault(*place) == place[1], number, names
+            )
         return frame.end
 
     def _take_group(self, frame: Frame) -> int | None:
@@ -309,7 +320,9 @@ class _Scan:
         names, crc = tuple(member.name for member in members), _body_crc(self, frame)
         if crc is not None:
             group = Place(frame.number, frame.offset, frame.end - frame.offset, names), crc
-            self._offer(frame.archive_id, lambda each, *new: each.places.setdefault(*new)[1] == crc, frame.number, group)
+            self._offer(
+                frame.archive_id, lambda each, *new: each.places.setdefault(*new)[1] == crc, frame.number, group
+            )
             return frame.end
         self._offer(frame.archive_id, lambda each, *new: each.damaged.setdefault(*new) == names, frame.number, names)
         follows = self.read(frame.end, 4 + ID_BYTES)

@@ -32,7 +32,9 @@ def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram, effort:
             np.add.at(layer_bits, [number for number, *_ in boxes], slots.tile_bits)
             coded.append(_push(slots, program))
     payload = b"".join(write_varint(seed_bytes) + write_varint(len(stack)) + stack for seed_bytes, stack in coded)
-    seed_bits, stack_bits = (8 * sum(sizes) for sizes in zip(*((seed_bytes, len(stack)) for seed_bytes, stack in coded)))
+    seed_bits, stack_bits = (
+        8 * sum(sizes) for sizes in zip(*((seed_bytes, len(stack)) for seed_bytes, stack in coded))
+    )
     report = ModelReport(
         layer_bits=tuple(layer_bits.tolist()),
         seed_bits=seed_bits,

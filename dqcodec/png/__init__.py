@@ -53,10 +53,11 @@ class Png:
 
     def same(self, other: Png) -> bool:
         """Whether both hold the same samples, with the same type, and the same chunks."""
-        return (
-            (self.header, self.skeleton, len(self.rasters)) == (other.header, other.skeleton, len(other.rasters))
-            and all(map(_equal, self.rasters, other.rasters))
-        )
+        return (self.header, self.skeleton, len(self.rasters)) == (
+            other.header,
+            other.skeleton,
+            len(other.rasters),
+        ) and all(map(_equal, self.rasters, other.rasters))
 
 
 def read(data: bytes, max_pixels: int = MAX_PIXELS, *, decode: bool = True) -> Png:

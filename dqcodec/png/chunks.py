@@ -315,7 +315,9 @@ def check_trailing(file: BinaryIO, size: int) -> None:
 
 def _check_trailing(count: int) -> None:
     if count > MAX_TRAILING_BYTES:
-        raise UnsupportedImageError(f"{count} bytes follow the end of the PNG, more than the limit of {MAX_TRAILING_BYTES}")
+        raise UnsupportedImageError(
+            f"{count} bytes follow the end of the PNG, more than the limit of {MAX_TRAILING_BYTES}"
+        )
 
 
 def _parse_header(kind: bytes, body: memoryview) -> tuple[Header, int]:

@@ -28,10 +28,10 @@ _RASTER, _OTHER, _HAS_LENGTH = 0, 127, 128
 DICTIONARY = b"".join(
     (
         b"Creation Time\0Description\0Copyright\0Disclaimer\0Warning\0Source\0Comment\0Created with GIMP\0Title\0Author\0",
-        b"XML:com.adobe.xmp\0\0\0\0\0<x:xmpmeta xmlns:x=\"adobe:ns:meta/\" x:xmptk=\"XMP Core",
-        b"\"><rdf:RDF xmlns:rdf=\"http://www.w3.org/1999/02/22-rdf-syntax-ns#\"><rdf:Description rdf:about=\"\" ",
-        b"xmlns:xmp=\"http://ns.adobe.com/xap/1.0/\"></rdf:Description></rdf:RDF></x:xmpmeta>",
-        b"<?xpacket end=\"r\"?>CC Attribution-ShareAlike http://creativecommons.org/licenses/by-sa/4.0/",
+        b'XML:com.adobe.xmp\0\0\0\0\0<x:xmpmeta xmlns:x="adobe:ns:meta/" x:xmptk="XMP Core',
+        b'"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"><rdf:Description rdf:about="" ',
+        b'xmlns:xmp="http://ns.adobe.com/xap/1.0/"></rdf:Description></rdf:RDF></x:xmpmeta>',
+        b'<?xpacket end="r"?>CC Attribution-ShareAlike http://creativecommons.org/licenses/by-sa/4.0/',
         b"Raw profile type exif\0date:create\0date:modify\0T00:00:00+00:00\0Software\0Matplotlib version, https://matplotlib.org/",
         b"\x03\0\0z&\0\0\x80\x84\0\0\xfa\0\0\0\x80\xe8\0\0u0\0\0\xea`\0\0:\x98\0\0\x17p\x04\0\0\xb1\x8f\x05\0",
         b"\x09\0\0\x0e\xc4\0\0\x0e\xc4\x01\x09\0\0\x0b\x12\0\0\x0b\x12\x01\x09\0\0\x0b\x13\0\0\x0b\x13\x01",

@@ -23,7 +23,9 @@ _TRIAL_LEVEL = 6  # half the time of level 9, with almost the same ranking of se
 _ZLIB_MAX_RATIO = 1032  # the largest compression ratio of deflate
 
 
-def decode(pieces: Sequence[memoryview], size: tuple[int, int], header: Header, interlace: int) -> tuple[np.ndarray, bool]:
+def decode(
+    pieces: Sequence[memoryview], size: tuple[int, int], header: Header, interlace: int
+) -> tuple[np.ndarray, bool]:
     """Decode a raster of `size`, (height, width). Returns (samples, whether the stream has nothing else).
 
     Raises:

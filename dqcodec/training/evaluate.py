@@ -35,8 +35,11 @@ class Evaluation:
     def as_dict(self) -> dict:
         """All rates, for JSON."""
         return {
-            "crops": self.crops, "samples": self.samples,
-            "vi_bpd": self.vi_bpd, "iw_bpd": self.iw_bpd, "kl_bpd": self.kl_bpd,
+            "crops": self.crops,
+            "samples": self.samples,
+            "vi_bpd": self.vi_bpd,
+            "iw_bpd": self.iw_bpd,
+            "kl_bpd": self.kl_bpd,
         }
 
     def line(self) -> str:

@@ -18,9 +18,12 @@ def optimisers(model: nn.Module, settings: Training) -> list[torch.optim.Optimiz
     The full learning rate of each parameter group is its `base_lr`.
     """
     matrices = [
-        module.weight for name, module in model.named_modules()
-        if isinstance(module, nn.Conv2d | nn.Linear) and settings.optimiser == "muon"
-        and "_out" not in name and module.weight[0].numel() >= _LEAST_INPUTS
+        module.weight
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Conv2d | nn.Linear)
+        and settings.optimiser == "muon"
+        and "_out" not in name
+        and module.weight[0].numel() >= _LEAST_INPUTS
     ]
     chosen = {id(p) for p in matrices}
     others = [p for p in model.parameters() if id(p) not in chosen]

@@ -16,7 +16,12 @@ _MEASURED_CROPS = 512
 
 
 def export_run(
-    run: Path, folder: Path, *, data: Path | None = None, name: str | None = None, tile: int | None = None,
+    run: Path,
+    folder: Path,
+    *,
+    data: Path | None = None,
+    name: str | None = None,
+    tile: int | None = None,
     facts: dict[str, str] | None = None,
 ) -> Path:
     """Write folder/<name>-<sha8>.safetensors, and the released run (see runs) to folder/<name>/.

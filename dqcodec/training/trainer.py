@@ -71,8 +71,13 @@ class Trainer:
     """
 
     def __init__(
-        self, config: Config, images: data.Images, folder: Path, budget: Budget,
-        device: str = "auto", amp: Switch = "auto",
+        self,
+        config: Config,
+        images: data.Images,
+        folder: Path,
+        budget: Budget,
+        device: str = "auto",
+        amp: Switch = "auto",
     ):
         self.config, self.images, self.budget = config, images, budget
         self.folder = RunFolder(folder)
@@ -236,8 +241,11 @@ class Trainer:
             return
         valid_bpd = self.validate()
         metrics = {
-            "step": self.step, "minutes": round(self.seconds / 60, 2), "images": self.step * self.config.training.batch,
-            "train_bpd": round(float(np.mean(losses)), 4) if losses else None, "valid_bpd": round(valid_bpd, 4),
+            "step": self.step,
+            "minutes": round(self.seconds / 60, 2),
+            "images": self.step * self.config.training.batch,
+            "train_bpd": round(float(np.mean(losses)), 4) if losses else None,
+            "valid_bpd": round(valid_bpd, 4),
         }
         if has_exact_twin(self.model):
             metrics |= self._export(valid_bpd)
@@ -268,11 +276,16 @@ class Trainer:
     def _save(self) -> None:
         if not self.processes.is_leader:
             return
-        self.folder.save_checkpoint({
-            "model": self.model.state_dict(), "ema": self.ema.state_dict(),
-            "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
-            "step": self.step, "seconds": self.seconds, "best_bpd": self.best_bpd,
-        })
+        self.folder.save_checkpoint(
+            {
+                "model": self.model.state_dict(),
+                "ema": self.ema.state_dict(),
+                "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
+                "step": self.step,
+                "seconds": self.seconds,
+                "best_bpd": self.best_bpd,
+            }
+        )
 
 
 def load_model(run: Path) -> tuple[DequantizedModel, Config]:

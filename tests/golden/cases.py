@@ -101,7 +101,9 @@ def _flow(name: str, *, is_quick: bool = False, particles: int = 1) -> Case:
 
 def _shipped(path: Path) -> Case:
     program = program_of(path)
-    if table.own(program).number == Method.FLOW:  # eight tiles of the least height, of noise: its code is large enough to be lent from
+    if (
+        table.own(program).number == Method.FLOW
+    ):  # eight tiles of the least height, of noise: its code is large enough to be lent from
         pixels = noise(program.multiple, 8 * program.tile, program.channels)
         return Case(lambda: pngs.write(pixels), Method.FLOW, path, is_quick=False)
     pixels = smooth(10, 12, program.channels) >> 8 - program.bits

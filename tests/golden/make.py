@@ -74,7 +74,9 @@ def make(name: str) -> None:
             made = group(pixels, Method.MIXING, mixing.encode([pixels]).data, before=text)
         case "model-mixing":
             program = load_program(HERE / "autoregressive.safetensors")
-            made = group(pixels, Method.MODEL_MIXING, model_mixing.encode([pixels], program).data, program.id, before=text)
+            made = group(
+                pixels, Method.MODEL_MIXING, model_mixing.encode([pixels], program).data, program.id, before=text
+            )
         case "particles":
             program = load_program(HERE / "uniform.safetensors")
             payload = table.own(program).encode([pixels], program, Effort(particles=5))
@@ -95,7 +97,14 @@ def members() -> dict[str, bytes]:
     told = png.write(png.plain(image(9, 8), (png.Chunk(b"tEXt", b"Comment\0again"),)))
     unpacked = pngs.chunk(b"IDAT", zlib.compress(bytes(5), 0))
     odd = pngs.SIGNATURE + pngs.header(4, 1, color_type=0) + unpacked + pngs.chunk(b"IEND") + b"more"
-    return {"a/photo.png": photo, "b.png": drawing, "b again.png": drawing, "b told.png": told, "notes.txt": b"text", "odd.png": odd}
+    return {
+        "a/photo.png": photo,
+        "b.png": drawing,
+        "b again.png": drawing,
+        "b told.png": told,
+        "notes.txt": b"text",
+        "odd.png": odd,
+    }
 
 
 def archived() -> bytes:
@@ -104,10 +113,14 @@ def archived() -> bytes:
     photo, drawing, _, told, notes, odd = members().values()
     program = load_program(HERE / "autoregressive.safetensors")
     layer, pixels = Layer(Method.AUTOREGRESSIVE, program.id), png.read(photo).pixels
-    by_model = Group((entry_of(photo, layer),), (table.own(program).encode([pixels], program).data,), sample_checksum([pixels]))
+    by_model = Group(
+        (entry_of(photo, layer),), (table.own(program).encode([pixels], program).data,), sample_checksum([pixels])
+    )
     pixels = png.read(drawing).pixels
     again = Entry(png.read(told).skeleton, repeats=1)
-    mixed = Group((entry_of(drawing, Layer(Method.MIXING)), again), (mixing.encode([pixels]).data,), sample_checksum([pixels] * 2))
+    mixed = Group(
+        (entry_of(drawing, Layer(Method.MIXING)), again), (mixing.encode([pixels]).data,), sample_checksum([pixels] * 2)
+    )
     stamps = {name: (1_000_000_000 * number - 5 * 10**9, 0o600 + number) for number, name in enumerate(members())}
     made = [Member(name, *stamp) for name, stamp in stamps.items()]
     stream = io.BytesIO()

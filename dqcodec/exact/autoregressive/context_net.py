@@ -55,7 +55,9 @@ class ContextNet:
         ModelError: the tensors do not fit together, or the sums are not proven exact.
     """
 
-    def __init__(self, planes: int, features: int, blocks: int, mixtures: int, tensors: Tensors, *, least_squares: bool):
+    def __init__(
+        self, planes: int, features: int, blocks: int, mixtures: int, tensors: Tensors, *, least_squares: bool
+    ):
         self.own_inputs, self.level = inputs(planes), load_level(tensors, "net")
         if self.level > _MAX_LEVEL:
             raise ModelError("a network's learning is not proven exact")
@@ -81,10 +83,17 @@ class ContextNet:
             known[plane, : layer.inputs] = layer.weights
         blocks = [layer for block in self.blocks for layer in block]
         return Weights(
-            np.float32(self.level), self.first.weights, self.first.scaled_bias,
+            np.float32(self.level),
+            self.first.weights,
+            self.first.scaled_bias,
             np.array([layer.weights for layer in blocks], np.float32).reshape(-1, 2, width, width),
             np.array([layer.scaled_bias for layer in blocks], np.float32).reshape(-1, 2, width),
-            self.heads.weights, self.heads.scaled_bias, known, bound, self.features.weights, self.features.scaled_bias,
+            self.heads.weights,
+            self.heads.scaled_bias,
+            known,
+            bound,
+            self.features.weights,
+            self.features.scaled_bias,
         )
 
     def _check(self, planes: int, features: int, outputs: int, trunk_predicted: int, head_predicted: int) -> None:
@@ -102,7 +111,11 @@ class ContextNet:
         for plane, known in enumerate(self.known, 1):
             # the trunk's part and the known planes' part enter one sum
             part = slice(plane * head, (plane + 1) * head)
-            if known.inputs != 2 * plane + head_predicted or known.outputs != head or (known.shift != self.heads.shift[part]).any():
+            if (
+                known.inputs != 2 * plane + head_predicted
+                or known.outputs != head
+                or (known.shift != self.heads.shift[part]).any()
+            ):
                 raise ModelError("a network's heads do not fit together")
             if (self.heads.bounds[part] + known.bounds).max() >= 1 << 24:
                 raise ModelError("a network's sums are not proven exact")

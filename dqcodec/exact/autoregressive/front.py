@@ -76,7 +76,7 @@ def code_front(model, canvas, predictor, places, coder, slots):
         set_gradients(laws, masses, positions, spreads, out)
         add_gradients(head, out, gradients[p])
         _record(canvas, places, seen.predictions[p], seen.moments[p], p, symbols, offsets, values, standards, known)
-        if len(predictor.starts):
+        if predictor is not None:
             predict_next(predictor, seen, p, values, known[2 * p + 2 :], model.log_spreads, model.bits)
     _enter_features(canvas.features, places, successor_features(model.net, seen.inputs, standards))
     return gradients

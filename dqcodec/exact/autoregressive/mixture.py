@@ -208,7 +208,9 @@ def set_gradients(laws, masses, places, spreads, out):
             share = weight / whole[n]
             scale = np.float32(laws[INVERSE_SCALE, k, n]) * np.float32(2.0**-INVERSE_SCALE_BITS)
             out[k, n] = weight - out[k, n] / whole[n]
-            out[components + k, n] = out[components + k, n] * share * (scale * (np.float32(spreads[n]) * np.float32(1 / 64)))
+            out[components + k, n] = (
+                out[components + k, n] * share * (scale * (np.float32(spreads[n]) * np.float32(1 / 64)))
+            )
             out[2 * components + k, n] = out[2 * components + k, n] * share * np.float32(0.6931472)
     for i in range(out.shape[0]):
         for n in range(count):

@@ -54,11 +54,17 @@ class Description:
             raise ModelError("the program's description holds a wrong value")
         if type(self.least_squares) is not bool:
             raise ModelError("the program's description holds a wrong value")
-        if not (1 <= self.bits <= 8 and 1 <= self.features <= 256 and 0 <= self.blocks <= 64 and 1 <= self.mixtures <= 32):
+        if not (
+            1 <= self.bits <= 8 and 1 <= self.features <= 256 and 0 <= self.blocks <= 64 and 1 <= self.mixtures <= 32
+        ):
             raise ModelError("the program's description holds a value out of range")
         if not (-16 <= self.head_grid <= 16 and 1 <= self.rate_bits <= 32):
             raise ModelError("the program's description holds a value out of range")
-        if type(self.card) is not dict or len(self.tile) != 2 or not _LEAST_TILE <= min(self.tile) <= max(self.tile) <= _LARGEST_TILE:
+        if (
+            type(self.card) is not dict
+            or len(self.tile) != 2
+            or not _LEAST_TILE <= min(self.tile) <= max(self.tile) <= _LARGEST_TILE
+        ):
             raise ModelError("the program's description holds a wrong value")
 
 
@@ -97,7 +103,11 @@ class AutoregressiveProgram:
         self.name, self.channels, self.bits = description.name, description.channels, description.bits
         self.tile, self.card = description.tile, description.card
         self.net = ContextNet(
-            self.channels, description.features, description.blocks, description.mixtures, tensors,
+            self.channels,
+            description.features,
+            description.blocks,
+            description.mixtures,
+            tensors,
             least_squares=description.least_squares,
         )
         self.tables = MixtureTables.checked(*(tensors[f"mixture.{name}"] for name in MixtureTables._fields))

@@ -16,8 +16,14 @@ class FlowDensity:
     """
 
     def __init__(
-        self, levels: list[list[ExactTransform]], logistic: TableLaw, channels: int, offset: int, unit_bits: int,
-        fraction_bits: int, grid_bits: int,
+        self,
+        levels: list[list[ExactTransform]],
+        logistic: TableLaw,
+        channels: int,
+        offset: int,
+        unit_bits: int,
+        fraction_bits: int,
+        grid_bits: int,
     ):
         """levels: for each level the transforms after its squeeze. channels: of v. offset: the pixel value of latent 0.
 

@@ -112,8 +112,14 @@ class FlowDequantizer:
     """A flow as a dequantizer: eps from the normal table, transforms eps -> y, and u is the sigmoid's cell of y."""
 
     def __init__(
-        self, features: PixelFeatures, context_net: ResidualNet | None, transforms: Sequence, normal: TableLaw,
-        cells: SigmoidCells, grid_bits: int, fraction_bits: int,
+        self,
+        features: PixelFeatures,
+        context_net: ResidualNet | None,
+        transforms: Sequence,
+        normal: TableLaw,
+        cells: SigmoidCells,
+        grid_bits: int,
+        fraction_bits: int,
     ):
         """context_net: features -> context; None: the features are the context. transforms: in the order of sampling.
 

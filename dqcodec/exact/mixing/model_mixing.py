@@ -81,6 +81,8 @@ def _mix(coder, model, canvas, places, laws, p, symbols):
     channels = canvas.planes.shape[1]
     for n in range(len(places)):
         tile, y, x = places[n, 4], places[n, 1] + MARGIN, places[n, 2] + MARGIN
-        pixels = coder.samples[coder.bounds[tile] : coder.bounds[tile + 1]].reshape(-1, places[n, 3] + 2 * MARGIN, channels)
+        pixels = coder.samples[coder.bounds[tile] : coder.bounds[tile + 1]].reshape(
+            -1, places[n, 3] + 2 * MARGIN, channels
+        )
         code_sample(coder.mixer, pixels, y, x, p, model.bits, coder.is_sought, laws, n, model.tables.sigmoid)
         symbols[n] = pixels[y, x, p]
