@@ -596,7 +596,7 @@ def mutated(target, data: bytes, rng: random.Random) -> bytes:
     """An input as the target changes it, or, where it is broken beyond its structure, as any bytes are."""
     try:
         return target.change(data, rng)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, struct.error):
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, struct.error):
         return changed(data, rng)
 
 

@@ -22,8 +22,8 @@ COMMANDS = {
     "--json benchmarks/results/cifar10_bound.json",
     "cifar10_ard_bound": "python benchmarks/bound.py cifar/test_00.png --run models/cifar10-ard --model cifar10-ard "
     "--json benchmarks/results/cifar10_ard_bound.json",
-    "archives_cifar10": "python benchmarks/archives.py cifar10 --json benchmarks/results/archives_cifar10.json",
-    "archives_icons": "python benchmarks/archives.py icons --first 2000 --json benchmarks/results/archives_icons.json",
+    "archives_cifar10": "python benchmarks/archives.py cifar10 --first 200 --json benchmarks/results/archives_cifar10.json",
+    "archives_icons": "python benchmarks/archives.py icons --first 200 --json benchmarks/results/archives_icons.json",
     "trees": "python benchmarks/trees.py pngsuite --made 3000 --json benchmarks/results/trees.json",
     "trees_icons": "python benchmarks/trees.py icons --json benchmarks/results/trees_icons.json",
     "trees_exact": "python benchmarks/trees.py --made 3000 --exact --json benchmarks/results/trees_exact.json",
