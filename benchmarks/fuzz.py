@@ -812,7 +812,11 @@ def _atheris(arguments: argparse.Namespace) -> bool:
 
 def _compiled_modules() -> list[str]:
     """Whose code is not Python's to guide by."""
-    paths = [path for path in (_ROOT / "dqcodec").rglob("*.py") if re.search(r"^@(compiled|implements)", path.read_text(), re.M)]
+    paths = [
+        path
+        for path in (_ROOT / "dqcodec").rglob("*.py")
+        if re.search(r"^@(compiled|implements)", path.read_text(), re.M)
+    ]
     return [".".join(path.relative_to(_ROOT).with_suffix("").parts) for path in paths]
 
 
