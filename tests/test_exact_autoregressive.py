@@ -600,6 +600,7 @@ def test_an_activation_level_that_float32_cannot_hold_is_a_model_error(level):
         {"rate_bits": 0},
         {"rate_bits": 33},
         {"rate_bits": "9"},
+        {"channels": 3.0},
         {"name": None},
         {"name": 3},
         {"card": None},

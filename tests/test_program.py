@@ -331,6 +331,14 @@ def test_files_that_are_no_model_are_a_model_error():
         assert "\n" not in str(caught.value)
 
 
+def test_a_scale_table_of_another_shape_is_a_model_error():
+    for change in (lambda table: table[:, None], lambda table: table[None], lambda table: table[:-1]):
+        changed = programs.tensors("gaussian")
+        changed["scales"] = np.ascontiguousarray(change(changed["scales"]))
+        with pytest.raises(ModelError):
+            load(programs.with_tensors("gaussian", changed))
+
+
 def test_a_dtype_that_numpy_lacks_is_a_model_error():
     from safetensors.torch import save as save_torch
 

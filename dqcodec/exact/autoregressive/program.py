@@ -49,7 +49,8 @@ class Description:
     least_squares: bool = False
 
     def __post_init__(self):
-        numbers = (self.bits, *self.tile, self.features, self.blocks, self.mixtures, self.head_grid, self.rate_bits)
+        sizes = (self.channels, self.bits, *self.tile)
+        numbers = (*sizes, self.features, self.blocks, self.mixtures, self.head_grid, self.rate_bits)
         if self.channels not in (1, 3) or any(type(n) is not int for n in numbers) or type(self.name) is not str:
             raise ModelError("the program's description holds a wrong value")
         if type(self.least_squares) is not bool:

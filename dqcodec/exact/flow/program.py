@@ -61,7 +61,8 @@ class Description:
             self.dequantizer_transforms,
         )  # fmt: skip
         is_valid = (
-            self.channels in (1, 3)
+            type(self.channels) is int
+            and self.channels in (1, 3)
             and all(type(number) is int and number >= 0 for number in numbers)
             and type(self.alternating) is bool
             and (self.dequantizer == "ard" or not self.alternating)

@@ -87,7 +87,7 @@ class Affine:
 
     def __init__(self, sizes: np.ndarray):
         """sizes: (2 LOG_SCALE_BOUND + 1,) integers. Raises ModelError."""
-        if len(sizes) != 2 * LOG_SCALE_BOUND + 1 or sizes.min() < 1 or sizes.max() >= MAX_SCALE:
+        if sizes.shape != (2 * LOG_SCALE_BOUND + 1,) or sizes.min() < 1 or sizes.max() >= MAX_SCALE:
             raise ModelError("the scale table is not valid")
         self.sizes = sizes.astype(np.int64)
         self.costs = scale_cost(self.sizes)
