@@ -1,6 +1,18 @@
 """Hypothesis tries the same examples in every run, and an example may take any time."""
 
+import pytest
 from hypothesis import settings
+
+from dqcodec.codec import candidates, zoo
 
 settings.register_profile("same", deadline=None, derandomize=True, database=None)
 settings.load_profile("same")
+
+
+@pytest.fixture
+def quick_folder(tmp_path, monkeypatch):
+    """An empty working folder, no models, and no mixing, whose loops would be compiled first."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(zoo, "directory", lambda: tmp_path / "models")
+    monkeypatch.setattr(candidates, "takes_mixing", lambda *_, **__: False)
+    return tmp_path

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from test_broken import BROKEN
 
 import dqcodec
-from dqcodec.codec import candidates, codec, zoo
+from dqcodec.codec import codec
 from dqcodec.command import kinds
 from dqcodec.command.cli import main
 from dqcodec.command.compress import compress_bytes
@@ -28,12 +28,8 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(dqcodec.__file__).parents[1])
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """An empty working folder, no models, and no mixing, whose loops would be compiled first."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(zoo, "directory", lambda: tmp_path / "models")
-    monkeypatch.setattr(candidates, "takes_mixing", lambda *_, **__: False)
-    return tmp_path
+def folder(quick_folder):
+    return quick_folder
 
 
 def run(*arguments, data=None):

@@ -14,7 +14,7 @@ import dqcodec
 from dqcodec import png
 from dqcodec.base import errors
 from dqcodec.base.errors import CorruptError, FormatError, UnsupportedImageError
-from dqcodec.codec import candidates, codec, formats, zoo
+from dqcodec.codec import codec, formats
 from dqcodec.codec.archive import Archive
 from dqcodec.command import names
 from dqcodec.format import archive
@@ -26,12 +26,8 @@ COLORS = (np.add.outer(np.arange(12) * 9, np.arange(17))[..., None] + np.arange(
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """An empty working folder, no models, and no mixing, whose loops would be compiled first."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(zoo, "directory", lambda: tmp_path / "models")
-    monkeypatch.setattr(candidates, "takes_mixing", lambda *_, **__: False)
-    return tmp_path
+def folder(quick_folder):
+    return quick_folder
 
 
 def pillow(mode):
