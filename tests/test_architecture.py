@@ -127,6 +127,7 @@ NUMBERS = {
 TABLES = {
     "SQUASH": "ba503793dd6b11a1",
     "STRETCH": "67d384228b6ae22c",
+    "FINE_STRETCH": "06db9f29de0558d8",
     "STATES": "045a99bd50c1a58f",
     "RATES": "082482d75ad867ab",
 }  # the first 8 bytes of the SHA-256 of each, int64 little-endian

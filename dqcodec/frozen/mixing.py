@@ -15,6 +15,7 @@ MAX_SLOT_BITS = 16  # log2 of the slots of a context; a slot has 64 bytes
 LIMIT = 2815
 SQUASH = np.array([round(65536 / (1 + math.exp(-logit / 256))) for logit in range(-LIMIT, LIMIT + 1)])
 STRETCH = np.searchsorted(SQUASH, np.arange(4096) * 16 + 8) - LIMIT
+FINE_STRETCH = (np.searchsorted(SQUASH, np.arange(65536)) - LIMIT).astype(np.int16)
 MIN_PROBABILITY = 16
 # A state is the number of zeros and ones that a context saw lately, 4 bits each; 0 is none.
 # STATES: the first probability of each state.

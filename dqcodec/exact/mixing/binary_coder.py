@@ -1,0 +1,90 @@
+"""A binary arithmetic coder (as of Mahoney 2005): bits with probabilities, coded one by one, in 32 bits.
+
+The interval starts as 0 to 2^32 - 1. A bit divides it in proportion to its probability and keeps one part; bytes that both ends
+share are written. So a decoder finds the parts again.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dqcodec.base.compiled import compiled
+
+_LOW, _HIGH, _VALUE, _POSITION = range(4)
+_FRESH = (0, 0xFFFFFFFF, 0, 0)
+
+
+class BinaryCoder(NamedTuple):
+    """Writes or reads a code.
+
+    Attributes:
+        state: the interval's ends, the code's value in it, and the bytes written or read, int64 (4,).
+        code: the bytes, uint8.
+        is_sought: whether bits are read; else they are written.
+    """
+
+    state: np.ndarray
+    code: np.ndarray
+    is_sought: bool
+
+    @classmethod
+    def writer(cls, most_bytes: int) -> "BinaryCoder":
+        """Writes a code of at most so many bytes."""
+        return cls(np.array(_FRESH), np.empty(most_bytes + 8, np.uint8), False)
+
+    @classmethod
+    def reader(cls, code: bytes) -> "BinaryCoder":
+        """Reads a code. Any bytes are one; after their end come zeros."""
+        coder = cls(np.array(_FRESH), np.frombuffer(code, np.uint8).copy(), True)
+        for _ in range(4):
+            _read_byte(coder.state, coder.code)
+        return coder
+
+    @property
+    def position(self) -> int:
+        """How many bytes are written or read."""
+        return int(self.state[_POSITION])
+
+    def finish(self) -> bytes:
+        """The code, once all is written: of the numbers in the interval, the one that ends in the most zero bytes ends it
+        without them."""
+        low, high = map(int, self.state[[_LOW, _HIGH]])
+        numbers = (((low + (1 << zeros) - 1) >> zeros) << zeros for zeros in range(24, -1, -8))
+        last = next(number for number in numbers if number <= high)
+        return self.code[: self.position].tobytes() + last.to_bytes(4, "big").rstrip(b"\0")
+
+
+@compiled
+def code_bit(coder, probability, bit):
+    """Write a bit, or read it; returns it.
+
+    Args:
+        coder: a BinaryCoder, which changes.
+        probability: of a 1, in 65536ths, 1 to 65535.
+        bit: the bit, if it is written.
+    """
+    state, code = coder.state, coder.code
+    low, high = state[_LOW], state[_HIGH]
+    middle = low + ((high - low) * probability >> 16)
+    if coder.is_sought:
+        bit = np.int64(state[_VALUE] <= middle)
+    if bit:
+        high = middle
+    else:
+        low = middle + 1
+    while (low ^ high) >> 24 == 0:
+        if coder.is_sought:
+            _read_byte(state, code)
+        else:
+            code[state[_POSITION]] = high >> 24
+            state[_POSITION] += 1
+        low, high = low << 8 & 0xFFFFFFFF, high << 8 & 0xFFFFFFFF | 255
+    state[_LOW], state[_HIGH] = low, high
+    return np.int64(bit)
+
+
+@compiled
+def _read_byte(state, code):
+    byte = np.int64(code[state[_POSITION]]) if state[_POSITION] < len(code) else 0
+    state[_VALUE] = state[_VALUE] << 8 & 0xFFFFFFFF | byte
+    state[_POSITION] += 1
