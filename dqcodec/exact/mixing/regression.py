@@ -1,0 +1,109 @@
+"""Local least squares in raster order: the weights that fit the samples around the next one best (Li and Orchard 2001).
+
+A regression of n regressors is a row of numbers: the lower triangle of the matrix of their products, row by row, then their
+products with the target. A sample weighs by its nearness: DECAYS for each row between it and the next sample, and for each
+column to the left in the same row; along the rows above a filter weighs columns, and it peaks at the sample's own column.
+
+All numbers are float64, and each operation stands alone in a fixed order, so every machine finds the same weights.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dqcodec.base.compiled import compiled
+from dqcodec.frozen.experts import DECAYS, LEAST_PIVOT, MARGIN, PERSISTENCES, RIDGE
+
+
+class Regression(NamedTuple):
+    """A regression for each column of an image, and for the next sample.
+
+    Attributes:
+        columns: sums over a column down to a row, float64 (columns, numbers).
+        above: the filtered sums over the rows above, float64 (numbers,).
+        left: the sums over the row's own samples, float64 (numbers,).
+        system: those of the next sample, then its factors, float64 (numbers,).
+        scratch: a column, or the rest of a back substitution, float64 (n + 1,).
+        decay, persistence: see frozen.experts.
+    """
+
+    columns: np.ndarray
+    above: np.ndarray
+    left: np.ndarray
+    system: np.ndarray
+    scratch: np.ndarray
+    decay: float
+    persistence: float
+
+    @classmethod
+    def new(cls, width: int, n: int, memory: int) -> "Regression":
+        """For rows of so many samples and n regressors. memory: 0 (short) or 1 (long)."""
+        numbers = n * (n + 1) // 2 + n
+        return cls(
+            np.zeros((width + 2 * MARGIN, numbers)),
+            *(np.zeros(size) for size in (numbers, numbers, numbers, n + 1)),
+            float(DECAYS[memory]),
+            float(PERSISTENCES[memory]),
+        )
+
+
+@compiled
+def start_row(regression):
+    """Forget the row before, and the filter's sums."""
+    regression.above[:] = 0
+    regression.left[:] = 0
+
+
+@compiled
+def advance(regression, place, period):
+    """Move to a column (margin included), and factor its system: L takes the place of what is below the diagonal, and the right side
+    becomes that of the back substitution."""
+    columns, above, left, system = regression.columns, regression.above, regression.left, regression.system
+    persistence, column, n = regression.persistence, regression.scratch, len(regression.scratch) - 1
+    square = persistence * persistence
+    two, one, here = square, persistence - square * persistence, 1.0 - square
+    for e in range(len(system)):
+        total = above[e] * persistence + columns[place + 2, e] * two
+        total = total + columns[place + 1, e] * one
+        above[e] = total + columns[place, e] * here
+    if place % period:
+        return
+    for e in range(len(system)):
+        system[e] = above[e] + left[e]
+    for k in range(n):
+        pivot = 1.0 / max(system[k * (k + 1) // 2 + k] + RIDGE, LEAST_PIVOT)
+        for i in range(k + 1, n + 1):
+            line = i * (i + 1) // 2
+            column[i] = system[line + k]
+            factor = column[i] * pivot
+            system[line + k] = factor
+            for j in range(k + 1, min(i + 1, n)):
+                system[line + j] -= factor * column[j]
+
+
+@compiled
+def predicted(regression, values, n):
+    """The prediction by the first n regressors alone, which have these values."""
+    system, rest, most = regression.system, regression.scratch, len(regression.scratch) - 1
+    right = most * (most + 1) // 2
+    rest[:n] = system[right : right + n]
+    total = 0.0
+    for i in range(n - 1, -1, -1):
+        weight, line = rest[i], i * (i + 1) // 2
+        total += weight * values[i]
+        for k in range(i):
+            rest[k] -= system[line + k] * weight
+    return total
+
+
+@compiled
+def remember(regression, place, values, gain):
+    """Add a sample. values: its regressors, then the sample itself, float64 (n + 1,). gain: its weight."""
+    left, here, decay = regression.left, regression.columns[place], regression.decay
+    n = len(values) - 1
+    for i in range(n + 1):
+        scaled, line = values[i] * gain, i * (i + 1) // 2
+        for j in range(min(i + 1, n)):
+            product = scaled * values[j]
+            left[line + j] = left[line + j] * decay + product
+            here[line + j] = here[line + j] * decay + product

@@ -1,0 +1,46 @@
+"""Constants of the method experts."""
+
+import numpy as np
+
+# neighbours (rows down, columns to the right)
+MARGIN = 4  # columns at both sides of an image
+UP, DOWN = 3, 1  # rows above and below it
+OWN = np.array([(0, -1), (-1, 0), (-1, -1), (-1, 1), (0, -2), (-2, 0), (-1, 2), (-1, -2), (-2, 1), (-2, -1), (0, -3), (-3, 0)])
+OWN_FIRST, OWN_LATER = 12, 8  # regressors among these, of the first channel and of others
+NEAREST = 4  # of these, which give the mean and come first in a regression
+OTHER = np.array([(0, 0), (0, -1), (-1, 0), (0, 1), (1, 0)])  # of each earlier channel
+
+# regressions: a short and a long memory
+DECAYS = np.array([23 / 32, 63 / 64])  # of a row above, and of a pixel to the left
+PERSISTENCES = np.array([5 / 8, 31 / 32])  # of a column, for each column to its right
+REFIT = 8  # columns between two fits of the long memory
+RIDGE, LEAST_PIVOT = 1 / 16, 1 / 1024
+PREDICTIONS = 8
+
+# laws: Student's t with 4 degrees of freedom, its distribution function at z = -RANGE to RANGE
+LAWS = 8
+GRID, RANGE = 32, 64
+LEAST_SCALE = 1 / 32
+_Z = np.arange(-GRID * RANGE, GRID * RANGE + 1) / GRID
+_ROOT = np.sqrt(_Z * _Z / 4 + 1)
+_SINE = _Z / 2 / _ROOT
+DISTRIBUTION = 0.5 + _SINE * (3 - _SINE * _SINE) / 4
+DISTRIBUTION[0], DISTRIBUTION[-1] = 0.0, 1.0
+
+# decisions: a tree of quantiles, then steps into a tail
+DEPTH = 5
+NODES = 64
+_TARGETS = [(2 * (node - (1 << node.bit_length() - 1)) + 1) / (1 << node.bit_length()) for node in range(1, 1 << DEPTH)]
+QUANTILES = np.append(0.0, (np.searchsorted(DISTRIBUTION, _TARGETS) - GRID * RANGE) / GRID)  # of node 0 (none), 1, 2, ...
+STEPS = 16
+
+# mixing
+HISTOGRAMS, DIRECT = 5, 2
+INPUTS = LAWS + HISTOGRAMS + DIRECT + 1
+CONTEXTS = 2048  # of a histogram
+DIRECT_BITS = 16
+SETS = 3
+LAW_WEIGHT, OTHER_WEIGHT = 7168, 3277
+MIN_PROBABILITY = 16
+HISTOGRAM_USES, DIRECT_USES = 250, 60
+CELLS = 32  # of a refinement, over all logits
