@@ -195,7 +195,11 @@ def _fit(predictor, block, front, p, n, first, lanes, system):
     n: the number of regressors. first: where the plane's numbers start. system: scratch memory (M, LANES).
     """
     above, left, history = predictor.above[block], predictor.left[block], predictor.history
-    two, one, here = history[(front + 3) % _SLOTS, block], history[(front + 2) % _SLOTS, block], history[(front + 1) % _SLOTS, block]
+    two, one, here = (
+        history[(front + 3) % _SLOTS, block],
+        history[(front + 2) % _SLOTS, block],
+        history[(front + 1) % _SLOTS, block],
+    )
     begin, end = lanes
     for e in range(_size(n)):
         for q in range(begin, end):
