@@ -80,6 +80,7 @@ class Head:
     layers: list[tuple[int, bytes | None]]
     shapes: list[tuple[int, int, int]]
     repeats: int = 0
+    view: "View | None" = None
 
 
 def read_heads(body: "Bytes", count: int) -> list[Head | None]:
@@ -93,7 +94,8 @@ def read_heads(body: "Bytes", count: int) -> list[Head | None]:
         color_type, depth = KINDS[(kind & 15) - 1]
         width, height = body.varint(), body.varint()
         packing = kind >> 4 & 3
-        chunks = parse_chunks(unpack(body.section(), packing) if packing else b"")
+        values, chunks = parse_chunks(unpack(body.section(), packing) if packing else b"")
+        view = View(values, SAMPLES[color_type], depth) if values else None
         recipe = body.section() if kind >> 6 & 1 else b""
         split = body.byte()
         if split == 96:
@@ -104,7 +106,7 @@ def read_heads(body: "Bytes", count: int) -> list[Head | None]:
         shapes = [
             (*size, channels)
             for size in sizes(height, width, chunks)
-            for channels in layer_channels(SAMPLES[color_type], step, is_alpha, has_alphas)
+            for channels in layer_channels(view.channels if view else SAMPLES[color_type], step, is_alpha, has_alphas)
         ]
         layers = []
         for number in range(len(shapes)):
@@ -113,7 +115,7 @@ def read_heads(body: "Bytes", count: int) -> list[Head | None]:
             if method in (2, 3, 5):
                 model = last_model = last_model if code >> 3 else body.take(8)
             layers.append((method, model))
-        heads.append(Head((width, height), color_type, depth, chunks, recipe, step, is_alpha, layers, shapes))
+        heads.append(Head((width, height), color_type, depth, chunks, recipe, step, is_alpha, layers, shapes, 0, view))
     return heads
 
 
@@ -241,8 +243,12 @@ TABLES = [cells(table) for table in part("types").strip().split("\n\n")]
 USUAL = [pair for _, _, types, lengths in TABLES for pair in zip(types[1:], lengths[1:])]
 
 
-def parse_chunks(raw: bytes) -> list[list[tuple[bytes, bytes]]]:
-    parts, items = [[]], Bytes(raw)
+def parse_chunks(raw: bytes) -> tuple[bytes, list[list[tuple[bytes, bytes]]]]:
+    """The values, and the chunks before, between and after the rasters."""
+    parts, items, values = [[]], Bytes(raw), b""
+    if raw[:1] == b"\x7e":
+        items.byte()
+        values = items.section()
     while items.position < len(raw):
         code = items.byte()
         if code == 0:
@@ -253,7 +259,7 @@ def parse_chunks(raw: bytes) -> list[list[tuple[bytes, bytes]]]:
         if code >> 7:
             length = items.varint()
         parts[-1].append((kind, items.take(length)))
-    return parts if len(parts) > 1 else [*parts, []]
+    return values, parts if len(parts) > 1 else [*parts, []]
 
 
 def sizes(height, width, chunks):
@@ -267,7 +273,49 @@ def sizes(height, width, chunks):
 # --- 4, 5
 
 
+class View:
+    """channels: of the view."""
+
+    def __init__(self, values: bytes, channels: int, depth: int):
+        code = Bytes(values)
+        modes = code.byte() | code.byte() << 8
+        self.is_merged, self.modes, self.depth = bool(modes >> 12), [modes >> 3 * c & 7 for c in range(channels)], depth
+        kept = self.modes.count(0)
+        self.tables = [self.table(code, each) for each in ([kept] if self.is_merged else [1] * self.modes.count(5))]
+        assert code.position == len(values)
+        self.channels = 1 if self.is_merged else kept + sum(len(table) > 1 for table in self.tables)
+
+    def table(self, code, channels):
+        count, columns = code.varint(), []
+        for _ in range(channels):
+            differences = code.take(count)
+            if self.depth == 16:
+                differences = [256 * high + low for high, low in zip(differences, code.take(count))]
+            columns.append([sum(differences[: n + 1]) % (1 << max(8, self.depth)) for n in range(count)])
+        return list(zip(*columns))
+
+    def samples(self, raster):
+        """Those of the PNG."""
+        height, width, _ = raster.shape
+        out = np.zeros((height, width, len(self.modes)), np.int64)
+        tables, of_view = iter(self.tables), iter(np.moveaxis(raster, 2, 0))
+        merged = iter(np.moveaxis(np.array(self.tables[0])[raster[..., 0]], 2, 0)) if self.is_merged else of_view
+        for c, mode in enumerate(self.modes):
+            if mode == 0:
+                out[..., c] = next(merged)
+            elif mode == 5:
+                entries = np.array(next(tables))[:, 0]
+                out[..., c] = entries[next(of_view)] if len(entries) > 1 else entries[0]
+            elif mode > 5:
+                out[..., c] = (1 << self.depth) - 1 if mode == 7 else 0
+            else:
+                out[..., c] = out[..., mode - 1]
+        return out
+
+
 def layer_channels(samples, step, is_alpha, is_transparent):
+    if step == 5:
+        return [2]
     channels = (4 if is_transparent else 3) if step == 4 else samples
     return ([channels - 1, 1] if is_alpha else [channels]) * (2 if step in (2, 3) else 1)
 
@@ -280,7 +328,8 @@ def join_layers(head, arrays):
         groups = [[np.concatenate(pair, 2) for pair in zip(group[::2], group[1::2])] for group in groups]
     if head.step == 4:
         return palette([group[0] for group in groups], head.chunks)
-    return [join(head.step, group) for group in groups]
+    rasters = [join(head.step, group) for group in groups]
+    return [head.view.samples(raster) for raster in rasters] if head.view else rasters
 
 
 def join(step, arrays):
@@ -288,6 +337,8 @@ def join(step, arrays):
         return arrays[0]
     if step == 1:
         return arrays[0].astype(np.int64) * 257
+    if step == 5:
+        return arrays[0].astype(np.int64) @ np.array([[1], [256]])
     samples = arrays[0].astype(np.int64) * 256 + arrays[1]
     if step == 2:
         return samples

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from dqcodec.codec.candidates import CodedLayer, by_webp, code_together
 from dqcodec.format.container import CHECKSUM_BYTES, FRAME_BYTES, Entry
 from dqcodec.format.split import Split, candidates, skeleton
+from dqcodec.format.values import views
 from dqcodec.methods import table
 from dqcodec.methods.payload import Effort
 
@@ -91,7 +92,8 @@ def _choices(
         ]
         coded = coded if quick else _without_leavers(coded, arrays, effort)
         rasters = tuple(tuple(part) for part in _cut([each.layer for each in coded], len(coded) // len(image.rasters)))
-        return Choice(Entry(skeleton(image, split), split, rasters, source.recipe), tuple(coded))
+        values = views(image)[split.values].code
+        return Choice(Entry(skeleton(image, split), split, rasters, source.recipe, values=values), tuple(coded))
 
     choices = [choice(split, quick=True) for split in candidates(image)]
     if thorough:
@@ -145,8 +147,8 @@ def _usual(sources: Sequence[Source], tried: Mapping[Place, Sequence[CodedLayer]
     kinds, totals = {}, {}
     for place, ways in tried.items():
         number, split, layer = place
-        image = sources[number].image
-        kinds[place] = image.header[2:], split, layer % len(split.names(image.skeleton))
+        view = sources[number].view(split)
+        kinds[place] = view.header[2:], split, layer % len(split.names(view.skeleton))
         for coded in ways if len(ways) > 1 else ():
             total = totals.setdefault(kinds[place], {})
             total[coded.layer] = total.get(coded.layer, 0) + coded.cost

@@ -69,7 +69,8 @@ import numpy as np
 from dqcodec.base.errors import CorruptError, FormatError, UnsupportedImageError
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.format.split import Split, Step
-from dqcodec.png import MAX_PIXELS, Header, Skeleton, metadata
+from dqcodec.format.values import Map, Values
+from dqcodec.png import MAX_PIXELS, Header, Png, Skeleton, metadata
 from dqcodec.png.chunks import KINDS
 
 MAGIC = b"\x89DQC"
@@ -82,7 +83,7 @@ _MAX_RAW_BYTES, _MIN_LZMA_BYTES = 1 << 26, 1 << 11
 _RAW, _DEFLATE, _LZMA = 1, 2, 3
 _MAX_NOISE_BYTES = 1 << 20  # LZMA takes a second; longer noise is not tried
 _ODD = 0x9E3779B97F4A7C15  # 2^64 divided by the golden ratio: multiplying by it hashes a word
-_PACKED_CHUNKS: weakref.WeakKeyDictionary[Skeleton, tuple[int, bytes]] = weakref.WeakKeyDictionary()
+_PACKED_CHUNKS: weakref.WeakKeyDictionary[Skeleton, dict[bytes, tuple[int, bytes]]] = weakref.WeakKeyDictionary()
 _REPEAT = 6 << 4
 _LZMA_FILTERS = [{"id": lzma.FILTER_LZMA1, "preset": 9, "lc": 3, "lp": 0, "pb": 0, "dict_size": 1 << 20}]
 
@@ -120,7 +121,8 @@ class Entry:
     """The head of an image.
 
     skeleton: None for a stored image. With the step COLORS its palette is coded, see palette.py. rasters: the layers of
-    each raster. recipe: see png/exact.py, or b"". repeats: d > 0 means that the image has no layers, and the samples of
+    each raster. recipe: see png/exact.py, or b"". values: the code of the map to the view that the layers hold, see
+    values.py; b"" if they hold the image's own samples. repeats: d > 0 means that the image has no layers, and the samples of
     the image d places before.
     """
 
@@ -129,6 +131,7 @@ class Entry:
     rasters: tuple[tuple[Layer, ...], ...] = ()
     recipe: bytes = b""
     repeats: int = 0
+    values: bytes = b""
 
     @property
     def layers(self) -> list[Layer]:
@@ -140,7 +143,21 @@ class Entry:
         """The shape (H, W, C) of each layer; raises CorruptError: the split does not fit."""
         if self.repeats:
             return []
-        return [shape for size in self.skeleton.sizes for shape in self.split.shapes(size, self.skeleton)]
+        return [shape for size in self.skeleton.sizes for shape in self.split.shapes(size, self.view)]
+
+    @property
+    def view(self) -> Skeleton:
+        """The skeleton of the view that the layers hold; raises CorruptError: the values are malformed."""
+        if not self.values:
+            return self.skeleton
+        return Map.parse(self.values, self.skeleton.header).view(self.skeleton)
+
+    def undo(self, layers: Sequence[Sequence[np.ndarray]]) -> Png:
+        """The image of the layers (H, W, C) uint8 of every raster. Raises CorruptError: samples out of range."""
+        if not self.values:
+            return self.split.undo(layers, self.skeleton)
+        found = Map.parse(self.values, self.skeleton.header)
+        return found.undo(self.split.undo(layers, found.view(self.skeleton)), self.skeleton)
 
     @property
     def method(self) -> str:
@@ -159,7 +176,7 @@ class Entry:
         if self.skeleton is None:
             return bytes([Method.STORED])
         header = self.skeleton.header
-        coding, section = pack_chunks(self.skeleton) if is_lone else _raw_chunks(self.skeleton)
+        coding, section = (pack_chunks if is_lone else _raw_chunks)(self.skeleton, self.values)
         kind = 1 + KINDS.index((header.color_type, header.bit_depth)) | coding << 4 | bool(self.recipe) << 6
         out = [bytes([kind]), write_varint(header.width), write_varint(header.height), section]
         out += [write_varint(len(self.recipe)), self.recipe] if self.recipe else []
@@ -311,20 +328,21 @@ def checked_reader(data: bytes, magic: bytes, version: int | None, what: str) ->
     return Reader(data, start, end)
 
 
-def pack_chunks(skeleton: Skeleton) -> tuple[int, bytes]:
-    """The smallest (packing, section) of a skeleton's chunks; (0, b"") without chunks.
+def pack_chunks(skeleton: Skeleton, values: bytes = b"") -> tuple[int, bytes]:
+    """The smallest (packing, section) of a skeleton's chunks and of values; (0, b"") if there are none.
 
     The result is kept as long as the skeleton, because the search in codec/choose.py asks for it many times.
     """
-    if skeleton not in _PACKED_CHUNKS:
-        chunks = metadata.pack(skeleton)
-        _PACKED_CHUNKS[skeleton] = pack_section(chunks) if chunks else (0, b"")
-    return _PACKED_CHUNKS[skeleton]
+    packed = _PACKED_CHUNKS.setdefault(skeleton, {})
+    if values not in packed:
+        chunks = metadata.pack(skeleton, values)
+        packed[values] = pack_section(chunks) if chunks else (0, b"")
+    return packed[values]
 
 
-def _raw_chunks(skeleton: Skeleton) -> tuple[int, bytes]:
-    """The raw (packing, section) of a skeleton's chunks; (0, b"") without chunks."""
-    chunks = metadata.pack(skeleton)
+def _raw_chunks(skeleton: Skeleton, values: bytes) -> tuple[int, bytes]:
+    """The raw (packing, section) of a skeleton's chunks and of values; (0, b"") if there are none."""
+    chunks = metadata.pack(skeleton, values)
     return (_RAW, write_varint(len(chunks)) + chunks) if chunks else (0, b"")
 
 
@@ -389,19 +407,23 @@ def _read_head(reader: Reader, last_id: bytes, max_pixels: int) -> tuple[Entry, 
     header = Header(width, height, *KINDS[(kind & 15) - 1])
     _check_pixels(header, [(height, width)], max_pixels)
     packing = kind >> 4 & 3
-    skeleton = metadata.unpack(read_section(reader, packing) if packing else b"", header)
+    skeleton, values = metadata.unpack(read_section(reader, packing) if packing else b"", header)
     _check_pixels(header, skeleton.sizes, max_pixels)
     recipe = reader.take(reader.varint()) if kind >> 6 else b""
     (code,) = reader.take(1)
     if code == _REPEAT:
         entry = Entry(skeleton, recipe=recipe, repeats=reader.varint())
-        if not entry.repeats:
+        if not entry.repeats or values:
             raise CorruptError("malformed .dqc header")
         return entry, last_id
     if code & 7 > max(Step):
         raise CorruptError("malformed .dqc header")
-    split, code = Split(Step(code & 7), bool(code >> 3 & 1)), code >> 4
-    counts = [len(split.shapes(size, skeleton)) for size in skeleton.sizes]
+    view, kind = skeleton, Values.SAMPLES
+    if values:
+        found = Map.parse(values, header)
+        view, kind = found.view(skeleton), found.kind
+    split, code = Split(Step(code & 7), bool(code >> 3 & 1), kind), code >> 4
+    counts = [len(split.shapes(size, view)) for size in skeleton.sizes]
     layers = []
     for number in range(sum(counts)):
         if number:
@@ -414,7 +436,7 @@ def _read_head(reader: Reader, last_id: bytes, max_pixels: int) -> tuple[Entry, 
         layers.append(Layer(Method(method), last_id if method in LEARNED else b""))
     ordered = iter(layers)
     rasters = tuple(tuple(next(ordered) for _ in range(count)) for count in counts)
-    return Entry(skeleton, split, rasters, recipe), last_id
+    return Entry(skeleton, split, rasters, recipe, values=values), last_id
 
 
 def _can_repeat(entry: Entry, other: Entry) -> bool:

@@ -7,6 +7,9 @@ raster and no chunk follows it, the byte is left out. The item of a chunk:
                   bit 7: set if a varint follows, the length of the body; otherwise the list has the length
     *     body
 
+Before all items there may be one with the code 126, a varint, the length, and a body that is no chunk: the values of
+format/values.py.
+
 format/palette.py may code a PLTE chunk and its tRNS chunk by the colours of the image instead.
 """
 
@@ -23,7 +26,7 @@ _TYPES = {
     b"mDCV": 24, b"cLLI": 8, b"acTL": 8, b"fcTL": 22,
 }  # fmt: skip
 _CODES = {kind: code for code, kind in enumerate(_TYPES, 1)}
-_RASTER, _OTHER, _HAS_LENGTH = 0, 127, 128
+_RASTER, _VALUES, _OTHER, _HAS_LENGTH = 0, 126, 127, 128
 # The preset dictionary for deflate: texts that many programs write.
 DICTIONARY = b"".join(
     (
@@ -41,20 +44,27 @@ DICTIONARY = b"".join(
 )
 
 
-def pack(skeleton: Skeleton) -> bytes:
-    """The items of all chunks; empty without chunks."""
+def pack(skeleton: Skeleton, values: bytes = b"") -> bytes:
+    """The items of all chunks, and of values unless they are empty."""
     parts = [b"".join(map(_item, part)) for part in skeleton.parts]
-    return parts[0] if len(parts) == 2 and not parts[1] else bytes([_RASTER]).join(parts)
+    first = bytes([_VALUES]) + write_varint(len(values)) + values if values else b""
+    return first + (parts[0] if len(parts) == 2 and not parts[1] else bytes([_RASTER]).join(parts))
 
 
-def unpack(data: bytes, header: Header) -> Skeleton:
-    """The inverse of pack.
+def unpack(data: bytes, header: Header) -> tuple[Skeleton, bytes]:
+    """The inverse of pack: the skeleton, and the values or b"".
 
     Raises:
         CorruptError: the items are malformed.
     """
     parts: list[list[Chunk]] = [[]]
     position = count = 0
+    values = b""
+    if data[:1] == bytes([_VALUES]):
+        length, position = read_varint(data, 1)
+        values, position = data[position : position + length], position + length
+        if not values or position > len(data):
+            raise CorruptError("malformed values in the .dqc file")
     while position < len(data):
         code, position = data[position], position + 1
         count += 1
@@ -75,7 +85,7 @@ def unpack(data: bytes, header: Header) -> Skeleton:
         parts[-1].append(Chunk(kind, body))
     skeleton = Skeleton(header, tuple(map(tuple, parts if len(parts) > 1 else [*parts, ()])))
     skeleton.check()
-    return skeleton
+    return skeleton, values
 
 
 _KINDS = {code: kind for kind, code in _CODES.items()}

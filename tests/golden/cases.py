@@ -17,6 +17,7 @@ from dqcodec.exact.program import Program, load_program
 from dqcodec.format import split
 from dqcodec.format.container import LEARNED, Entry, Group, Layer, Method, owners, sample_checksum
 from dqcodec.format.split import Split, Step
+from dqcodec.format.values import Values, views
 from dqcodec.methods import table
 from dqcodec.methods.payload import Effort
 from dqcodec.png import exact
@@ -58,6 +59,17 @@ def flat(height: int, width: int, count: int, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     patches = rng.integers(0, count, (-(-height // 3), -(-width // 4), 1))
     return patches.repeat(3, 0).repeat(4, 1)[:height, :width]
+
+
+def many() -> np.ndarray:
+    """300 values of 16 bits, far from each other, (12, 25, 1)."""
+    return 200 * np.random.default_rng(4).permutation(300).reshape(12, 25, 1)
+
+
+def left_out() -> np.ndarray:
+    """RGBA of few colours: blue is red, alpha is full, (16, 20, 4)."""
+    red, green = 30 * flat(16, 20, 3), 40 + flat(16, 20, 5, seed=2)
+    return np.concatenate([red, green, red, np.full_like(red, 255)], axis=2)
 
 
 def noise(height: int, width: int, channels: int) -> np.ndarray:
@@ -118,6 +130,7 @@ def program_of(path: Path) -> Program:
 def cases() -> dict[str, Case]:
     """By their names."""
     method, step = Method, Step
+    ranks = Split(step.PLAIN, values=Values.RANKS)
     return {
         "stored": Case(lambda: pngs.write(smooth(4, 6, 3), tail=b"after"), method.STORED),
         "raw": Case(lambda: pngs.write(noise(5, 6, 3), before=text(b"raw")), method.CLASSICAL),
@@ -158,6 +171,10 @@ def cases() -> dict[str, Case]:
         "16-bit-autoregressive": Case(
             lambda: pngs.write(smooth(5, 6, 3, 16), 16), method.AUTOREGRESSIVE, _golden("autoregressive"), Split(step.BYTES)
         ),
+        "ranks": Case(lambda: pngs.write(257 * flat(5, 9, 7) + 3 * flat(5, 9, 4, seed=2), 16), method.MIXING, split=ranks),
+        "ranks-pairs": Case(lambda: pngs.write(many(), 16), method.MIXING, split=Split(step.PAIRS, values=ranks.values)),
+        "ranks-rgba": Case(lambda: pngs.write(left_out()), method.MIXING, split=ranks, is_quick=False),
+        "indices": Case(lambda: pngs.write(left_out()), method.MIXING, split=Split(step.PLAIN, values=Values.INDICES)),
         "animation": Case(animation, method.MIXING, split=Split(step.PLAIN, True), is_quick=False),
         "uniform": _flow("uniform", is_quick=True),
         "gaussian": _flow("gaussian"),
@@ -175,11 +192,12 @@ def encode(case: Case, data: bytes) -> bytes:
     if case.method == Method.STORED:
         return Group((Entry(),), (data,)).pack()
     model_id = file_id(case.model) if case.method in LEARNED else b""
-    rasters = [case.split.apply(raster, image.skeleton) for raster in image.rasters]
+    view = views(image)[case.split.values]
+    rasters = [case.split.apply(raster, view.image.skeleton) for raster in view.image.rasters]
     entry = Entry(
         split.skeleton(image, case.split), case.split,
         tuple(tuple(Layer(case.method, model_id) for _ in layers) for layers in rasters),
-        exact.find(data, image) if case.has_recipe else b"",
+        exact.find(data, image) if case.has_recipe else b"", values=view.code,
     )  # fmt: skip
     layers = [layer for layers in rasters for layer in layers]
     payloads = tuple(_payload(case, [layers[number] for _, number in owned]) for owned in owners([entry]))
