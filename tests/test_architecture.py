@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "base": set(),
     "png": {"base"},
     "ans": {"base", "frozen"},
-    "format": {"base", "png"},
+    "format": {"base", "frozen", "png"},
     "context": {"base", "frozen"},
     "exact": {"ans", "base", "context", "frozen"},
     "flows": {"context", "frozen"},

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from dqcodec.base.errors import LatentOverflow, StackUnderflow
 from dqcodec.codec import trial
 from dqcodec.format.container import Layer, Method
-from dqcodec.format.split import Split, candidates, for_models
+from dqcodec.format.split import Split, Step, candidates, for_models
 from dqcodec.methods import table
 from dqcodec.methods.payload import Effort, ModelReport
 
@@ -70,10 +70,15 @@ def by_webp(pixels: np.ndarray, *, quick: bool) -> CodedLayer:
     return CodedLayer(Layer(Method.CLASSICAL), data, len(data))
 
 
-def by_mixing(layers: Sequence[np.ndarray]) -> list[list[CodedLayer]]:
-    """Layers of the same number of channels, together by mixing: a list of one way for each layer."""
-    payload = table.encode(Method.MIXING, layers)
-    return [[CodedLayer(Layer(Method.MIXING), payload.data, size, together=len(layers))] for size in payload.sizes]
+def by_mixing(layers: Sequence[np.ndarray], method: Method = Method.MIXING) -> list[list[CodedLayer]]:
+    """Layers of the same number of channels, together by mixing or by experts: a list of one way for each layer."""
+    payload = table.encode(method, layers)
+    return [[CodedLayer(Layer(method), payload.data, size, together=len(layers))] for size in payload.sizes]
+
+
+def by_experts(layers: Sequence[np.ndarray]) -> list[list[CodedLayer]]:
+    """Layers (H, W, C) uint8 or uint16 of the same number of channels, together by experts."""
+    return by_mixing(layers, Method.EXPERTS)
 
 
 def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: Effort) -> list[list[CodedLayer]]:
@@ -162,7 +167,8 @@ def _photographs(sources: Sequence[Source], modelled: Mapping[Place, Sequence[Co
 def _mixed(
     sources: Sequence[Source], modelled: set[int], photographs: set[int], effort: Effort
 ) -> dict[Place, list[CodedLayer]]:
-    """The layers that mixing codes. Layers with the same split and number of channels are coded together.
+    """The layers that mixing codes, and those of 16 bits, which experts code. Layers with the same split and number of channels are
+    coded together.
 
     modelled: numbers of the images that models code. photographs: numbers of the images of which only alpha is mixed.
     """
@@ -175,9 +181,12 @@ def _mixed(
                 is_alpha = name.startswith("alpha")
                 is_modelled = number in modelled and not is_alpha and view.header.bit_depth >= 8
                 takes = effort.best or takes_mixing(pixels, is_modelled=is_modelled)  # mixing is fast below 8 bits
-                if takes and (number not in photographs or is_alpha):
+                if split.step == Step.WHOLE or (takes and (number not in photographs or is_alpha)):
                     splits.setdefault(split, {})[number, split, layer] = pixels
-    return {place: coded for places in splits.values() for place, coded in _by_channels(places, by_mixing).items()}
+    coded = {}
+    for split, places in splits.items():
+        coded |= _by_channels(places, by_experts if split.step == Step.WHOLE else by_mixing)
+    return coded
 
 
 def takes_model(pixels: np.ndarray) -> bool:

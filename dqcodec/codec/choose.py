@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dqcodec.codec.candidates import CodedLayer, by_webp, code_together
 from dqcodec.format.container import CHECKSUM_BYTES, FRAME_BYTES, Entry
 from dqcodec.format.split import Split, candidates, skeleton
@@ -29,8 +31,6 @@ from dqcodec.methods import table
 from dqcodec.methods.payload import Effort
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dqcodec.codec.candidates import Place
     from dqcodec.codec.source import Source
     from dqcodec.exact.program import Program
@@ -103,12 +103,12 @@ def _choices(
 
 
 def _smallest(ways: Sequence[CodedLayer], pixels: np.ndarray, *, quick: bool) -> CodedLayer:
-    """The smallest of the ways to code a layer (H, W, C) uint8, WebP among them.
+    """The smallest of the ways to code a layer (H, W, C), WebP among them if its samples are bytes.
 
     quick: skip WebP if there is another way. Otherwise WebP is first tried quickly, and thoroughly only if that may
     win.
     """
-    if ways and quick:
+    if ways and (quick or pixels.dtype != np.uint8):
         return min(ways, key=lambda coded: coded.cost)
     estimate = by_webp(pixels, quick=True)
     best = min([*ways, estimate], key=lambda coded: coded.cost)

@@ -97,6 +97,7 @@ class Method(IntEnum):
     AUTOREGRESSIVE = 3
     MIXING = 4
     MODEL_MIXING = 5
+    EXPERTS = 8  # codes 9 to 15 are of models that the head has named before
 
     @property
     def label(self) -> str:
@@ -105,7 +106,9 @@ class Method(IntEnum):
 
 
 LEARNED = {Method.FLOW, Method.AUTOREGRESSIVE, Method.MODEL_MIXING}  # methods that need a model
-TOGETHER = {Method.FLOW, Method.AUTOREGRESSIVE, Method.MIXING, Method.MODEL_MIXING}  # methods that code layers together
+METHODS = set(Method) - {Method.STORED}  # methods that code layers
+# methods that code layers together
+TOGETHER = {Method.FLOW, Method.AUTOREGRESSIVE, Method.MIXING, Method.MODEL_MIXING, Method.EXPERTS}
 
 
 @dataclass(frozen=True)
@@ -428,8 +431,8 @@ def _read_head(reader: Reader, last_id: bytes, max_pixels: int) -> tuple[Entry, 
     for number in range(sum(counts)):
         if number:
             (code,) = reader.take(1)
-        method, is_last = code & 7, code >> 3
-        if not 0 < method <= max(Method) or is_last > (method in LEARNED and bool(last_id)):
+        method, is_last = (code, 0) if code == Method.EXPERTS else (code & 7, code >> 3)
+        if method not in METHODS or is_last > (method in LEARNED and bool(last_id)):
             raise CorruptError("malformed layer in the .dqc file")
         if method in LEARNED and not is_last:
             last_id = reader.take(MODEL_ID_BYTES)

@@ -11,6 +11,7 @@ A split has two parts. Its step turns samples into one or two arrays of bytes:
                images, green is first subtracted from red and blue
     COLORS     palette indices: the colours of the palette, (H, W, 3), or (H, W, 4) with a tRNS chunk. It is used only
                if the colours determine the indices
+    WHOLE      16 bits: the samples, as a layer of uint16, which only the method experts codes
     PAIRS      16 bits, one channel: (H, W, 2), the low bytes and the high bytes
 
 The samples are those of the PNG, or of a view of it, see values.py. With `alpha`, each array of 2 or 4 channels becomes two layers: the colours, then the alphas.
@@ -27,8 +28,11 @@ import numpy as np
 from dqcodec.base.errors import CorruptError
 from dqcodec.format import palette
 from dqcodec.format.values import Values, views
+from dqcodec.frozen.experts import MAX_WIDTH
 from dqcodec.png import Png, Skeleton, color_types
 from dqcodec.png.chunks import PALETTE, check_palette
+
+_SMALL_PIXELS = 1 << 14  # of smaller images, layers of bytes may be smaller, and cost little time
 
 
 class Step(IntEnum):
@@ -40,6 +44,7 @@ class Step(IntEnum):
     RESIDUAL = 3
     COLORS = 4
     PAIRS = 5
+    WHOLE = 6
 
 
 @dataclass(frozen=True)
@@ -51,9 +56,10 @@ class Split:
     values: Values = Values.SAMPLES
 
     def apply(self, samples: np.ndarray, skeleton: Skeleton) -> list[np.ndarray]:
-        """Split the samples (H, W, C), uint8 or uint16, of a raster into layers (H, W, C) uint8."""
+        """Split the samples (H, W, C), uint8 or uint16, of a raster into layers (H, W, C) uint8, or uint16 if
+        whole."""
         match self.step:
-            case Step.PLAIN:
+            case Step.PLAIN | Step.WHOLE:
                 arrays = [samples]
             case Step.SCALED:
                 arrays = [samples.astype(np.uint8)]
@@ -98,7 +104,7 @@ class Split:
         """
         header = skeleton.header
         depth = palette.channels(skeleton) if self.step == Step.COLORS else header.samples
-        is_deep = self.step in (Step.SCALED, Step.BYTES, Step.RESIDUAL, Step.PAIRS)
+        is_deep = self.step in (Step.SCALED, Step.BYTES, Step.RESIDUAL, Step.PAIRS, Step.WHOLE)
         if is_deep != (header.bit_depth == 16) or (self.step == Step.COLORS and header.color_type != PALETTE):
             raise CorruptError("the split does not fit the samples of the file")
         if self.step == Step.PAIRS:
@@ -112,6 +118,7 @@ class Split:
 
     def undo(self, layers: Sequence[Sequence[np.ndarray]], skeleton: Skeleton) -> Png:
         """Join the layers of every raster to a PNG: the inverse of apply. Raises CorruptError: samples out of range."""
+        layers = [[self._fitting(array) for array in arrays] for arrays in layers]
         if self.alpha:
             layers = [[np.concatenate(pair, axis=2) for pair in zip(each[::2], each[1::2])] for each in layers]
         if self.step == Step.COLORS:
@@ -126,6 +133,13 @@ class Split:
         if limit < 256 and any(raster.max() >= limit for raster in rasters):
             raise CorruptError("a decoded sample is out of range")
         return Png(skeleton.header, skeleton, tuple(rasters))
+
+    def _fitting(self, array: np.ndarray) -> np.ndarray:
+        """A decoded layer as the type of the split's layers. Raises CorruptError: a sample is out of range."""
+        dtype = np.uint16 if self.step == Step.WHOLE else np.uint8
+        if array.dtype != dtype and array.max() > np.iinfo(dtype).max:
+            raise CorruptError("a decoded sample is out of range")
+        return array.astype(dtype, copy=False)
 
     def _join(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
         """Undo the step, except COLORS."""
@@ -166,7 +180,8 @@ def for_models(image: Png) -> Split | None:
     """The split with layers that a model may code, or None."""
     for kind, view in views(image).items():
         header = view.image.header
-        if header.color_type != PALETTE and (kind != Values.INDICES or header.bit_depth < 8):
+        is_whole = _steps(view.image, kind)[0] == Step.WHOLE
+        if header.color_type != PALETTE and not is_whole and (kind != Values.INDICES or header.bit_depth < 8):
             return Split(_steps(view.image, kind)[0], header.samples in (2, 4), kind)
     return None
 
@@ -179,7 +194,10 @@ def _steps(image: Png, kind: Values) -> list[Step]:
             return [Step.PAIRS]
         if all(np.array_equal(raster >> 8, raster & 255) for raster in rasters):
             return [Step.SCALED]
-        return [Step.BYTES, Step.RESIDUAL]
+        of_bytes = [Step.BYTES, Step.RESIDUAL]
+        if header.width > MAX_WIDTH:
+            return of_bytes
+        return [Step.WHOLE] + of_bytes * (header.width * header.height <= _SMALL_PIXELS)
     if header.color_type == PALETTE and _has_colors(image):
         return [Step.PLAIN, Step.COLORS]
     return [Step.PLAIN]

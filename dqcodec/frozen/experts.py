@@ -5,7 +5,9 @@ import numpy as np
 # neighbours (rows down, columns to the right)
 MARGIN = 4  # columns at both sides of an image
 UP, DOWN = 3, 1  # rows above and below it
-OWN = np.array([(0, -1), (-1, 0), (-1, -1), (-1, 1), (0, -2), (-2, 0), (-1, 2), (-1, -2), (-2, 1), (-2, -1), (0, -3), (-3, 0)])
+OWN = np.array(
+    [(0, -1), (-1, 0), (-1, -1), (-1, 1), (0, -2), (-2, 0), (-1, 2), (-1, -2), (-2, 1), (-2, -1), (0, -3), (-3, 0)]
+)
 OWN_FIRST, OWN_LATER = 12, 8  # regressors among these, of the first channel and of others
 NEAREST = 4  # of these, which give the mean and come first in a regression
 OTHER = np.array([(0, 0), (0, -1), (-1, 0), (0, 1), (1, 0)])  # of each earlier channel
@@ -31,7 +33,9 @@ DISTRIBUTION[0], DISTRIBUTION[-1] = 0.0, 1.0
 DEPTH = 5
 NODES = 64
 _TARGETS = [(2 * (node - (1 << node.bit_length() - 1)) + 1) / (1 << node.bit_length()) for node in range(1, 1 << DEPTH)]
-QUANTILES = np.append(0.0, (np.searchsorted(DISTRIBUTION, _TARGETS) - GRID * RANGE) / GRID)  # of node 0 (none), 1, 2, ...
+QUANTILES = np.append(
+    0.0, (np.searchsorted(DISTRIBUTION, _TARGETS) - GRID * RANGE) / GRID
+)  # of node 0 (none), 1, 2, ...
 STEPS = 16
 
 # mixing
@@ -44,3 +48,10 @@ LAW_WEIGHT, OTHER_WEIGHT = 7168, 3277
 MIN_PROBABILITY = 16
 HISTOGRAM_USES, DIRECT_USES = 250, 60
 CELLS = 32  # of a refinement, over all logits
+
+# bounds
+MAX_WIDTH = 1 << 15  # the regressions of a row take up to 2 KB a column
+MAX_SAMPLE_BYTES = 96  # at most 57 decisions of 12 bits
+MAX_SAMPLES_A_BYTE = (
+    23_000  # a sample takes at least one decision, the most certain of which is log2(65536 / 65520) bits
+)

@@ -1,7 +1,7 @@
 """The table of methods: one row for each method that codes layers.
 
 The module of a method has functions `encode` and `decode` with the signatures of Row. Layers are arrays (H, W, C)
-uint8. A module is imported at its first use.
+uint8. The method experts also takes uint16, and always decodes uint16. A module is imported at its first use.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ METHODS = {
         Row(Method.AUTOREGRESSIVE, "autoregressive", needs="autoregressive"),
         Row(Method.MIXING, "mixing", is_slow=True),
         Row(Method.MODEL_MIXING, "model_mixing", needs="autoregressive", is_slow=True),
+        Row(Method.EXPERTS, "experts"),
     )
 }
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dqcodec.base.compiled import compiled
 
-_LOW, _HIGH, _VALUE, _POSITION = range(4)
+_LOW, _HIGH, _VALUE, POSITION = range(4)
 _FRESH = (0, 0xFFFFFFFF, 0, 0)
 
 
@@ -43,7 +43,7 @@ class BinaryCoder(NamedTuple):
     @property
     def position(self) -> int:
         """How many bytes are written or read."""
-        return int(self.state[_POSITION])
+        return int(self.state[POSITION])
 
     def finish(self) -> bytes:
         """The code, once all is written: of the numbers in the interval, the one that ends in the most zero bytes ends it
@@ -76,8 +76,8 @@ def code_bit(coder, probability, bit):
         if coder.is_sought:
             _read_byte(state, code)
         else:
-            code[state[_POSITION]] = high >> 24
-            state[_POSITION] += 1
+            code[state[POSITION]] = high >> 24
+            state[POSITION] += 1
         low, high = low << 8 & 0xFFFFFFFF, high << 8 & 0xFFFFFFFF | 255
     state[_LOW], state[_HIGH] = low, high
     return np.int64(bit)
@@ -85,6 +85,6 @@ def code_bit(coder, probability, bit):
 
 @compiled
 def _read_byte(state, code):
-    byte = np.int64(code[state[_POSITION]]) if state[_POSITION] < len(code) else 0
+    byte = np.int64(code[state[POSITION]]) if state[POSITION] < len(code) else 0
     state[_VALUE] = state[_VALUE] << 8 & 0xFFFFFFFF | byte
-    state[_POSITION] += 1
+    state[POSITION] += 1

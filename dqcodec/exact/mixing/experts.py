@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dqcodec.base.compiled import compiled
-from dqcodec.exact.mixing.binary_coder import code_bit
+from dqcodec.exact.mixing.binary_coder import POSITION, BinaryCoder, code_bit
 from dqcodec.exact.mixing.logistic import learn, mixed, squash, stretch
 from dqcodec.exact.mixing.regression import Regression, advance, predicted, remember, start_row
 from dqcodec.frozen.experts import (
@@ -37,6 +37,7 @@ from dqcodec.frozen.experts import (
     LAWS,
     LEAST_SCALE,
     MARGIN,
+    MAX_SAMPLE_BYTES,
     MIN_PROBABILITY,
     NEAREST,
     NODES,
@@ -56,7 +57,7 @@ from dqcodec.frozen.experts import (
 from dqcodec.frozen.mixing import LIMIT, RATES, SQUASH
 
 _CELL = (2 * LIMIT + CELLS) // CELLS  # logits of a cell
-_BOTTOM, _TREE = 0, 1 << DEPTH  # the tree's first tail node is _TREE
+_TREE = 1 << DEPTH  # nodes below are of the tree; others are of its tails
 
 
 class Experts(NamedTuple):
@@ -200,12 +201,20 @@ class Nearby(NamedTuple):
         )
 
 
-def code_channel(experts: Experts, canvas: Canvas, channel: int, largest: int, coder) -> None:
-    """Code a channel of a canvas, whose earlier channels are known: its samples, 0 to largest, are written or read and entered."""
-    width = canvas.inside.shape[1]
+def code_channel(experts: Experts, canvas: Canvas, channel: int, largest: int, coder: BinaryCoder) -> BinaryCoder:
+    """Code a channel of a canvas, whose earlier channels are known: its samples, 0 to largest, are written or read and entered.
+
+    Returns the coder, with more room for its code if it needed this.
+    """
+    height, width, _ = canvas.inside.shape
     n = own(channel) + len(OTHER) * channel
     short, long = (Regression.new(width, n, memory) for memory in range(2))
-    _code_channel(experts, canvas, Nearby.new(width), short, long, Sample.new(n), channel, largest, coder)
+    nearby, sample, row, room = Nearby.new(width), Sample.new(n), 0, MAX_SAMPLE_BYTES * width
+    while row < height:
+        if not coder.is_sought and len(coder.code) < coder.position + room:
+            coder = coder._replace(code=np.concatenate([coder.code, np.empty(len(coder.code) + room, np.uint8)]))
+        row = _code_rows(experts, canvas, nearby, short, long, sample, channel, largest, coder, row, room)
+    return coder
 
 
 @compiled
@@ -215,10 +224,13 @@ def own(channel):
 
 
 @compiled
-def _code_channel(experts, canvas, nearby, short, long, sample, c, largest, coder):
+def _code_rows(experts, canvas, nearby, short, long, sample, c, largest, coder, first, room):
+    """Code rows from the first one on, while a row's code surely has room; returns the next row."""
     samples = canvas.samples
     height, width = samples.shape[0] - UP - DOWN, samples.shape[1] - 2 * MARGIN
-    for y in range(UP, UP + height):
+    for y in range(UP + first, UP + height):
+        if not coder.is_sought and len(coder.code) < coder.state[POSITION] + room:
+            return y - UP
         samples[y, :MARGIN, c] = samples[y - 1, MARGIN, c]
         start_row(short)
         start_row(long)
@@ -242,6 +254,7 @@ def _code_channel(experts, canvas, nearby, short, long, sample, c, largest, code
         nearby.rows[now, MARGIN + width :] = nearby.rows[now, MARGIN + width - 1]
         nearby.rows[1 - now, :MARGIN] = nearby.rows[now, MARGIN]  # becomes the row of the next samples
     samples[UP + height :, :, c] = samples[UP + height - 1, :, c]
+    return height
 
 
 @compiled
@@ -393,7 +406,13 @@ def _class(error):
 @compiled
 def _set_contexts(sample, canvas, y, x, c, other):
     """Set the contexts of the histograms and hashes, and the sets of weights, whose decision is still missing."""
-    samples, classes, contexts, keys, places = canvas.samples, canvas.classes, sample.contexts, sample.keys, sample.places
+    samples, classes, contexts, keys, places = (
+        canvas.samples,
+        canvas.classes,
+        sample.contexts,
+        sample.keys,
+        sample.places,
+    )
     place, scale, row = places[0], sample.blend[1], y - UP + 1
     level, part = keys[4], 0
     if scale < 4.0:
