@@ -111,7 +111,7 @@ def read_heads(body: "Bytes", count: int) -> list[Head | None]:
         layers = []
         for number in range(len(shapes)):
             code = body.byte() if number else code
-            method, model = code & 7, None
+            method, model = code if code == 8 else code & 7, None
             if method in (2, 3, 5):
                 model = last_model = last_model if code >> 3 else body.take(8)
             layers.append((method, model))
@@ -211,6 +211,8 @@ def decode_payloads(body, heads, models, trace):
             decoded = [classical(payload, shapes[0])]
         elif method == 4:
             decoded = mixing(payload, shapes, trace)
+        elif method == 8:
+            decoded = experts(payload, shapes)
         elif method == 2:
             decoded = flow(payload, shapes, Model(models[model]))
         elif method == 3:
@@ -333,7 +335,7 @@ def join_layers(head, arrays):
 
 
 def join(step, arrays):
-    if step == 0:
+    if step in (0, 6):
         return arrays[0]
     if step == 1:
         return arrays[0].astype(np.int64) * 257
@@ -1674,3 +1676,358 @@ def decode_group(header: bytes, body: bytes, models: Models) -> dict[str, Decode
             assert hashlib.sha256(file).digest()[:8] == checksum
             decoded.append(Decoded(file, [], []))
     return {name: decoded[content] for name, content in zip(names, contents)}
+
+
+# --- 17
+
+FINE = [bisect.bisect_left(SQUASH, j) - 2815 for j in range(65536)]
+
+
+def distribution(k):
+    if abs(k) == 2048:
+        return float(k > 0)
+    z = k / 32
+    sine = z / 2 / math.sqrt(z * z / 4 + 1)
+    return 0.5 + sine * (3 - sine * sine) / 4
+
+
+T = [distribution(k) for k in range(-2048, 2049)]
+QUANTILE = [0.0] + [
+    (bisect.bisect_left(T, (2 * (node - (1 << node.bit_length() - 1)) + 1) / (1 << node.bit_length())) - 2048) / 32
+    for node in range(1, 32)
+]
+OWN = [(0, -1), (-1, 0), (-1, -1), (-1, 1), (0, -2), (-2, 0), (-1, 2), (-1, -2), (-2, 1), (-2, -1), (0, -3), (-3, 0)]
+OTHER = [(0, 0), (0, -1), (-1, 0), (0, 1), (1, 0)]
+
+
+def clamp(a, low, high):
+    return min(max(a, low), high)
+
+
+def level_of(a):
+    b, level = 8 * a + 1, 0
+    while b >= 2:
+        b, level = b / 2, level + 4
+    return level + sum(b >= edge for edge in (1.1875, 1.40625, 1.6875))
+
+
+def class_of(a):
+    k = sum(abs(a) > edge for edge in (0.3125, 0.8125, 1.75))
+    return 3 + k if a > 0 else 3 - k
+
+
+def hash_of(a, b):
+    m = (a + b) * 0xE7037ED1A0B428DB & MASK
+    return m ^ m >> 29
+
+
+def share(b, h, a):
+    return 0 if a - b < 1e-7 else clamp(math.floor((a - h) / (a - b) * 65536), 1, 65535)
+
+
+class Regression:
+    def __init__(self, n, decay, persistence):
+        self.n, self.decay, self.p, self.col = n, decay, persistence, {}
+        self.places = [(i, j) for i in range(n + 1) for j in range(min(i, n - 1) + 1)]
+        self.M = dict.fromkeys(self.places, 0.0)
+        self.start()
+
+    def start(self):
+        self.above, self.left = dict.fromkeys(self.places, 0.0), dict.fromkeys(self.places, 0.0)
+
+    def advance(self, x, is_fitted):
+        p, n, M = self.p, self.n, self.M
+        s = p * p
+        zero = dict.fromkeys(self.places, 0.0)
+        columns = [self.col.get(x + k, zero) for k in range(3)]
+        for e in self.places:
+            above = self.above[e] * p + columns[2][e] * s
+            above = above + columns[1][e] * (p - s * p)
+            self.above[e] = above + columns[0][e] * (1 - s)
+        if not is_fitted:
+            return
+        for e in self.places:
+            M[e] = self.above[e] + self.left[e]
+        for k in range(n):
+            pivot = 1 / max(M[k, k] + 1 / 16, 1 / 1024)
+            column = {}
+            for i in range(k + 1, n + 1):
+                column[i] = M[i, k]
+                M[i, k] = factor = column[i] * pivot
+                for j in range(k + 1, min(i, n - 1) + 1):
+                    M[i, j] = M[i, j] - factor * column[j]
+
+    def predicted(self, v, m):
+        r, total = [self.M[self.n, i] for i in range(m)], 0.0
+        for i in reversed(range(m)):
+            total = total + r[i] * v[i]
+            for k in range(i):
+                r[k] = r[k] - self.M[i, k] * r[i]
+        return total
+
+    def remember(self, x, u, gain):
+        col = self.col.setdefault(x, dict.fromkeys(self.places, 0.0))
+        for i, j in self.places:
+            e = u[i] * gain * u[j]
+            self.left[i, j] = self.left[i, j] * self.decay + e
+            col[i, j] = col[i, j] * self.decay + e
+
+
+class Experts:
+    """What is learned, and the arithmetic coder."""
+
+    def __init__(self, code):
+        self.mixer = Mixer(0, code)
+        self.weights, self.finals, self.counts, self.cells, self.biases, self.intensities = {}, {}, {}, {}, {}, {}
+        self.owners, self.done = {}, 0
+
+    def layer(self, shape, ranges):
+        H, W, C = shape
+        self.S, self.E, self.K = {}, {}, {}
+        layer = np.zeros(shape, np.uint16)
+        for c, (least, step, largest) in enumerate(ranges):
+            if largest:
+                self.channel(H, W, c, largest)
+            for y in range(H):
+                for x in range(W):
+                    layer[y, x, ORDER[C][c]] = least + step * self.s(y, x, c)
+        return layer
+
+    def s(self, y, x, c):
+        return self.S.get((y, x, c), 0)
+
+    def channel(self, H, W, c, largest):
+        n = (12 if c == 0 else 8) + 5 * c
+        self.c, self.largest, self.n = c, largest, n
+        self.short, self.long = Regression(n, 23 / 32, 5 / 8), Regression(n, 63 / 64, 31 / 32)
+        self.A, self.D, self.G, self.g, self.h = {}, {}, 1.0, 0.5, 0.5
+        for y in range(H):
+            for x in range(-4, 0):
+                self.S[y, x, c] = self.s(y - 1, 0, c)
+                for i in range(9):
+                    self.A[i, y, x] = self.a(i, y - 1, 0) if y else 1.0
+            self.short.start()
+            self.long.start()
+            for x in range(W):
+                if y == 0:
+                    for up in range(-3, 0):
+                        for right in range(4):
+                            self.S[up, x + right, c] = self.s(0, x - 1, c)
+                self.sample(y, x)
+            for x in range(W, W + 4):
+                self.S[y, x, c] = self.s(y, W - 1, c)
+                for i in range(9):
+                    self.A[i, y, x] = self.A[i, y, W - 1]
+        for x in range(-4, W + 4):
+            self.S[H, x, c] = self.s(H - 1, x, c)
+
+    def a(self, i, y, x):
+        return self.A.get((i, y, x), 1.0)
+
+    def mean(self, y, x, c):
+        sides = self.s(y, x - 1, c) + self.s(y - 1, x, c)
+        return sides * 0.375 + (self.s(y - 1, x - 1, c) + self.s(y - 1, x + 1, c)) * 0.125
+
+    def sample(self, y, x):
+        c, largest, n = self.c, self.largest, self.n
+
+        def at(dy, dx, channel=c):
+            return self.s(y + dy, x + dx, channel)
+
+        def k(dy, dx, channel):
+            return self.K.get((y + dy, x + dx, channel), 3)
+
+        W, N, NW, NE = at(0, -1), at(-1, 0), at(-1, -1), at(-1, 1)
+        mean = self.mean(y, x, c)
+        v = [at(*place) - mean for place in OWN[:4]]
+        for b in range(c):
+            v += [at(*place, b) - self.mean(y, x, b) for place in OTHER]
+        v += [at(*place) - mean for place in OWN[4 : 8 if c else 12]]
+        self.short.advance(x, True)
+        self.long.advance(x, (x + 4) % 8 == 0)
+        f = 4 + 5 * c
+        P = [mean + self.short.predicted(v, m) for m in (f, f + 4, n)] + [
+            mean + self.long.predicted(v, m) for m in (f, n)
+        ]
+        P += [float(sorted([W, N, W + N - NW])[1]), mean, float(W + (NE - N))]
+        if c:
+            P[6] = (W + N) * 0.5 + at(0, 0, c - 1) - (at(0, -1, c - 1) + at(-1, 0, c - 1)) * 0.5
+        P = [clamp(p, 0.0, float(largest)) for p in P]
+
+        def near(i):
+            def a(dy, dx):
+                return self.a(i, y + dy, x + dx)
+
+            total = a(0, -1) * 2 + a(-1, 0) * 2 + a(-1, -1) + a(-1, 1) + a(0, -2) + a(-1, 2) * 0.5
+            return total * 0.125
+
+        nears, total, weights, spread = [near(i) for i in range(9)], 0.0, 0.0, 0.0
+        for i in range(8):
+            w = 1 / (nears[i] + 1 / 64)
+            w = w * w
+            weights, total = weights + w, total + w * P[i]
+        blend, error = total / weights, nears[8]
+        for i in range(8):
+            spread = spread + abs(P[i] - blend)
+        spread = spread * 0.125
+        facts = [a > blend for a in (W, N, NE, NW, 2 * W - at(0, -2), 2 * N - at(-2, 0))]
+        if c:
+            facts.append(2 * at(0, 0, c - 1) > at(0, -1, c - 1) + at(-1, 0, c - 1))
+        pattern = sum(fact << i for i, fact in enumerate(facts))
+        last = k(0, 0, c - 1) if c else k(-1, 1, 0)
+        keys = [
+            128 * c + pattern,
+            512 * c + 16 * min(level_of(error) >> 1, 31) + min(level_of(spread) >> 2, 15),
+            ((7 * c + k(0, -1, c)) * 7 + k(-1, 0, c)) * 7 + last,
+        ]
+        biases, bias = [self.biases.setdefault((i, key), [0.0, 0.0]) for i, key in enumerate(keys)], 0.0
+        for each in biases:
+            bias = bias + each[0] / (each[1] + 4)
+        place = clamp(blend + bias * 0.3125 * (error + 1 / 16), 0.0, float(largest))
+        scale = max(error * 0.625 + spread * 0.5, 1 / 32)
+        bright, level = math.floor(place * 63 / largest), min(level_of(scale), 63)
+        other = 0.0
+        if c:
+            e = [self.E.get((y + dy, x + dx, c - 1), 0.0) for dy, dx in ((0, 0), (0, -1), (0, 1), (-1, 0), (1, 0))]
+            other = (e[0] * 2 + e[1] + e[2] + e[3] + e[4]) * 0.1875
+        wide = 0.0
+        for column in range(x - 2, x + 4):
+            wide = wide + self.D.get(column, 1.0)
+        wide = wide * 0.09375 + self.G * 0.4375
+        intensity = self.intensities.setdefault((c, bright), [1.0, 1.0])
+        places = [place, place, place, P[2], P[4], P[5], place, place if c else P[6]]
+        scales = [scale, scale * 3] + [
+            max(a, 1 / 32) for a in (wide, nears[2], nears[4], nears[5], intensity[0] / intensity[1])
+        ]
+        scales.append(max((other + 1 / 8) * self.g / self.h if c else nears[6], 1 / 32))
+        inverses = [1 / a for a in scales]
+
+        part = 1 + math.floor((place - math.floor(place)) * 7) if scale < 4 else 0
+        first, second, third = (class_of((P[i] - place) * inverses[0]) for i in (2, 4, 5))
+        contexts = [
+            (8 * c + part) * 64 + level,
+            keys[2],
+            4 * keys[0] + min(level >> 3, 3),
+            ((7 * c + first) * 7 + second) * 7 + third,
+            ((8 * c + last) * 8 + (1 + k(0, 0, c - 2) if c > 1 else 0)) * 8 + min(level >> 3, 7),
+        ]
+        hashes = [hash_of(hash_of(c, N - W), NE - W)]
+        value = hash_of(hash_of(hash_of(hashes[0], NW - W), at(0, -2) - W), at(-2, 0) - W)
+        hashes.append(hash_of(value, at(0, 0, c - 1) - at(0, -1, c - 1) if c else 0))
+        sets = 64 * c, 8 * level, 8 * (32 * c + (min(level_of(other if c else spread), 63) >> 1))
+
+        def below(i, t):
+            a = (t - 0.5 - places[i]) * inverses[i] * 32 + 2048
+            if a < 0 or a >= 4096:
+                return float(a >= 4096)
+            cell = math.floor(a)
+            return T[cell] + (T[cell + 1] - T[cell]) * (a - cell)
+
+        low, end, node, steps = 0, largest + 1, 1, 0
+        b, a = [below(i, 0) for i in range(8)], [below(i, end) for i in range(8)]
+        self.done += 1
+        self.rate = 5 + 20480 // (1024 + self.done)
+        while end - low > 1:
+            if node < 32:
+                t = math.floor(place + scale * QUANTILE[node]) + 1
+                if t <= low or t >= end:
+                    node = 2 * node + (t <= low)
+                    continue
+            elif low > 0 and end <= largest:
+                t = (low + end) >> 1
+                half = below(0, t)
+                if self.mixer.bit(clamp(share(b[0], half, a[0]) or 32768, 64, 65472)):
+                    low, b[0] = t, half
+                else:
+                    end, a[0] = t, half
+                continue
+            else:
+                steps += 1
+                is_upper = low > 0 or end > place
+                distance = scale * QUANTILE[31] * 2.0 ** min(steps, 20)
+                t = math.floor(place + distance if is_upper else place - distance) + 1
+                if t <= low or t >= end:
+                    t = (low + end) >> 1
+                node = 32 + 2 * (min(steps, 16) - 1) + is_upper
+            h = [below(i, t) for i in range(8)]
+            shares = [share(*each) for each in zip(b, h, a)]
+            gap = (t - W) * 1024 + 32 * min(end - t, 31) + min(t - low, 31)
+            bit = self.decision(node, shares, contexts, hashes, gap, sets, level)
+            low, b, end, a = (t, h, end, a) if bit else (low, b, t, h)
+            if node < 32:
+                node = 2 * node + bit
+            if node >= 32 and steps == 0:
+                node = 32
+
+        self.S[y, x, c] = low
+        size = abs(low - place)
+        for i in range(9):
+            self.A[i, y, x] = abs(low - P[i]) if i < 8 else size
+            if y == 0:
+                self.A[i, -1, x + 1] = self.A[i, -1, x + 2] = self.A[i, 0, x]
+        self.E[y, x, c], self.K[y, x, c] = float(f32(size)), class_of((low - place) * inverses[0])
+        self.D[x] = self.D.get(x, 1.0) + (size - self.D.get(x, 1.0)) * 0.25
+        self.G = self.G + (size - self.G) * 0.09375
+        self.g = self.g * (1023 / 1024) + size
+        self.h = self.h * (1023 / 1024) + other + 0.125
+        standard = clamp((low - blend) / (error + 1 / 16), -4.0, 4.0)
+        for entry, added, most in (*((each, standard, 200) for each in biases), (intensity, size, 400)):
+            entry[0], entry[1] = entry[0] + added, entry[1] + 1
+            if entry[1] > most:
+                entry[0], entry[1] = entry[0] * 0.5, entry[1] * 0.5
+        self.short.remember(x, [*v, low - mean], 1 / (error * (error + 1 / 8) + 1))
+        self.long.remember(x, [*v, low - mean], 1 / (error + 1))
+
+    def decision(self, node, shares, contexts, hashes, gap, sets, level):
+        inputs = [FINE[q] if q else 0 for q in shares]
+        keys = [(i, context, node) for i, context in enumerate(contexts)]
+        for i, value in enumerate(hashes):
+            m = hash_of(value, gap) * 0xA0761D6478BD642F & MASK
+            keys.append((5 + i, m >> 48))
+            if self.owners.get(keys[-1], 0) != (m >> 24) % 65536:
+                self.owners[keys[-1]] = (m >> 24) % 65536
+                self.counts[keys[-1]] = 0, 0
+        for key in keys:
+            p, uses = self.counts.get(key, (0, 0))
+            inputs.append(FINE[p >> 6] if uses else 0)
+        inputs.append(256)
+        depth = node.bit_length()
+        places = sets[0] + node, sets[1] + depth, sets[2] + depth
+        rows = [self.weights.setdefault((m, row), [7168] * 8 + [3277] * 8) for m, row in enumerate(places)]
+        final = self.finals.setdefault((self.c, depth), [21845] * 3)
+
+        def mixed(weights, values):
+            return clamp(sum(w * a for w, a in zip(weights, values)) >> 16, -2815, 2815)
+
+        logits = [mixed(row, inputs) for row in rows]
+        logit = mixed(final, logits)
+        mixture, k, r = squash(logit), (logit + 2815) // 176, (logit + 2815) % 176
+        spots = (0, 64 * node + level), (1, 64 * (contexts[1] % 49) + node)
+
+        def cell(spot, k):
+            return self.cells.get((spot, k), 64 * squash(min(176 * k - 2815, 2815)))
+
+        refined = sum(cell(spot, k) for spot in spots) * (176 - r) + sum(cell(spot, k + 1) for spot in spots) * r
+        bit = self.mixer.bit(clamp((2 * mixture + refined // 11264) >> 2, 16, 65520))
+        pairs = [(row, inputs, each, self.rate) for row, each in zip(rows, logits)] + [(final, logits, logit, 2)]
+        for weights, values, each, rate in pairs:
+            step = (65536 * bit - squash(each)) * rate >> 4
+            for i, a in enumerate(values):
+                weights[i] += (a * step + 8192) >> 14
+        target = 4194240 * bit
+        k += 2 * r > 176
+        for spot in spots:
+            self.cells[spot, k] = cell(spot, k) + ((target - cell(spot, k)) >> 6)
+        for key in keys:
+            p, uses = self.counts.get(key, (0, 0))
+            p = p if uses else 2097152
+            p += (target - p) * rate_of(uses) >> 16
+            self.counts[key] = p, min(uses + 1, 250 if key[0] < 5 else 60)
+        return bit
+
+
+def experts(payload, shapes):
+    body = Bytes(payload)
+    ranges = [[(body.varint(), body.varint(), body.varint()) for _ in range(shape[2])] for shape in shapes]
+    learned = Experts(body.rest())
+    return [learned.layer(shape, each) for shape, each in zip(shapes, ranges)]
