@@ -1725,7 +1725,7 @@ def share(b, h, a):
     return 0 if a - b < 1e-7 else clamp(math.floor((a - h) / (a - b) * 65536), 1, 65535)
 
 
-class Regression:
+class Fit:
     def __init__(self, n, decay, persistence):
         self.n, self.decay, self.p, self.col = n, decay, persistence, {}
         self.places = [(i, j) for i in range(n + 1) for j in range(min(i, n - 1) + 1)]
@@ -1799,7 +1799,7 @@ class Experts:
     def channel(self, H, W, c, largest):
         n = (12 if c == 0 else 8) + 5 * c
         self.c, self.largest, self.n = c, largest, n
-        self.short, self.long = Regression(n, 23 / 32, 5 / 8), Regression(n, 63 / 64, 31 / 32)
+        self.short, self.long = Fit(n, 23 / 32, 5 / 8), Fit(n, 63 / 64, 31 / 32)
         self.A, self.D, self.G, self.g, self.h = {}, {}, 1.0, 0.5, 0.5
         for y in range(H):
             for x in range(-4, 0):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dqcodec
-from dqcodec.frozen import ans, autoregressive, classical, flow, mixing, networks
+from dqcodec.frozen import ans, autoregressive, classical, experts, flow, mixing, networks
 
 ROOT = Path(dqcodec.__file__).parent
 # What each package may import; "" is dqcodec/__init__.py itself, whose version some name.
@@ -123,14 +123,27 @@ NUMBERS = {
         "MARGIN": 2, "ORDERS": {1: [0], 2: [1, 0], 3: [1, 0, 2], 4: [3, 1, 0, 2]}, "CONTEXTS": 18, "INPUTS": 37,
         "MAX_SLOT_BITS": 16, "LIMIT": 2815, "MIN_PROBABILITY": 16, "MIN_USES": 6, "MAX_USES": 240, "WEIGHT": 6553,
     },
+    experts: {
+        "MARGIN": 4, "UP": 3, "DOWN": 1, "OWN_FIRST": 12, "OWN_LATER": 8, "NEAREST": 4, "REFIT": 8, "RIDGE": 1 / 16,
+        "LEAST_PIVOT": 1 / 1024, "PREDICTIONS": 8, "LAWS": 8, "GRID": 32, "RANGE": 64, "LEAST_SCALE": 1 / 32, "DEPTH": 5,
+        "NODES": 64, "STEPS": 16, "HISTOGRAMS": 5, "DIRECT": 2, "INPUTS": 16, "CONTEXTS": 2048, "DIRECT_BITS": 16,
+        "SETS": 3, "LAW_WEIGHT": 7168, "OTHER_WEIGHT": 3277, "MIN_PROBABILITY": 16, "HISTOGRAM_USES": 250,
+        "DIRECT_USES": 60, "CELLS": 32, "MAX_WIDTH": 32768, "MAX_SAMPLE_BYTES": 96, "MAX_SAMPLES_A_BYTE": 23000,
+    },
 }  # fmt: skip
 TABLES = {
+    "OWN": "ea4596e6ca279542",
+    "OTHER": "877a9a4e7a6d84dd",
+    "DECAYS": "047f269ad3dbfa78",
+    "PERSISTENCES": "704fb2a1036f5559",
+    "DISTRIBUTION": "973a92c1c33d7258",
+    "QUANTILES": "ee7c443e116090d1",
     "SQUASH": "ba503793dd6b11a1",
     "STRETCH": "67d384228b6ae22c",
     "FINE_STRETCH": "06db9f29de0558d8",
     "STATES": "045a99bd50c1a58f",
     "RATES": "082482d75ad867ab",
-}  # the first 8 bytes of the SHA-256 of each, int64 little-endian
+}  # the first 8 bytes of the SHA-256 of each, int64 or float64 little-endian
 
 
 @pytest.mark.parametrize("module", NUMBERS, ids=lambda module: module.__name__.rpartition(".")[2])
@@ -143,8 +156,13 @@ def test_every_frozen_number_is_what_it_was(module):
 
 
 def test_every_frozen_table_is_what_it_was():
-    tables = {name: value for name, value in vars(mixing).items() if isinstance(value, np.ndarray)}
-    digests = {name: hashlib.sha256(value.astype("<i8").tobytes()).hexdigest()[:16] for name, value in tables.items()}
+    named = (vars(mixing) | vars(experts)).items()
+    tables = {
+        name: value.astype("<f8" if value.dtype.kind == "f" else "<i8")
+        for name, value in named
+        if isinstance(value, np.ndarray)
+    }
+    digests = {name: hashlib.sha256(value.tobytes()).hexdigest()[:16] for name, value in tables.items()}
     assert digests == TABLES
 
 

@@ -24,7 +24,7 @@ def assert_every_split_is_undone(source):
         found = views(source)[split.values]
         view = found.image
         arrays = split.apply(view.pixels, view.skeleton)
-        assert [array.dtype for array in arrays] == [np.uint8] * len(arrays)
+        assert {array.dtype for array in arrays} == {np.dtype(np.uint16 if split.step == Step.WHOLE else np.uint8)}
         assert [array.shape for array in arrays] == split.shapes(source.pixels.shape[:2], view.skeleton)
         assert len(arrays) == len(split.names(view.skeleton)) == len(split.modelled(view.skeleton))
         assert Entry(skeleton(source, split), split, values=found.code).undo([arrays]).same(source)
@@ -59,11 +59,11 @@ def test_a_palette_comes_back_from_colours_with_alpha_together_or_apart(has_alph
     assert split.undo([layers], skeleton(source, split)).same(source)
 
 
-def test_scaled_samples_have_one_layer_and_others_keep_low_bytes():
+def test_scaled_samples_are_bytes_and_others_are_whole_or_cut_if_small():
     scaled = np.arange(60).reshape(4, 5, 3).astype(np.uint16) * np.uint16(257)
     assert candidates(image(2, 16, scaled)) == [Split(Step.SCALED)]
     scaled[3, 4, 2] ^= 1
-    assert candidates(image(2, 16, scaled)) == [Split(Step.BYTES), Split(Step.RESIDUAL)]
+    assert candidates(image(2, 16, scaled)) == [Split(Step.WHOLE), Split(Step.BYTES), Split(Step.RESIDUAL)]
     assert_every_split_is_undone(image(2, 16, scaled))
 
 
@@ -73,7 +73,7 @@ def test_smooth_samples_have_small_residuals():
     assert high[1:, 1:].max() == 0 and low[1:, 1:].max() <= 62
 
 
-def test_models_are_kept_from_indices_and_low_bytes():
+def test_models_are_kept_from_indices_and_whole_samples():
     for color_type, bit_depth in pngs.KINDS:
         samples = np.zeros((16, 20, pngs.SAMPLES[color_type]), np.uint16 if bit_depth == 16 else np.uint8)
         if bit_depth == 16:
@@ -81,9 +81,7 @@ def test_models_are_kept_from_indices_and_low_bytes():
             samples[0] += np.arange(samples.shape[2], dtype=np.uint16)
         source = image(color_type, bit_depth, samples, (png.Chunk(b"PLTE", bytes(768)),))
         split = for_models(source)
-        assert (split is None) == (color_type == 3)
-        if bit_depth == 16:
-            assert split.step == Step.BYTES and split.modelled(source.skeleton)[-1] is False
+        assert (split is None) == (color_type == 3 or bit_depth == 16)
 
 
 @quick

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from dqcodec.base.errors import LatentOverflow, StackUnderflow
 from dqcodec.codec import trial
 from dqcodec.format.container import Layer, Method
-from dqcodec.format.split import Split, Step, candidates, for_models
+from dqcodec.format.split import MAX_WIDTH, Split, Step, candidates, for_models
 from dqcodec.methods import table
 from dqcodec.methods.payload import Effort, ModelReport
 
@@ -54,14 +54,15 @@ class CodedLayer:
 def code_together(
     sources: Sequence[Source], programs: Sequence[Program], effort: Effort
 ) -> dict[Place, list[CodedLayer]]:
-    """Code similar layers of all images together: by a model, by mixing, or by both.
+    """Code similar layers of all images together: by a model, by mixing, by experts, or by several of these.
 
     Returns the ways that were tried for each layer. A layer that would take too long, or that no method suits, has no
     entry. Raises ParticlesError.
     """
     modelled = _modelled(sources, programs, effort)
     mixed = _mixed(sources, {number for number, _, _ in modelled}, _photographs(sources, modelled, effort), effort)
-    return {place: modelled.get(place, []) + mixed.get(place, []) for place in modelled | mixed}
+    by_method = modelled, mixed, _expert(sources, effort)
+    return {place: [way for ways in by_method for way in ways.get(place, [])] for place in set().union(*by_method)}
 
 
 def by_webp(pixels: np.ndarray, *, quick: bool) -> CodedLayer:
@@ -187,6 +188,19 @@ def _mixed(
     for split, places in splits.items():
         coded |= _by_channels(places, by_experts if split.step == Step.WHOLE else by_mixing)
     return coded
+
+
+def _expert(sources: Sequence[Source], effort: Effort) -> dict[Place, list[CodedLayer]]:
+    """The layers of 8 bits that experts code: small gray ones; with effort.best, all that may suit a model."""
+    places: dict[Place, np.ndarray] = {}
+    for number, source in enumerate(sources):
+        split = for_models(source.image) if source.is_expressible else None
+        if split and source.view(split).header.bit_depth == 8:
+            for layer, pixels in enumerate(source.layers(split)):
+                is_quick = pixels.shape[2] == 1 and pixels.size <= _MAX_RIVAL_SAMPLES
+                if takes_model(pixels) and pixels.shape[1] <= MAX_WIDTH and (effort.best or is_quick):
+                    places[number, split, layer] = pixels
+    return _by_channels(places, by_experts)
 
 
 def takes_model(pixels: np.ndarray) -> bool:

@@ -19,24 +19,33 @@ REFIT = 8  # columns between two fits of the long memory
 RIDGE, LEAST_PIVOT = 1 / 16, 1 / 1024
 PREDICTIONS = 8
 
-# laws: Student's t with 4 degrees of freedom, its distribution function at z = -RANGE to RANGE
+# laws: Student's t with 4 degrees of freedom
 LAWS = 8
-GRID, RANGE = 32, 64
+GRID, RANGE = 32, 64  # its distribution function is known for z = -RANGE to RANGE, in steps of 1 / GRID
 LEAST_SCALE = 1 / 32
-_Z = np.arange(-GRID * RANGE, GRID * RANGE + 1) / GRID
-_ROOT = np.sqrt(_Z * _Z / 4 + 1)
-_SINE = _Z / 2 / _ROOT
-DISTRIBUTION = 0.5 + _SINE * (3 - _SINE * _SINE) / 4
-DISTRIBUTION[0], DISTRIBUTION[-1] = 0.0, 1.0
+
+
+def _distribution() -> np.ndarray:
+    z = np.arange(-GRID * RANGE, GRID * RANGE + 1) / GRID
+    sine = z / 2 / np.sqrt(z * z / 4 + 1)
+    below = 0.5 + sine * (3 - sine * sine) / 4
+    below[0], below[-1] = 0.0, 1.0
+    return below
+
+
+def _quantiles() -> np.ndarray:
+    """Of the nodes 0 (none), 1, 2, ...: each node halves what its parent has left."""
+    digits = [node.bit_length() for node in range(1, 1 << DEPTH)]
+    targets = [(2 * (node - (1 << d - 1)) + 1) / (1 << d) for node, d in enumerate(digits, 1)]
+    return np.append(0.0, (np.searchsorted(DISTRIBUTION, targets) - GRID * RANGE) / GRID)
+
 
 # decisions: a tree of quantiles, then steps into a tail
 DEPTH = 5
 NODES = 64
-_TARGETS = [(2 * (node - (1 << node.bit_length() - 1)) + 1) / (1 << node.bit_length()) for node in range(1, 1 << DEPTH)]
-QUANTILES = np.append(
-    0.0, (np.searchsorted(DISTRIBUTION, _TARGETS) - GRID * RANGE) / GRID
-)  # of node 0 (none), 1, 2, ...
 STEPS = 16
+DISTRIBUTION = _distribution()
+QUANTILES = _quantiles()
 
 # mixing
 HISTOGRAMS, DIRECT = 5, 2

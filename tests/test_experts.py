@@ -1,0 +1,119 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dqcodec.base.errors import CorruptError
+from dqcodec.frozen import experts as frozen
+from dqcodec.methods import experts, mixing
+
+
+def encode(*layers: np.ndarray) -> bytes:
+    """The payload of layers, whose sizes are those that it says."""
+    payload = experts.encode(layers)
+    assert sum(payload.sizes) == len(payload.data) and len(payload.sizes) == len(layers)
+    return payload.data
+
+
+def assert_come_back(*layers: np.ndarray) -> None:
+    decoded = experts.decode(encode(*layers), [pixels.shape for pixels in layers])
+    assert all(np.array_equal(*pair) for pair in zip(decoded, layers, strict=True))
+
+
+def slope(height: int, width: int, channels: int, noise: float = 20, seed: int = 0) -> np.ndarray:
+    """A smooth surface of 14 bits with noise, the same in all channels, uint16 (H, W, C)."""
+    rng = np.random.default_rng(seed)
+    y, x = np.arange(height)[:, None, None], np.arange(width)[:, None]
+    surface = 6000 + 20 * y + 4000 * np.sin(x / 9 + y / 17)
+    own = rng.normal(0, noise / 4, (height, width, channels))
+    return (surface + rng.normal(0, noise, (height, width, 1)) + own).round().clip(0, 16383).astype(np.uint16)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=3),
+    st.integers(1, 4),
+    st.integers(0, 65535),
+    st.integers(0, 65535),
+    st.sampled_from([np.uint8, np.uint16]),
+    st.integers(0),
+)
+def test_any_samples_come_back(sizes, channels, least, largest, dtype, seed):
+    rng, bound = np.random.default_rng(seed), np.iinfo(dtype).max
+    low, high = sorted((least & bound, largest & bound))
+    assert_come_back(*(rng.integers(low, high, (*size, channels), endpoint=True).astype(dtype) for size in sizes))
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_smooth_layers_with_outliers_come_back(channels):
+    pixels = slope(24, 31, channels)
+    pixels[5:8, 3:20] = 65535
+    pixels[::7, ::5] = 0
+    assert_come_back(pixels, slope(3, 40, channels, seed=1))
+
+
+@pytest.mark.parametrize("period", [1, 2, 3])
+def test_extremes_that_alternate_come_back(period):
+    y, x = np.ogrid[:17, :23]
+    assert_come_back(np.where((y + x) % (period + 1), 65535, 0).astype(np.uint16)[..., None])
+
+
+def test_samples_between_two_predictable_neighbours_take_the_noise_alone():
+    """White noise of deviation 20 has log2(20 sqrt(2 pi e)) = 6.37 bits; the surface adds little to it."""
+    assert 6.3 < 8 * len(encode(slope(128, 128, 1))) / 128**2 < 7.0
+
+
+def test_a_channel_helps_the_next():
+    """Channels differ by noise of deviation 5, which has 4.37 bits; twice for a difference of two."""
+    three, one = (len(encode(slope(64, 64, channels))) for channels in (3, 1))
+    assert three < one * (1 + 2 * 5.4 / 6.6)
+
+
+def test_steps_between_values_cost_nothing():
+    pixels = slope(32, 32, 1)
+    assert abs(len(encode(3 * (pixels // 4) + 7)) - len(encode(pixels // 4))) <= 2
+
+
+def test_what_is_learned_from_one_layer_is_known_for_the_next():
+    first, second = slope(32, 32, 1, seed=1), slope(32, 32, 1, seed=2)
+    assert len(encode(first, second)) < len(encode(first)) + len(encode(second)) - 8
+
+
+def test_deep_samples_are_smaller_than_their_bytes_by_mixing():
+    pixels = slope(64, 64, 1)
+    halves = [(pixels >> 8).astype(np.uint8), (pixels & 255).astype(np.uint8)]
+    assert len(encode(pixels)) < 0.8 * sum(len(mixing.encode([half]).data) for half in halves)
+
+
+def test_channels_of_one_value_take_their_head_alone():
+    assert len(encode(np.full((300, 400, 3), 40000, np.uint16))) == 3 * (3 + 1 + 1)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"", b"\0", b"\0\0\5", b"\xff\xff\3\1\1", b"\1\x02\xff\xff\3", b"\xff\xff\xff\xff\x0f\1\1"],
+)
+def test_ranges_that_are_missing_or_no_samples_are_refused(payload):
+    with pytest.raises(CorruptError):
+        experts.decode(payload, [(2, 2, 1)])
+
+
+def test_a_short_payload_for_a_large_layer_is_refused():
+    with pytest.raises(CorruptError, match="too short"):
+        experts.decode(b"\0\1\1abc", [(20000, 20000, 1)])
+
+
+def test_a_layer_too_wide_is_refused_unless_it_has_one_value():
+    shape = (1, frozen.MAX_WIDTH + 1, 1)
+    with pytest.raises(CorruptError, match="too wide"):
+        experts.decode(b"\0\1\1abcdef", [shape])
+    assert (experts.decode(b"\7\1\0", [shape])[0] == 7).all()
+
+
+@settings(max_examples=40)
+@given(st.binary(max_size=60), st.integers(1, 65535))
+def test_any_code_decodes(code, largest):
+    head = b"\0\1" + bytes([largest & 127 | 128, largest >> 7 & 127 | 128, largest >> 14])
+    if largest >> 14:
+        (pixels,) = experts.decode(head + code, [(5, 7, 1)])
+        assert pixels.max() <= largest
