@@ -341,11 +341,12 @@ def _blend(experts, sample, nearby, canvas, y, x, c, largest):
     )
     if c > 0:
         pattern += 64 * np.int64(2 * samples[y, x, c - 1] > samples[y, x - 1, c - 1] + samples[y - 1, x, c - 1])
-    last = classes[y - UP + 1, x, c - 1] if c > 0 else classes[y - UP, x + 1, c]
+    last = np.int64(classes[y - UP + 1, x, c - 1] if c > 0 else classes[y - UP, x + 1, c])
+    before, above = np.int64(classes[y - UP + 1, x - 1, c]), np.int64(classes[y - UP, x, c])
     keys = sample.keys
     keys[0] = 128 * c + pattern
     keys[1] = 512 * c + 16 * min(_level(error) >> 1, 31) + min(_level(spread) >> 2, 15)
-    keys[2] = ((7 * c + classes[y - UP + 1, x - 1, c]) * 7 + classes[y - UP, x, c]) * 7 + last
+    keys[2] = ((7 * c + before) * 7 + above) * 7 + last
     bias = 0.0
     for i in range(3):
         bias += biases[i, keys[i], 0] / (biases[i, keys[i], 1] + 4.0)
