@@ -551,6 +551,8 @@ class Payloads:
         for channels in (1, 2, 3, 4):
             for several in (layers((9, 11, channels), (3, 1, channels)), layers((1, 1, channels))):
                 self._add(Layer(Method.MIXING), *several, payload=table.encode(Method.MIXING, several).data)
+                deep = [pixels.astype(np.uint16) * 37 for pixels in several]
+                self._add(Layer(Method.EXPERTS), *deep, payload=table.encode(Method.EXPERTS, deep).data)
             for pixels in (*layers((21, 30, channels)), layers((3, 2050, channels))[0] & 8):
                 self._add(Layer(Method.CLASSICAL), pixels, payload=quick(pixels))
         for program in programs():
@@ -574,15 +576,18 @@ class Payloads:
 
         from dqcodec import png
         from dqcodec.codec import codec
-        from dqcodec.format.container import Entry, Group, sample_checksum
+        from dqcodec.format.container import Entry, Group, Method, sample_checksum
+        from dqcodec.format.split import Split, Step
         from dqcodec.methods import table
 
         layer, shapes = self.settings[data[0] % len(self.settings)] if data else self.settings[0]
         arrays = _named_errors(lambda: table.decode(data[1:], layer, shapes, find_program))
         if arrays is None:
             return False
-        assert [(pixels.shape, pixels.dtype) for pixels in arrays] == [(shape, np.uint8) for shape in shapes]
-        entries = tuple(Entry(png.plain(pixels).skeleton, rasters=((layer,),)) for pixels in arrays)
+        is_deep = layer.method == Method.EXPERTS
+        dtype, split = (np.uint16, Split(Step.WHOLE)) if is_deep else (np.uint8, Split(Step.PLAIN))
+        assert [(pixels.shape, pixels.dtype) for pixels in arrays] == [(shape, dtype) for shape in shapes]
+        entries = tuple(Entry(png.plain(pixels).skeleton, split, ((layer,),)) for pixels in arrays)
         group = Group(entries, (data[1:],), sample_checksum(arrays))
         for decoded, pixels in zip(codec.decode(group, find_program), arrays):
             assert np.array_equal(decoded.pixels, pixels)
@@ -856,7 +861,7 @@ def _child(arguments: argparse.Namespace, shared: Shared, end: float) -> None:
         with atheris.instrument_imports(include=["dqcodec"], exclude=_compiled_modules()):
             from dqcodec.codec import archive, codec  # noqa: F401
             from dqcodec.format import directory  # noqa: F401
-            from dqcodec.methods import autoregressive, flow, mixing  # noqa: F401
+            from dqcodec.methods import autoregressive, experts, flow, mixing  # noqa: F401
             from dqcodec.png import exact, samples  # noqa: F401
     try:
         fuzzer = Fuzzer(arguments, shared)
