@@ -62,7 +62,8 @@ def code_together(
     modelled = _modelled(sources, programs, effort)
     mixed = _mixed(sources, {number for number, _, _ in modelled}, _photographs(sources, modelled, effort), effort)
     by_method = modelled, mixed, _expert(sources, effort)
-    return {place: [way for ways in by_method for way in ways.get(place, [])] for place in set().union(*by_method)}
+    places = dict.fromkeys(place for ways in by_method for place in ways)
+    return {place: [way for ways in by_method for way in ways.get(place, [])] for place in places}
 
 
 def by_webp(pixels: np.ndarray, *, quick: bool) -> CodedLayer:
