@@ -23,7 +23,8 @@ from dqcodec.png import exact
 
 HERE = Path(__file__).parent
 TINY = HERE / "tiny"
-SHIPPED = HERE.parents[1] / "models"
+_MODELS = HERE.parents[1] / "models"
+SHIPPED = sorted([*_MODELS.glob("*.safetensors"), *(_MODELS / "earlier").glob("*.safetensors")])
 EXAMPLE = np.array([[128, 129, 131, 130], [127, 130, 133, 131], [126, 129, 132, 140]])[..., None]  # of docs/format.md
 
 
@@ -165,7 +166,7 @@ def cases() -> dict[str, Case]:
         "ard": _flow("ard"),
         "alternating": _flow("alternating"),
         "particles": _flow("uniform", particles=5),
-        **{path.stem: _shipped(path) for path in sorted(SHIPPED.glob("*.safetensors"))},
+        **{path.stem: _shipped(path) for path in SHIPPED},
     }  # fmt: skip
 
 
@@ -192,5 +193,5 @@ def _payload(case: Case, layers: list[np.ndarray]) -> bytes:
 
 
 def find_program(model_id: bytes) -> Program:
-    paths = [*HERE.glob("*.safetensors"), *SHIPPED.glob("*.safetensors")]
+    paths = [*HERE.glob("*.safetensors"), *SHIPPED]
     return program_of(next(path for path in paths if file_id(path) == model_id))
