@@ -30,6 +30,7 @@ COMMANDS = {
     "exactness": "python benchmarks/exactness.py kodak/kodim05.png --json benchmarks/results/exactness.json",
     "memory": "python benchmarks/memory.py camera_free wikimedia debian_wallpapers --size 2000x1000 "
     "--size 8000x6000 --json benchmarks/results/memory.json",
+    "regions": "python benchmarks/regions.py camera_free --json benchmarks/results/regions.json",
     "engines": "PYTHONPATH=CRAYSTACK python benchmarks/engines.py cifar/test_00.png "
     "--json benchmarks/results/engines.json",
 }
@@ -196,6 +197,23 @@ def memory() -> str:
     return f"{table(['', 'compress', 'decompress'], rows)}\n\n{provenance('memory')}"
 
 
+def regions() -> str:
+    """Regions of a large image beside the whole."""
+    result = read("regions")
+    rows = []
+    for row in result["rows"]:
+        seconds = sorted(row["processor_seconds"])
+        median = seconds[len(seconds) // 2]
+        rows.append([row["region"].replace("x", " x "), f"{seconds[0]:.1f}", f"{median:.1f}", f"{seconds[-1]:.1f}"])
+    header = [
+        f"{result['size'].replace('x', ' x ')} pixels, {result['method']}",
+        "least",
+        "median",
+        "most, processor seconds",
+    ]
+    return f"{table(header, rows)}\n\n{provenance('regions')}"
+
+
 def engines() -> str:
     """The stack of .dqc files and craystack messages."""
     rows = [
@@ -263,5 +281,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "trees": trees,
     "exactness": exactness,
     "memory": memory,
+    "regions": regions,
     "engines": engines,
 }

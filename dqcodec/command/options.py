@@ -14,12 +14,27 @@ from typing import Any
 
 import click
 
+from dqcodec.base.errors import RegionError
+from dqcodec.codec.region import Region
 from dqcodec.command.names import FORMATS
 from dqcodec.png import MAX_PIXELS
 
 paths = click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 files = click.argument("paths", metavar="FILE...", nargs=-1, required=True)
 _COUNT = click.IntRange(min=1)
+
+
+class _Geometry(click.ParamType):
+    """A region of an image."""
+
+    name = "geometry"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Region:
+        """The region of a text; a wrong text is a usage error."""
+        try:
+            return value if isinstance(value, Region) else Region.parse(value)
+        except RegionError as error:
+            self.fail(str(error), param, ctx)
 
 
 def option(*names: str, **attributes: Any) -> Any:
@@ -155,6 +170,9 @@ class Decompressing(Converting):
     repack: bool = option("--repack", is_flag=True, help="Pack PNGs again that --exact kept byte for byte.")
     only: tuple[str, ...] = option(
         "--only", metavar="GLOB", multiple=True, help="Take only these images of archives (repeatable)."
+    )
+    crop: Region | None = option(
+        "--crop", type=_Geometry(), metavar="WxH+X+Y", help="Decode only these pixels; X, Y: left, top."
     )
     salvage: bool = option("--salvage", is_flag=True, help="Save what is whole in damaged archives; list what is lost.")
     format: str = option(

@@ -61,6 +61,17 @@ class Fronts:
         tiles, _, first, turn = self._fronts[front]
         return tiles, first, turn
 
+    def until(self, windows: Sequence[tuple[slice, slice] | None]) -> int:
+        """How many fronts hold all pixels in the windows: (rows, columns) for each tile; None has no pixels."""
+        turns = np.array(
+            [window[1].stop - 1 + SLOPE * (window[0].stop - 1) if window else -1 for window in windows], np.int64
+        )  # of each window's last pixel
+        for front in range(len(self) - 1, -1, -1):
+            tiles, first, turn = self.batch(front)
+            if (turns[first : first + len(tiles)] == turn).any():
+                return front + 1
+        return 0
+
     def chunks(self, front: int) -> Iterator[slice]:
         """The chunks of a front, in the order of decoding, as slices of its places."""
         end = int(self.bounds[front + 1] - self.bounds[front])
