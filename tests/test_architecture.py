@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "export": {"base", "exact", "flows", "frozen"},
     "methods": {"ans", "base", "exact", "format", "frozen"},
     "codec": {"ans", "base", "exact", "format", "methods", "png"},
+    "arrays": {"base", "codec", "format", "png"},
     "training": {"ans", "base", "exact", "export", "flows"},
     "bench": {"", "base", "codec", "exact", "format", "png"},
     "command": {"", "base", "bench", "codec", "exact", "format", "png", "training"},
