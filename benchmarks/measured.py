@@ -31,6 +31,7 @@ COMMANDS = {
     "memory": "python benchmarks/memory.py camera_free wikimedia debian_wallpapers --size 2000x1000 "
     "--size 8000x6000 --json benchmarks/results/memory.json",
     "regions": "python benchmarks/regions.py camera_free --json benchmarks/results/regions.json",
+    "loading": "python benchmarks/loading.py cifar10 --first 1000 --json benchmarks/results/loading.json",
     "engines": "PYTHONPATH=CRAYSTACK python benchmarks/engines.py cifar/test_00.png "
     "--json benchmarks/results/engines.json",
 }
@@ -214,6 +215,22 @@ def regions() -> str:
     return f"{table(header, rows)}\n\n{provenance('regions')}"
 
 
+def loading() -> str:
+    """Images per processor second in a training loop."""
+    result = read("loading")
+    loops = result["with_a_resnet18"]
+    rows = [
+        [name, f"{value:,.0f}".replace(",", " "), f"{loops[name]:.1f}" if name in loops else "-"]
+        for name, value in result["images_per_processor_second"].items()
+    ]
+    header = ["images a processor second", "loading", "loading and a step of ResNet-18"]
+    sizes = (
+        f"{count(result['images'])} images in {result['groups']} groups: the archive has {count(result['archive_bytes'])} "
+        f"bytes, the PNG files have {count(result['png_bytes'])}."
+    )
+    return f"{table(header, rows)}\n\n{sizes}\n\n{provenance('loading')}"
+
+
 def engines() -> str:
     """The stack of .dqc files and craystack messages."""
     rows = [
@@ -282,5 +299,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "exactness": exactness,
     "memory": memory,
     "regions": regions,
+    "loading": loading,
     "engines": engines,
 }

@@ -64,6 +64,13 @@ class ArchiveDataset(Dataset):
         self._kept: OrderedDict[int, list[np.ndarray]] = OrderedDict()  # the group that was used last is the last
         self._lock = threading.Lock()
 
+    def close(self) -> None:
+        """Close the archive's file; also done when the dataset is deleted."""
+        if hasattr(self, "_archive"):
+            self._archive.close()
+
+    __del__ = close
+
     def __len__(self) -> int:
         """The number of images."""
         return len(self.names)
