@@ -26,9 +26,10 @@ MAY_IMPORT = {
     "methods": {"ans", "base", "exact", "format", "frozen"},
     "codec": {"ans", "base", "exact", "format", "methods", "png"},
     "arrays": {"base", "codec", "format", "png"},
+    "page": {"base", "codec", "exact", "format", "methods", "png"},
     "training": {"ans", "base", "exact", "export", "flows"},
     "bench": {"", "base", "codec", "exact", "format", "png"},
-    "command": {"", "base", "bench", "codec", "exact", "format", "png", "training"},
+    "command": {"", "base", "bench", "codec", "exact", "format", "page", "png", "training"},
 }
 HEAVY = {"torch", "jaxtyping", "pydantic"}
 MAY_IMPORT_TORCH = {"flows", "export", "training"}

@@ -77,6 +77,23 @@ class Showing:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Looking:
+    """The options of `inspect`."""
+
+    output: str | None = option("-o", "--output", metavar="FILE.html|-", help="Write the page here; - is stdout.")
+    map: str | None = option("--map", metavar="FILE.png", help="Write the map alone, a pixel for each pixel.")
+    force: bool = option("-f", "--force", is_flag=True, help="Overwrite existing files.")
+    models: tuple[str, ...] = option(
+        "-m", "--model", metavar="NAME|FILE", multiple=True, help="Use only this model (repeatable)."
+    )
+    best: bool = option("--best", is_flag=True, help="Try slow methods.")
+    max_pixels: int = option(
+        "--max-pixels", type=_COUNT, default=MAX_PIXELS, metavar="N",
+        help=f"Refuse images of more pixels (default {MAX_PIXELS}).",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
 class Running(Showing):
     """The options of commands that work on many files; all of `verify`."""
 

@@ -18,11 +18,13 @@ class Fronts:
     """The fronts of tiles (height, width). bits: of a sample.
 
     Attributes:
+        shapes: of the tiles.
         pixels: the number of all pixels.
         bounds: front f has the pixels bounds[f] to bounds[f + 1] - 1 of the order, int64 (F + 1,).
     """
 
     def __init__(self, shapes: Sequence[tuple[int, int]], bits: int = 8):
+        self.shapes = shapes
         tiles = np.array(shapes, np.int64).reshape(-1, 2)
         areas = tiles.prod(1)
         corners = np.cumsum(areas) - areas

@@ -83,6 +83,16 @@ def decode_windows(
     return layers
 
 
+def code_lengths(layers: Sequence[np.ndarray], program: AutoregressiveProgram) -> list[np.ndarray]:
+    """-log2 P of each sample of layers that are coded together, float32 (H, W, C) each."""
+    lengths = [np.empty(layer.shape, np.float32) for layer in layers]
+    with single_thread():
+        for boxes in stacks([layer.shape[:2] for layer in layers], program):
+            for box, bits in zip(boxes, program.slots([part(layers, box) for box in boxes]).sample_bits()):
+                part(lengths, box)[:] = bits
+    return lengths
+
+
 def stacks(shapes: Sequence[tuple[int, int]], program: AutoregressiveProgram) -> Iterator[list[Box]]:
     """The tiles of each stack, for layers of these sizes (height, width). A part of the format."""
     tiles, pixels = [], 0

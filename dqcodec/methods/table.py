@@ -31,7 +31,8 @@ class Row:
 
     number: in the format. module: its name in dqcodec.methods. needs: the kind of program that it codes with, or None.
     is_slow: coding and decoding take long, so it codes large layers only with Effort.best. in_parts: its module has
-    `decode_windows`, which decodes a part of a layer in less time than all of it.
+    `decode_windows`, which decodes a part of a layer in less time than all of it. has_lengths: its module has
+    `code_lengths`, which says where the bits go.
     """
 
     number: Method
@@ -39,6 +40,7 @@ class Row:
     needs: str | None = None
     is_slow: bool = False
     in_parts: bool = False
+    has_lengths: bool = False
 
     def encode(
         self, layers: Sequence[np.ndarray], program: Program | None = None, effort: Effort = Effort()
@@ -71,6 +73,11 @@ class Row:
         layers = self.decode(data, shapes, program)
         return [window and pixels[window] for pixels, window in zip(layers, windows)]
 
+    def code_lengths(self, layers: Sequence[np.ndarray], program: Program | None = None) -> list[np.ndarray] | None:
+        """The bits of each sample of layers that are coded together, float32 (H, W, C) each; None if the method does
+        not say where its bits go."""
+        return self._module().code_lengths(layers, program) if self.has_lengths else None
+
     def _module(self) -> ModuleType:
         return importlib.import_module(f"dqcodec.methods.{self.module}")
 
@@ -80,9 +87,9 @@ METHODS = {
     for row in (
         Row(Method.CLASSICAL, "classical", in_parts=True),
         Row(Method.FLOW, "flow", needs="flow"),
-        Row(Method.AUTOREGRESSIVE, "autoregressive", needs="autoregressive", in_parts=True),
-        Row(Method.MIXING, "mixing", is_slow=True),
-        Row(Method.MODEL_MIXING, "model_mixing", needs="autoregressive", is_slow=True),
+        Row(Method.AUTOREGRESSIVE, "autoregressive", needs="autoregressive", in_parts=True, has_lengths=True),
+        Row(Method.MIXING, "mixing", is_slow=True, has_lengths=True),
+        Row(Method.MODEL_MIXING, "model_mixing", needs="autoregressive", is_slow=True, has_lengths=True),
     )
 }
 

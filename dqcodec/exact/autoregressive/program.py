@@ -84,10 +84,24 @@ class Slots:
         bits = TOTAL_BITS * self.slots.shape[1] - np.log2(self.slots[..., 1]).sum(1, dtype=np.float64)
         return np.bincount(self.fronts.tiles(), bits)
 
+    def sample_bits(self) -> list[np.ndarray]:
+        """-log2 P of each sample of each tile, float64 (H, W, C), channels as in the image."""
+        places = np.concatenate([self.fronts.places(front)[:, 0] for front in range(len(self.fronts))])
+        bits = np.empty(self.slots.shape[:2])
+        bits[places] = TOTAL_BITS - np.log2(self.slots[..., 1])
+        return by_tiles(bits, self.fronts.shapes)
+
     @property
     def bits(self) -> float:
         """-log2 P of all tiles."""
         return float(self.tile_bits.sum())
+
+
+def by_tiles(planes: np.ndarray, shapes: Sequence[tuple[int, int]]) -> list[np.ndarray]:
+    """Values (pixels, planes) of all tiles, in the order of positions -> (H, W, C) of each, channels as in the image."""
+    channels = planes[:, [1, 0, 2]] if planes.shape[1] == 3 else planes
+    ends = np.cumsum([height * width for height, width in shapes])[:-1]
+    return [each.reshape(*shape, -1) for each, shape in zip(np.split(channels, ends), shapes)]
 
 
 class AutoregressiveProgram:
