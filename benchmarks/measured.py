@@ -32,6 +32,7 @@ COMMANDS = {
     "--size 8000x6000 --json benchmarks/results/memory.json",
     "regions": "python benchmarks/regions.py camera_free --json benchmarks/results/regions.json",
     "loading": "python benchmarks/loading.py cifar10 --first 1000 --json benchmarks/results/loading.json",
+    "install": "python benchmarks/install.py --json benchmarks/results/install.json",
     "engines": "PYTHONPATH=CRAYSTACK python benchmarks/engines.py cifar/test_00.png "
     "--json benchmarks/results/engines.json",
 }
@@ -231,6 +232,16 @@ def loading() -> str:
     return f"{table(header, rows)}\n\n{sizes}\n\n{provenance('loading')}"
 
 
+def install() -> str:
+    """The wheel, what it brings along, and its first use."""
+    result = read("install")
+    rows = [["the wheel", f"{result['wheel_bytes'] / 1e6:.1f}"]]
+    rows.append(["installed, with dependencies", f"{result['installed_bytes'] / 1e6:.0f}"])
+    rows += [[f"of it {name}", f"{size / 1e6:.0f}"] for name, size in result["largest_bytes"].items()]
+    seconds = ", ".join(f"{command} {taken:.0f} s" for command, taken in result["seconds"].items())
+    return f"{table(['', 'megabytes'], rows)}\n\nAn image of 96 x 64: {seconds}.\n\n{provenance('install')}"
+
+
 def engines() -> str:
     """The stack of .dqc files and craystack messages."""
     rows = [
@@ -300,5 +311,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "memory": memory,
     "regions": regions,
     "loading": loading,
+    "install": install,
     "engines": engines,
 }
