@@ -51,7 +51,7 @@ def _written(coder):
 @compiled
 def _code(mixer, pixels, bits, found):
     """Code the samples of a canvas; found: the bits of each."""
-    laws, n, sigmoid = np.empty((3, 0, 1)), np.int64(0), np.empty(0, np.int32)
+    laws, n, sigmoid = np.empty((3, 0, 1), np.int32), np.int64(0), np.empty(0, np.int32)
     for y in range(MARGIN, pixels.shape[0]):
         for x in range(MARGIN, pixels.shape[1] - MARGIN):
             for c in range(pixels.shape[2]):
