@@ -79,6 +79,9 @@ def there_and_back(python: Path, work: Path) -> dict[str, float]:
         start = time.perf_counter()
         subprocess.run([str(python), "-m", "dqcodec", *command], check=True, cwd=folder, env=environment, **user)
         seconds[command[0]] = round(time.perf_counter() - start, 1)
+    kept = [*home.rglob("*"), *python.parents[1].rglob("*.nbc")]  # compiled loops
+    if kept:
+        raise SystemExit(f"{kept[0]} was written, so nothing was read-only")
     if not np.array_equal(np.asarray(Image.open(folder / "b.png")), pixels):
         raise SystemExit("the image did not come back")
     return seconds
