@@ -163,11 +163,11 @@ def _usual(sources: Sequence[Source], tried: Mapping[Place, Sequence[CodedLayer]
 def _for_each(sources: Sequence[Source], choices: Sequence[Sequence[Choice]]) -> list[Choice]:
     """One of the choices of each image, the last of which stores it.
 
-    Images of one colour type and bit depth take the split that takes the fewest bytes for all of them, unless another
-    is much smaller for the image.
+    Images of one colour type and bit depth, with the same splits to choose from, take the split that takes the fewest
+    bytes for all of them, unless another is much smaller for the image.
     """
-    kinds = [source.image.header[2:] for source in sources]
     best = [_best_of_splits(each[:-1]) for each in choices]
+    kinds = [(source.image.header[2:], frozenset(of_splits)) for source, of_splits in zip(sources, best)]
     totals: dict[tuple, dict[Split, float]] = {}
     for kind, of_splits in zip(kinds, best):
         for split, choice in of_splits.items():
