@@ -624,6 +624,8 @@ def images(model: bool = False) -> list[bytes]:
     files += [pngs.write((colors.repeat(4, 2) * 257), 16), pngs.write(colors * 0 + np.arange(7)[:, None] * 900, 16)]
     few = (colors * 40).repeat(6, 0).repeat(6, 1)  # whose views have indices of colours, and fewer channels
     files += [pngs.write(np.concatenate([few, few // 2 + 9, few, 0 * few + 255], axis=2))]
+    packed = pngs.chunk(b"zTXt", b"Comment\0\0" + zlib.compress(b"a text, and again a text " * 5))
+    files += [pngs.write(colors, before=packed)]  # whose chunk is kept inflated
     frames = [((1, 2), rng.integers(0, 256, (3, 4, 3))), ((0, 0), rng.integers(0, 256, (6, 7, 3)))]
     files += [
         pngs.animated(rng.integers(0, 256, (6, 7, 3)), frames, is_first=first, before=text) for first in (True, False)

@@ -28,7 +28,7 @@ from dqcodec.exact.program import load_program
 from dqcodec.format.container import Group, Method
 from dqcodec.format.split import Split, Step
 from dqcodec.methods.autoregressive import stacks
-from dqcodec.png import dictionary, metadata
+from dqcodec.png import dictionary
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = cases.cases()

@@ -17,7 +17,7 @@ A varint is a number of 1 to 5 bytes, see base/varint.py. A section is a varint 
     1      kind        bits 0-3 samples: 0 stored; else number of (colour type, bit depth) in this list, from 1 on:
                                 (0, 1) (0, 2) (0, 4) (0, 8) (0, 16) (2, 8) (2, 16) (3, 1) (3, 2) (3, 4) (3, 8)
                                 (4, 8) (4, 16) (6, 8) (6, 16)
-                       bits 4-5 packing of the chunks' section: 0 no chunks, 1 raw, 2 deflate, 3 LZMA
+                       bits 4-5 packing of the chunks' section: 0 no chunks, 1 raw, 2 deflate, 3 LZMA;
                        bit 6 a recipe is present
                        bit 7 third bit of the packing: 4 deflate with the dictionary for profiles
     1-5    width       varint, at least 1
