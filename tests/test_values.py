@@ -1,5 +1,8 @@
 """Views of images: samples <-> ranks of values and indices of colours."""
 
+import gc
+import weakref
+
 import numpy as np
 import pngs
 import pytest
@@ -115,3 +118,12 @@ def test_a_file_says_what_its_layers_hold():
     coded, report = codec.compress(data)
     assert [layer.name for layer in report.layers] == ["gray"]
     assert codec.decompress(coded, lambda model_id: None)[0] == png.write(png.read(data))
+
+
+def test_views_last_as_long_as_their_image():
+    source = image(np.add.outer(np.arange(30), np.arange(30))[..., None])
+    views(source)
+    seen = weakref.ref(source)
+    del source
+    gc.collect()
+    assert seen() is None
