@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from dqcodec.codec.source import Source
     from dqcodec.exact.program import Program
 
-# On photographs WebP's thorough search takes seconds; its size is at least this part of the quick one's.
+# On photographs WebP's thorough search takes seconds; its size is at least this part of the quick one's. On drawings it
+# may be much less, so the best splits of other views are searched too.
 _THOROUGH_GAIN = 0.95
 # An image leaves the usual method or split only if its own takes less than this part of the bytes.
 _LONER_GAIN = 0.85
@@ -97,8 +98,12 @@ def _choices(
 
     choices = [choice(split, quick=True) for split in candidates(image)]
     if thorough:
-        best = min(each.size for each in choices)
-        choices += [choice(each.entry.split, quick=False) for each in choices if _THOROUGH_GAIN * each.size < best]
+        best = min(choices, key=lambda each: each.size)
+        choices += [
+            choice(each.entry.split, quick=False)
+            for each in choices
+            if _THOROUGH_GAIN * each.size < best.size or each.entry.split.values != best.entry.split.values
+        ]
     return [*choices, stored]
 
 
