@@ -186,7 +186,7 @@ def _describe(group: Group, models: Sequence[str | None]) -> tuple[LayerReport, 
     (entry,) = group.entries
     if entry.skeleton is None:
         return ()
-    names = entry.split.names(entry.skeleton)
+    names = entry.split.names(entry.view)
     sizes = {owned[0]: len(payload) for payload, owned in zip(group.payloads, owners(group.entries))}
     return tuple(
         LayerReport(index // len(names), names[index % len(names)], layer.method.label, sizes.get((0, index)), model)

@@ -156,7 +156,7 @@ def decode(group: Group, find_program: FindProgram, max_pixels: int = png.MAX_PI
         elif entry.skeleton is not None:
             numbers = itertools.count()
             layers = [[decoded.pop((image, next(numbers))) for _ in raster] for raster in entry.rasters]
-            images[image] = entry.split.undo(layers, entry.skeleton)
+            images[image] = entry.undo(layers)
     rasters = [raster for image in images if isinstance(image, Png) for raster in image.rasters]
     if rasters and sample_checksum(rasters) != group.checksum:
         raise CorruptError("the decoded pixels do not match their checksum")
