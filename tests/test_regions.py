@@ -22,7 +22,7 @@ from dqcodec.codec.region import Region
 from dqcodec.codec.source import read
 from dqcodec.command.cli import main
 from dqcodec.exact.boxes import whole
-from dqcodec.format.container import Method
+from dqcodec.format.container import Group, Method
 from dqcodec.methods import autoregressive, classical, table
 
 RNG = np.random.default_rng(3)
@@ -127,6 +127,17 @@ def test_a_region_of_every_kind_of_png_is_that_part_of_its_pixels(folder):
             image, _ = codec.decompress_region(dqc, Region.of(region), dqcodec.find_model)
             written = Image.open(io.BytesIO(png.write(image)))
             assert written.size == (region[2] - region[0], region[3] - region[1])
+
+
+def test_a_region_of_ranks_and_of_colour_indices_is_that_part_of_the_pixels(folder):
+    rng = np.random.default_rng(4)
+    few = rng.integers(0, 5, (12, 14))
+    deep = np.array([0, 77, 900, 21_000, 65_000], np.uint16)[few]
+    colors = rng.integers(0, 256, (5, 3)).astype(np.uint8)[few]
+    for pixels in (deep, colors):
+        dqc = dqcodec.compress(pixels)
+        assert Group.parse(dqc).entries[0].values
+        assert np.array_equal(dqcodec.decompress(dqc, region=(3, 2, 9, 11)), pixels[2:11, 3:9])
 
 
 @pytest.mark.parametrize("region", [(0, 0, 0, 1), (-1, 0, 2, 2), (3, 0, 2, 2), (0, 0, 9, 1), (0, 0, 1, 9)])

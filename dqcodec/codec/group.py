@@ -206,7 +206,8 @@ def decode_regions(
             window = windows[owner[number], 0]
             mine = [layers[owner[number], layer] for layer in range(len(source.layers))]
             header = skeleton.header._replace(width=mine[0].shape[1], height=mine[0].shape[0])
-            undone = source.split.undo([mine], dataclasses.replace(source.skeleton, header=header))
+            part = dataclasses.replace(source, skeleton=dataclasses.replace(source.skeleton, header=header))
+            undone = part.undo([mine])
             if source is not entries[number]:  # the samples of another image, with its own chunks
                 undone = Png(header, dataclasses.replace(skeleton, header=header), undone.rasters)
             parts[number] = undone.cropped(*inside(region.window, window))
