@@ -42,6 +42,14 @@ def numbers(name: str) -> list[list[int]]:
 
 
 DICTIONARY = bytes.fromhex("".join(part("dictionary").replace("```", "").split()))
+CURVE = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in (step / 1023 for step in range(1024))]
+PROFILES = (
+    bytes.fromhex("".join(part("profiles").replace("```", "").split()))
+    + b"curv\0\0\0\0\0\0\4\0"
+    + b"".join(struct.pack(">H", int(65535 * each + 0.5)) for each in CURVE)
+    + bytes.fromhex(re.search(r"half\); then `(\w+)`", DOCUMENT)[1])
+    + DICTIONARY
+)
 f32 = np.float32
 Trace = Callable[[str, object], None]
 Models = dict[bytes, bytes]
@@ -93,7 +101,7 @@ def read_heads(body: "Bytes", count: int) -> list[Head | None]:
             continue
         color_type, depth = KINDS[(kind & 15) - 1]
         width, height = body.varint(), body.varint()
-        packing = kind >> 4 & 3
+        packing = kind >> 4 & 3 | kind >> 7 << 2
         values, chunks = parse_chunks(unpack(body.section(), packing) if packing else b"")
         view = View(values, SAMPLES[color_type], depth) if values else None
         recipe = body.section() if kind >> 6 & 1 else b""
@@ -232,8 +240,8 @@ def unpack(section: bytes, packing: int) -> bytes:
         return section
     inner = Bytes(section)
     length = inner.varint()
-    if packing == 2:
-        raw = zlib.decompressobj(-15, DICTIONARY).decompress(inner.rest())
+    if packing in (2, 4):
+        raw = zlib.decompressobj(-15, DICTIONARY if packing == 2 else PROFILES).decompress(inner.rest())
     else:
         filters = [{"id": lzma.FILTER_LZMA1, "lc": 3, "lp": 0, "pb": 0, "dict_size": 1 << 20}]
         raw = lzma.decompress(inner.rest(), lzma.FORMAT_RAW, filters=filters)
@@ -256,12 +264,27 @@ def parse_chunks(raw: bytes) -> tuple[bytes, list[list[tuple[bytes, bytes]]]]:
         if code == 0:
             parts.append([])
             continue
+        is_inflated = code == 125
+        code = items.byte() if is_inflated else code
         kind, length = USUAL[(code & 127) - 1] if code & 127 < 127 else (items.take(4).decode(), 0)
         kind, length = kind.encode(), int(length)
         if code >> 7:
             length = items.varint()
-        parts[-1].append((kind, items.take(length)))
+        body = items.take(length)
+        parts[-1].append((kind, deflated(Bytes(body)) if is_inflated else body))
     return values, parts if len(parts) > 1 else [*parts, []]
+
+
+def deflated(form):
+    """The body of an inflated chunk."""
+    level, header, beginning = form.byte(), form.take(2), form.section()
+    content = form.rest()
+    if level >> 7:
+        name, data = content.split(b"\n", 1)
+        lines = [data[start : start + 36].hex() + "\n" for start in range(0, len(data), 36)]
+        content = b"\n" + name + f"\n{len(data):8}\n".encode() + "".join(lines).encode()
+    stream = zlib.compressobj(level & 15, zlib.DEFLATED, -(8 + (header[0] >> 4)), 8, zlib.Z_DEFAULT_STRATEGY)
+    return beginning + header + stream.compress(content) + stream.flush() + zlib.adler32(content).to_bytes(4, "big")
 
 
 def sizes(height, width, chunks):

@@ -17,9 +17,9 @@ A varint is a number of 1 to 5 bytes, see base/varint.py. A section is a varint 
     1      kind        bits 0-3 samples: 0 stored; else number of (colour type, bit depth) in this list, from 1 on:
                                 (0, 1) (0, 2) (0, 4) (0, 8) (0, 16) (2, 8) (2, 16) (3, 1) (3, 2) (3, 4) (3, 8)
                                 (4, 8) (4, 16) (6, 8) (6, 16)
-                       bits 4-5 packing of the chunks' section: 0 no chunks, 1 raw, 2 deflate, 3 LZMA
+                       bits 4-5 packing of the chunks' section: 0 no chunks, 1 raw, 2 deflate, 3 LZMA;
                        bit 6 a recipe is present
-                       bit 7 zero
+                       bit 7 third bit of the packing: 4 deflate with the dictionary for profiles
     1-5    width       varint, at least 1
     1-5    height      varint, at least 1
     *      chunks      section, see below                       only if present
@@ -43,8 +43,8 @@ model, or all mixing layers of one number of channels. A varint, the length, pre
 modules of dqcodec/methods specify the contents.
 
 **chunks**: the PNG's chunks except the image data, packed by png/metadata.py, the palette by palette.py. Packing 1 is
-this raw form. Packings 2 and 3 are a varint, the length of the raw form (at most 2^26), and a raw stream: deflate with
-the preset dictionary of png/metadata.py, or LZMA1 with lc 3, lp 0, pb 0 and a dictionary of 1 MiB.
+this raw form. Packings 2 to 4 are a varint, the length of the raw form (at most 2^26), and a raw stream: deflate with
+the preset dictionary TEXTS (2) or PROFILES (4) of png/dictionary.py, or LZMA1 with lc 3, lp 0, pb 0 and a dictionary of 1 MiB.
 
 **checksum**: the first 8 bytes of a SHA-256. For each raster it hashes width, height and samples per pixel, each as a
 varint, and the samples in the order rows, columns, channels: one byte each, or two with the high byte first.
@@ -70,7 +70,7 @@ from dqcodec.base.errors import CorruptError, FormatError, UnsupportedImageError
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.format.split import Split, Step
 from dqcodec.format.values import Map, Values
-from dqcodec.png import MAX_PIXELS, Header, Png, Skeleton, metadata
+from dqcodec.png import MAX_PIXELS, Header, Png, Skeleton, dictionary, metadata
 from dqcodec.png.chunks import KINDS
 
 MAGIC = b"\x89DQC"
@@ -80,7 +80,8 @@ CHECKSUM_BYTES = 8
 CRC_BYTES = 4
 FRAME_BYTES = len(MAGIC) + 1 + CRC_BYTES
 _MAX_RAW_BYTES, _MIN_LZMA_BYTES = 1 << 26, 1 << 11
-_RAW, _DEFLATE, _LZMA = 1, 2, 3
+_RAW, _DEFLATE, _LZMA, _PROFILES = 1, 2, 3, 4
+_DICTIONARIES = {_DEFLATE: dictionary.TEXTS, _PROFILES: dictionary.PROFILES}
 _MAX_NOISE_BYTES = 1 << 20  # LZMA takes a second; longer noise is not tried
 _ODD = 0x9E3779B97F4A7C15  # 2^64 divided by the golden ratio: multiplying by it hashes a word
 _PACKED_CHUNKS: weakref.WeakKeyDictionary[Skeleton, dict[bytes, tuple[int, bytes]]] = weakref.WeakKeyDictionary()
@@ -180,7 +181,12 @@ class Entry:
             return bytes([Method.STORED])
         header = self.skeleton.header
         coding, section = (pack_chunks if is_lone else _raw_chunks)(self.skeleton, self.values)
-        kind = 1 + KINDS.index((header.color_type, header.bit_depth)) | coding << 4 | bool(self.recipe) << 6
+        kind = (
+            1 + KINDS.index((header.color_type, header.bit_depth))
+            | (coding & 3) << 4
+            | bool(self.recipe) << 6
+            | coding >> 2 << 7
+        )
         out = [bytes([kind]), write_varint(header.width), write_varint(header.height), section]
         out += [write_varint(len(self.recipe)), self.recipe] if self.recipe else []
         if self.repeats:
@@ -338,8 +344,9 @@ def pack_chunks(skeleton: Skeleton, values: bytes = b"") -> tuple[int, bytes]:
     """
     packed = _PACKED_CHUNKS.setdefault(skeleton, {})
     if values not in packed:
-        chunks = metadata.pack(skeleton, values)
-        packed[values] = pack_section(chunks) if chunks else (0, b"")
+        forms = {metadata.pack(skeleton, values, inflate=inflate) for inflate in (False, True)}
+        sections = [pack_section(chunks) if chunks else (0, b"") for chunks in sorted(forms)]
+        packed[values] = min(sections, key=lambda section: len(section[1]))
     return packed[values]
 
 
@@ -353,8 +360,9 @@ def pack_section(raw: bytes) -> tuple[int, bytes]:
     """The smallest (packing, section) of bytes."""
     sections = {_RAW: raw}
     if len(raw) <= _MAX_RAW_BYTES:
-        deflate = zlib.compressobj(9, wbits=-15, zdict=metadata.DICTIONARY)
-        sections[_DEFLATE] = write_varint(len(raw)) + deflate.compress(raw) + deflate.flush()
+        for packing, texts in _DICTIONARIES.items():
+            deflate = zlib.compressobj(9, wbits=-15, zdict=texts)
+            sections[packing] = write_varint(len(raw)) + deflate.compress(raw) + deflate.flush()
         is_hopeless = len(raw) > _MAX_NOISE_BYTES and len(sections[_DEFLATE]) >= len(raw) and not _has_repeats(raw)
         if len(raw) >= _MIN_LZMA_BYTES and not is_hopeless:
             sections[_LZMA] = write_varint(len(raw)) + lzma.compress(raw, lzma.FORMAT_RAW, filters=_LZMA_FILTERS)
@@ -378,14 +386,14 @@ def read_section(reader: Reader, packing: int) -> bytes:
     section = reader.take(reader.varint())
     if packing == _RAW:
         return section
-    if packing not in (_DEFLATE, _LZMA):
+    if packing not in (*_DICTIONARIES, _LZMA):
         raise CorruptError("a section of the .dqc file has an unknown packing")
     inner = Reader(section, 0, len(section))
     raw_bytes = inner.varint()
     if raw_bytes > _MAX_RAW_BYTES:
         raise CorruptError("a section of the .dqc file is too large")
-    if packing == _DEFLATE:
-        stream = zlib.decompressobj(-15, metadata.DICTIONARY)
+    if packing in _DICTIONARIES:
+        stream = zlib.decompressobj(-15, _DICTIONARIES[packing])
     else:
         stream = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=_LZMA_FILTERS)
     try:
@@ -402,17 +410,17 @@ def _read_head(reader: Reader, last_id: bytes, max_pixels: int) -> tuple[Entry, 
     (kind,) = reader.take(1)
     if kind == Method.STORED:
         return Entry(), last_id
-    if not kind & 15 or kind >> 7:
+    if not kind & 15:
         raise CorruptError("malformed .dqc header")
     width, height = reader.varint(), reader.varint()
     if not width or not height:
         raise CorruptError("malformed .dqc header")
     header = Header(width, height, *KINDS[(kind & 15) - 1])
     _check_pixels(header, [(height, width)], max_pixels)
-    packing = kind >> 4 & 3
+    packing = kind >> 4 & 3 | kind >> 7 << 2
     skeleton, values = metadata.unpack(read_section(reader, packing) if packing else b"", header)
     _check_pixels(header, skeleton.sizes, max_pixels)
-    recipe = reader.take(reader.varint()) if kind >> 6 else b""
+    recipe = reader.take(reader.varint()) if kind >> 6 & 1 else b""
     (code,) = reader.take(1)
     if code == _REPEAT:
         entry = Entry(skeleton, recipe=recipe, repeats=reader.varint())

@@ -77,6 +77,12 @@ class Split:
             arrays = [part for array in arrays for part in (array[..., :-1], array[..., -1:])]
         return [np.ascontiguousarray(array) for array in arrays]
 
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether a pixel depends on the same pixel of the layers alone, so that a part of the layers gives a part of
+        the image."""
+        return self.step in (Step.PLAIN, Step.SCALED, Step.BYTES, Step.PAIRS)
+
     def names(self, skeleton: Skeleton) -> list[str]:
         """What each layer of a raster holds, in words: `alpha of RGBA`."""
         match self.step:

@@ -183,15 +183,16 @@ def views(image: Png) -> Mapping[Values, View]:
     """
     if image not in _VIEWS:
         _VIEWS[image] = _find(image)
-    return _VIEWS[image]
+    return {kind: view or View(image) for kind, view in _VIEWS[image].items()}
 
 
-_VIEWS: weakref.WeakKeyDictionary[Png, Mapping[Values, View]] = weakref.WeakKeyDictionary()
+# None stands for the image itself: a value that refers to its key would keep it.
+_VIEWS: weakref.WeakKeyDictionary[Png, Mapping[Values, View | None]] = weakref.WeakKeyDictionary()
 
 
-def _find(image: Png) -> dict[Values, View]:
-    """What views finds."""
-    header, own = image.header, {Values.SAMPLES: View(image)}
+def _find(image: Png) -> dict[Values, View | None]:
+    """The views; None for the image itself."""
+    header, own = image.header, {Values.SAMPLES: None}
     if header.bit_depth < 8 or header.color_type == PALETTE:
         return own
     modes = _modes(image)

@@ -3,6 +3,7 @@
 What is here needs no torch. How an image is coded is said in full, as the choice of a method is no part of the format.
 """
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -20,11 +21,12 @@ from dqcodec.format.split import Split, Step
 from dqcodec.format.values import Values, views
 from dqcodec.methods import table
 from dqcodec.methods.payload import Effort
-from dqcodec.png import exact
+from dqcodec.png import dictionary, exact
 
 HERE = Path(__file__).parent
 TINY = HERE / "tiny"
-SHIPPED = HERE.parents[1] / "models"
+_MODELS = HERE.parents[1] / "models"
+SHIPPED = sorted([*_MODELS.glob("*.safetensors"), *(_MODELS / "earlier").glob("*.safetensors")])
 EXAMPLE = np.array([[128, 129, 131, 130], [127, 130, 133, 131], [126, 129, 132, 140]])[..., None]  # of docs/format.md
 
 
@@ -70,6 +72,22 @@ def left_out() -> np.ndarray:
     """RGBA of few colours: blue is red, alpha is full, (16, 20, 4)."""
     red, green = 30 * flat(16, 20, 3), 40 + flat(16, 20, 5, seed=2)
     return np.concatenate([red, green, red, np.full_like(red, 255)], axis=2)
+
+
+def profiles() -> bytes:
+    """Chunks with compressed contents: a colour profile, texts, and a profile in hexadecimal digits."""
+    exif = b"Exif\0\0II*\0" + bytes(range(90))
+    dump = b"\nexif\n%8d\n" % len(exif) + b"".join(
+        exif[n : n + 36].hex().encode() + b"\n" for n in range(0, len(exif), 36)
+    )
+    contents = {
+        b"iCCP": (b"ICC profile\0\0", bytes(100) + b"acspMSFT" + dictionary.srgb_curve()[:900], 6),
+        b"zTXt": (b"Raw profile type exif\0\0", dump, 9),
+        b"iTXt": (b"Comment\0\1\0en\0Comment\0", b"so long, and thanks for all the fish, all the fish " * 9, 5),
+    }
+    return b"".join(
+        pngs.chunk(kind, start + zlib.compress(content, level)) for kind, (start, content, level) in contents.items()
+    )
 
 
 def noise(height: int, width: int, channels: int) -> np.ndarray:
@@ -140,6 +158,7 @@ def cases() -> dict[str, Case]:
             lambda: pngs.write(noise(2, 3, 1), before=pngs.chunk(b"tEXt", b"Software\0Matplotlib version 3.9, https://matplotlib.org/")),
             method.CLASSICAL, is_reproducible=False,
         ),
+        "profiles": Case(lambda: pngs.write(noise(2, 3, 1), before=profiles()), method.CLASSICAL, is_reproducible=False),
         "lzma": Case(lambda: pngs.write(noise(2, 3, 1), before=text(b"long " * 999)), method.CLASSICAL, is_reproducible=False),
         "exact": Case(
             lambda: pngs.write(noise(9, 7, 3), interlace=True, idats=3, before=text(b"exact")), method.CLASSICAL, has_recipe=True
@@ -185,7 +204,7 @@ def cases() -> dict[str, Case]:
         "ard": _flow("ard"),
         "alternating": _flow("alternating"),
         "particles": _flow("uniform", particles=5),
-        **{path.stem: _shipped(path) for path in sorted(SHIPPED.glob("*.safetensors"))},
+        **{path.stem: _shipped(path) for path in SHIPPED},
     }  # fmt: skip
 
 
@@ -213,5 +232,5 @@ def _payload(case: Case, layers: list[np.ndarray]) -> bytes:
 
 
 def find_program(model_id: bytes) -> Program:
-    paths = [*HERE.glob("*.safetensors"), *SHIPPED.glob("*.safetensors")]
+    paths = [*HERE.glob("*.safetensors"), *SHIPPED]
     return program_of(next(path for path in paths if file_id(path) == model_id))
