@@ -6,7 +6,7 @@ Layers are (H, W, C) uint8.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -123,14 +123,8 @@ def _modelled(sources: Sequence[Source], programs: Sequence[Program], effort: Ef
         return {}
     of_bits: dict[int, dict[Place, np.ndarray]] = {}
     for number, source in enumerate(sources):
-        split = for_models(source.image) if source.is_expressible else None
-        if split:
-            suits = itertools.cycle(split.modelled(source.image.skeleton))
-            of_bits.setdefault(min(8, source.image.header.bit_depth), {}).update(
-                ((number, split, layer), pixels)
-                for layer, (pixels, is_suitable) in enumerate(zip(source.layers(split), suits))
-                if is_suitable and takes_model(pixels)
-            )
+        found = {(number, split, layer): pixels for split, layer, pixels in layers_for_models(source)}
+        of_bits.setdefault(min(8, source.image.header.bit_depth), {}).update(found)
     coded = {}
     for bits, places in of_bits.items():
         fitting = [program for program in programs if program.bits == bits]
@@ -176,6 +170,16 @@ def _mixed(
                 if takes and (number not in photographs or is_alpha):
                     splits.setdefault(split, {})[number, split, layer] = pixels
     return {place: coded for places in splits.values() for place, coded in _by_channels(places, by_mixing).items()}
+
+
+def layers_for_models(source: Source) -> Iterator[tuple[Split, int, np.ndarray]]:
+    """The layers of an image that a model may code: (split, number of the layer, the layer)."""
+    split = for_models(source.image) if source.is_expressible else None
+    if split:
+        suits = itertools.cycle(split.modelled(source.image.skeleton))
+        for layer, (pixels, is_suitable) in enumerate(zip(source.layers(split), suits)):
+            if is_suitable and takes_model(pixels):
+                yield split, layer, pixels
 
 
 def takes_model(pixels: np.ndarray) -> bool:

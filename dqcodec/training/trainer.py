@@ -94,7 +94,7 @@ class Trainer:
         self._valid = self._validation_batches()
         for module in self.model.modules():
             if isinstance(module, Network | ContextNet):
-                module.bfloat16 = _bfloat16(amp, self.device)
+                module.bfloat16 = bfloat16(amp, self.device)
 
     def start(self) -> None:
         """Begin a new run. The first batch initialises the model.
@@ -306,7 +306,7 @@ def default_tile(config: Config) -> int | None:
     return None if config.density.kind == "autoregressive" else max(64, 2 ** len(config.density.levels))
 
 
-def _bfloat16(amp: Switch, device: str) -> bool:
+def bfloat16(amp: Switch, device: str) -> bool:
     """Whether networks train in bfloat16. auto: if the hardware has instructions for it; elsewhere it is slower."""
     if amp != "auto":
         return amp == "on"
