@@ -81,6 +81,12 @@ def test_the_documents_decoder_reads_the_golden_archive():
     assert all(alike(found[name], files[name]) for name in files)
 
 
+def test_the_documents_decoder_reads_the_golden_archive_with_a_model():
+    found = decoder.decode_archive((GOLDEN / "archive-model.dqc").read_bytes(), models())
+    source = (TINY / "autoregressive.png").read_bytes()
+    assert list(found) == ["own.png", "base.png"] and all(alike(each, source) for each in found.values())
+
+
 @settings(max_examples=25)
 @given(data=st.data())
 def test_the_documents_decoder_reads_what_the_package_chooses_to_write(data):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dqcodec.base.errors import FAILURES, one_line
+from dqcodec.base.errors import FAILURES, DqcodecError, one_line
 from dqcodec.codec.report import CompressReport
 from dqcodec.command import files
 from dqcodec.command import options as opts
@@ -123,18 +123,19 @@ def _archive(found: Found, options: Compressing) -> Begin:
 
 
 def _learn(inputs: Sequence[tuple[Path, str]], models: tuple[str, ...], options: Compressing) -> Learned | None:
-    """Train a model for the archive of these inputs, and tell the progress; None if there is none that suits."""
+    """Train a model for the archive of these inputs, and tell the progress; None, and a line, if that fails."""
     with one_line_failures("train"):
         from dqcodec.command.learning import learn
         from dqcodec.training import progress
         from dqcodec.training.trainer import Budget
 
-        budget = Budget(minutes=options.learn / 60)
         display = progress.on_stderr(options.quiet or options.as_json)
-        learned = learn(inputs, models, options.reading, options.max_pixels, budget, display)
-    if learned is None:
-        tell("dqcodec: nothing is learned: no model that can learn codes these images")
-    return learned
+        budget = Budget(minutes=options.learn / 60)
+        try:
+            return learn(inputs, models, options.reading, options.max_pixels, budget, display)
+        except DqcodecError as error:
+            tell(f"dqcodec: nothing is learned: {error}")
+            return None
 
 
 def compress_bytes(data: bytes, models: tuple[str, ...], is_kept: bool, **options: Any) -> tuple[bytes, CompressReport]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dqcodec.base.errors import FAILURES
+from dqcodec.base.errors import FAILURES, UnknownModelError
 from dqcodec.codec import own_models, trial, zoo
 from dqcodec.codec.candidates import layers_for_models
 from dqcodec.codec.source import read
@@ -61,11 +61,11 @@ def learn(
     max_pixels: int,
     budget: Budget,
     progress: Progress,
-) -> Learned | None:
-    """Train the model that suits the images best; None if no model at hand suits any.
+) -> Learned:
+    """Train the model that suits the images best.
 
     inputs: (path, name) of sources; those that cannot be read are left out. models: names or files. reading: options of
-    source.read. Raises DqcodecError: learning diverged.
+    source.read. Raises DqcodecError: no model that can learn suits, or learning diverged.
     """
     from dqcodec.training import learning
 
@@ -76,7 +76,7 @@ def learn(
     ]
     base = trial.best_program(layers, programs) if layers else None
     if base is None:
-        return None
+        raise UnknownModelError("no model that can learn codes these images")
     with progress:
         changes = learning.learn(base, layers, budget, _COPIES, progress)
     model = Model(base.id, changes)

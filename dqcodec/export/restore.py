@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from dqcodec.exact.autoregressive.changes import without_half
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram
 from dqcodec.exact.networks import Linear
 from dqcodec.flows.autoregressive_density import AutoregressiveDensity
@@ -62,8 +63,7 @@ def restore(program: AutoregressiveProgram) -> tuple[AutoregressiveModel, list[T
         weight[:, twin.columns] = exact.weight[..., 0, 0] * scale[:, None]
         twin.real.weight.copy_(torch.from_numpy(weight))
         if twin.real.bias is not None:
-            half = np.int64(1) << (exact.shift - 1)
-            twin.real.bias.copy_(torch.from_numpy((exact.bias - half) * np.exp2(-twin.grid_in) * scale))
+            twin.real.bias.copy_(torch.from_numpy(without_half(exact) * np.exp2(-twin.grid_in) * scale))
     return AutoregressiveModel(density), twins
 
 

@@ -29,7 +29,9 @@ from dqcodec.training.trainer import Budget, bfloat16
 
 _CROP = 64  # side, pixels
 _STEP_PIXELS = 1 << 14
-_SETTINGS = Training(learning_rate=2.5e-3, muon_learning_rate=1e-2, muon_weight_decay=0.1, warmup_steps=20, clip_norm=1.0)
+_SETTINGS = Training(
+    learning_rate=2.5e-3, muon_learning_rate=1e-2, muon_weight_decay=0.1, warmup_steps=20, clip_norm=1.0
+)
 _FISHER_CROPS = 128
 _ROUNDING = 0.4  # a change below 0.6 steps becomes none: zeros take few bits
 _LINES = 60  # seconds between lines about the progress
@@ -167,15 +169,17 @@ def _layer(
     layer, less = twin.exact, np.exp2(-drop)
     weights = twin.weight(twin.real.weight.double().numpy()) * less[:, None]
     weight_step = _steps(weight_fisher, twin.weight_grid - drop, copies)
-    nothing = np.zeros(layer.outputs, np.int64)
     of_weights = _changes(weights, changes.lowered(layer.weight[..., 0, 0], drop), weight_step)
     if bias_fisher is None:
-        return Rows(drop, weight_step, of_weights, nothing, nothing)
+        return Rows(drop, weight_step, of_weights)
     biases = twin.bias(twin.real.bias.double().numpy()) * less
-    half = np.int64(1) << (layer.shift - 1)
     bias_step = _steps(bias_fisher, twin.weight_grid + twin.grid_in - drop, copies)
     return Rows(
-        drop, weight_step, of_weights, bias_step, _changes(biases, changes.lowered(layer.bias - half, drop), bias_step)
+        drop,
+        weight_step,
+        of_weights,
+        bias_step,
+        _changes(biases, changes.lowered(changes.without_half(layer), drop), bias_step),
     )
 
 

@@ -27,14 +27,15 @@ class Rows(NamedTuple):
     """The changes of a layer's rows.
 
     Attributes:
-        drop, weight_step, bias_step: bits, int64 (O,). weights: int64 (O, I). biases: int64 (O,).
+        drop, weight_step, bias_step: bits, int64 (O,). weights: int64 (O, I). biases: int64 (O,). A layer that shares sums
+            with the heads has no biases.
     """
 
     drop: np.ndarray
     weight_step: np.ndarray
     weights: np.ndarray
-    bias_step: np.ndarray
-    biases: np.ndarray
+    bias_step: np.ndarray | None = None
+    biases: np.ndarray | None = None
 
 
 def apply(program: AutoregressiveProgram, data: bytes, id: bytes) -> AutoregressiveProgram:
@@ -56,10 +57,9 @@ def pack(program: AutoregressiveProgram, rows: Mapping[str, Rows]) -> bytes:
     numbers = []
     for name, _, shared in _layers(program):
         of_layer = rows[name]
-        parts = [] if shared else [of_layer.drop]
-        parts += [of_layer.weight_step, _signed(of_layer.weights.ravel())]
-        parts += [] if shared else [of_layer.bias_step, _signed(of_layer.biases)]
-        numbers += parts
+        numbers += [] if shared else [of_layer.drop]
+        numbers += [of_layer.weight_step, _signed(of_layer.weights.ravel())]
+        numbers += [] if shared else [of_layer.bias_step, _signed(of_layer.biases)]
     return _varints(np.concatenate(numbers))
 
 
@@ -71,14 +71,23 @@ def lowered(values: np.ndarray, drop: np.ndarray) -> np.ndarray:
 
 def changed(layer: Linear, rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(weight (O, I), bias, shift) of a changed layer; raises CorruptError if a row is left no bits."""
-    half, shift = np.int64(1) << (layer.shift - 1), layer.shift - rows.drop
+    shift = layer.shift - rows.drop
     if shift.min() < 1:
         raise CorruptError("the changes of a model leave a layer no bits")
     weight = lowered(layer.weight[..., 0, 0], rows.drop) + (rows.weights << rows.weight_step[:, None])
     bias = np.zeros_like(layer.bias)
-    if layer.bias.any():
-        bias = lowered(layer.bias - half, rows.drop) + (rows.biases << rows.bias_step) + (np.int64(1) << (shift - 1))
+    if rows.biases is not None:
+        bias = lowered(without_half(layer), rows.drop) + (rows.biases << rows.bias_step) + _half(shift)
     return weight, bias, shift
+
+
+def without_half(layer: Linear) -> np.ndarray:
+    """The biases of a layer without the half that rounds, int64 (O,)."""
+    return layer.bias - _half(layer.shift)
+
+
+def _half(shift: np.ndarray) -> np.ndarray:
+    return np.int64(1) << (shift - 1)
 
 
 def _layers(program: AutoregressiveProgram) -> Iterator[tuple[str, Linear, slice | None]]:
@@ -91,10 +100,8 @@ def _layers(program: AutoregressiveProgram) -> Iterator[tuple[str, Linear, slice
 
 def _parse(program: AutoregressiveProgram, data: bytes) -> Iterator[tuple[str, Linear, Rows]]:
     layers = [*_layers(program)]
-    counts = [
-        part for _, layer, shared in layers for part in (*_sizes(layer), *([] if shared else [layer.outputs] * 3))
-    ]
-    numbers, position, drops = _numbers(data, sum(counts)), 0, {}
+    count = sum(layer.outputs * (layer.inputs + (1 if shared else 4)) for _, layer, shared in layers)
+    numbers, position, drops = _numbers(data, count), 0, {}
 
     def take(count: int) -> np.ndarray:
         nonlocal position
@@ -111,13 +118,8 @@ def _parse(program: AutoregressiveProgram, data: bytes) -> Iterator[tuple[str, L
         drops[name] = drops["net.heads"][shared] if shared else bits(outputs, MAX_DROP)
         weight_step = bits(outputs, MAX_STEP)
         weights = _unsigned(take(outputs * layer.inputs)).reshape(outputs, -1)
-        nothing = np.zeros(outputs, np.int64)
-        bias_step, biases = (nothing, nothing) if shared else (bits(outputs, MAX_STEP), _unsigned(take(outputs)))
-        yield name, layer, Rows(drops[name], weight_step, weights, bias_step, biases)
-
-
-def _sizes(layer: Linear) -> tuple[int, int]:
-    return layer.outputs, layer.outputs * layer.inputs
+        biases = () if shared else (bits(outputs, MAX_STEP), _unsigned(take(outputs)))
+        yield name, layer, Rows(drops[name], weight_step, weights, *biases)
 
 
 def _signed(values: np.ndarray) -> np.ndarray:
