@@ -24,6 +24,9 @@ COMMANDS = {
     "--json benchmarks/results/cifar10_ard_bound.json",
     "archives_cifar10": "python benchmarks/archives.py cifar10 --first 200 --json benchmarks/results/archives_cifar10.json",
     "archives_icons": "python benchmarks/archives.py icons --first 200 --json benchmarks/results/archives_icons.json",
+    "learning_cifar10": "python benchmarks/learning.py cifar10 --learn 6m -m photo --json benchmarks/results/learning_cifar10.json",
+    "learning_crawl_tiles": "python benchmarks/learning.py crawl_tiles --learn 4m --json benchmarks/results/learning_crawl_tiles.json",
+    "learning_bsds": "python benchmarks/learning.py bsds --learn 6m --json benchmarks/results/learning_bsds.json",
     "trees": "python benchmarks/trees.py pngsuite --made 3000 --json benchmarks/results/trees.json",
     "trees_icons": "python benchmarks/trees.py icons --json benchmarks/results/trees_icons.json",
     "trees_exact": "python benchmarks/trees.py --made 3000 --exact --json benchmarks/results/trees_exact.json",
@@ -164,6 +167,28 @@ def archives() -> str:
     return f"{table(header, rows)}\n\n{provenance(*names)}"
 
 
+_LEARNED = {
+    "learning_cifar10": "CIFAR-10's first 6 000 test images, from `photo`",
+    "learning_crawl_tiles": "Dungeon Crawl's tiles, three sheets",
+    "learning_bsds": "BSDS500's train and test photographs, scaled down",
+}
+
+
+def learning() -> str:
+    """Archives that learn from their own images."""
+    rows = []
+    for name, label in _LEARNED.items():
+        (each,) = read(name)["sets"]
+        change = each["bytes"] / each["bytes_without"] - 1
+        rows.append([
+            label, f"{each['pixels'] / 1e6:.1f}", f"{each['learn_seconds'] / 60:.1f}",
+            f"{each['learn_processor_seconds'] / 60:.1f}", count(each["model_bytes"]), count(each["bytes_without"]),
+            f"**{count(each['bytes'])}**", f"{100 * change:+.1f} %".replace("-", "−"),
+        ])  # fmt: skip
+    header = ["", "megapixels", "minutes", "of a core", "model, bytes", "without", "with", ""]
+    return f"{table(header, rows)}\n\n{provenance(*_LEARNED)}"
+
+
 def trees() -> str:
     """Trees that the command compressed and restored."""
     rows = []
@@ -260,6 +285,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "crops": lambda: bench("crops"),
     "cifar10-bounds": bounds,
     "archives": archives,
+    "learning": learning,
     "trees": trees,
     "exactness": exactness,
     "memory": memory,

@@ -228,7 +228,7 @@ def _open(file: Positional, salvage: bool) -> list[Directory]:
             raise CorruptError(f"damaged archive: {each.what}")
     places = sorted(directory.places + directory.lost, key=lambda place: place.number)
     harmless = [each for each in directory.damage if not each.is_loss]
-    return [Directory(directory.archive_id, places, harmless or [moved])]
+    return [Directory(directory.archive_id, places, harmless or [moved], models=directory.models)]
 
 
 def _reopen(file, find_program, max_pixels, salvage) -> Archive:

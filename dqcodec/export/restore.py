@@ -4,6 +4,7 @@ A program does not say on which grids the activations of its trunk lie: any grid
 that the rows of the weights have norms near 1, which Muon keeps.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,7 +53,10 @@ class Twin:
 
 @torch.no_grad()
 def restore(program: AutoregressiveProgram) -> tuple[AutoregressiveModel, list[Twin]]:
-    """The model in real numbers whose weights are those of the program, and the pairs of layers."""
+    """The model in real numbers whose weights are those of the program, and the pairs of layers.
+
+    Its activations are clamped to the program's bounds, so that training stays within them.
+    """
     net, about = program.net, program.description
     sizes = (net.first.outputs, about.blocks, net.out[0].inputs, about.features, about.mixtures)
     density = AutoregressiveDensity(about.channels, about.bits, *sizes, least_squares=about.least_squares)
@@ -64,7 +68,24 @@ def restore(program: AutoregressiveProgram) -> tuple[AutoregressiveModel, list[T
         twin.real.weight.copy_(torch.from_numpy(weight))
         if twin.real.bias is not None:
             twin.real.bias.copy_(torch.from_numpy(without_half(exact) * np.exp2(-twin.grid_in) * scale))
+    _bound(density, {twin.name: program.net.level * 2.0**-twin.grid_out for twin in twins if ".out." not in twin.name})
     return AutoregressiveModel(density), twins
+
+
+def _bound(density: AutoregressiveDensity, bounds: Mapping[str, float]) -> None:
+    """Clamp activations. bounds: the largest output of each layer, by its name."""
+    net = density.net
+
+    def clamp(module: nn.Module, bound: float) -> None:
+        module.register_forward_hook(lambda _, __, output: output.clamp(-bound, bound))
+
+    clamp(net.linear_in, bounds["net.in"])
+    for index, block in enumerate(net.blocks):
+        clamp(block, bounds["net.in"])
+        clamp(block.linear1, bounds[f"net.{index}.1"])
+        clamp(block.linear2, bounds[f"net.{index}.2"])
+    for linear in net.linear_out:
+        linear.register_forward_pre_hook(lambda _, inputs: inputs[0].clamp(-bounds["net.heads"], bounds["net.heads"]))
 
 
 def _twins(program: AutoregressiveProgram, density: AutoregressiveDensity) -> list[Twin]:

@@ -8,6 +8,7 @@ gradients of whole crops estimate I; twice too high, since errors of neighbourin
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 
@@ -15,11 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dqcodec.base.errors import DqcodecError
+from dqcodec.base.errors import DqcodecError, ModelError
 from dqcodec.exact.autoregressive import changes
 from dqcodec.exact.autoregressive.changes import Rows
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram
 from dqcodec.exact.networks import Linear
+from dqcodec.exact.program import Program
 from dqcodec.export.restore import Twin, restore
 from dqcodec.flows.model import AutoregressiveModel, bits_per_dim
 from dqcodec.training.config import Training
@@ -36,6 +38,55 @@ _FISHER_CROPS = 128
 _ROUNDING = 0.4  # a change below 0.6 steps becomes none: zeros take few bits
 _LINES = 60  # seconds between lines about the progress
 _EXACT = 1 << 24
+
+
+def settings(program: Program) -> tuple[str, ...]:
+    """The configuration to train a program further, as overrides of config.load.
+
+    Raises:
+        ModelError: the program is of another kind.
+    """
+    _check(program)
+    about, net = program.description, program.net
+    training = {key: getattr(_SETTINGS, key) for key in ("learning_rate", "muon_learning_rate", "warmup_steps")}
+    values = {
+        "name": program.name,
+        "data": {"channels": about.channels, "bits": about.bits, "crop": _CROP},
+        "dequantizer": {"kind": "posterior"},
+        "density": {
+            "kind": "autoregressive",
+            "width": net.first.outputs,
+            "blocks": about.blocks,
+            "head": net.out[0].inputs,
+            "features": about.features,
+            "mixtures": about.mixtures,
+            "least_squares": about.least_squares,
+        },
+        "training": training | {"muon_weight_decay": 0.1, "batch": 4, "decay_fraction": 1.0, "ema": 0.99},
+    }
+    pairs = [(name, value) for name, value in values.items() if not isinstance(value, dict)]
+    pairs += [
+        (f"{name}.{key}", value)
+        for name, each in values.items()
+        if isinstance(each, dict)
+        for key, value in each.items()
+    ]
+    return tuple(f"{name}={json.dumps(value)}" for name, value in pairs)
+
+
+def weights(program: Program) -> dict[str, Tensor]:
+    """The state dict of the model in real numbers of a program.
+
+    Raises:
+        ModelError: the program is of another kind.
+    """
+    _check(program)
+    return restore(program)[0].state_dict()
+
+
+def _check(program: Program) -> None:
+    if not isinstance(program, AutoregressiveProgram):
+        raise ModelError(f"{program.name} is not autoregressive: only such a model can be trained further")
 
 
 class Pieces:

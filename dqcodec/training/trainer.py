@@ -120,9 +120,18 @@ class Trainer:
         else:
             weights = averaged_weights(read_checkpoint(checkpoint))
         try:
-            self.model.load_state_dict(weights)
+            self.start_with(weights)
         except RuntimeError as error:
             raise DqcodecError(f"{checkpoint} belongs to another model: {error}") from None
+
+    def start_with(self, weights: dict[str, Tensor]) -> None:
+        """Begin a new run from these weights.
+
+        Raises:
+            RuntimeError: the weights belong to another model.
+            RunError: this folder already holds a run.
+        """
+        self.model.load_state_dict(weights)
         self.ema.module.load_state_dict(weights)
         self._create_folder()
 
