@@ -83,7 +83,7 @@ def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
     Samples have the number of bits that the programs code. The list is empty for a layer that the program cannot code,
     and for all layers if a sample of them shows that mixing is smaller. Raises ParticlesError.
     """
-    program = trial.best_program(layers, programs)
+    program = trial.best_program(layers, programs, effort)
     if program is None:
         return [[] for _ in layers]
     is_small = 8 * _MAX_RIVAL_SAMPLES >= program.bits * sum(pixels.size for pixels in layers)

@@ -56,6 +56,7 @@ def compress(
     strip: bool = False,
     exact: bool = False,
     keep_broken: bool = False,
+    fast: bool = False,
     best: bool = False,
     particles: int = 1,
     verify: bool = True,
@@ -63,8 +64,8 @@ def compress(
 ) -> tuple[bytes, CompressReport]:
     """Code the PNG file `data` as the smallest .dqc file that the methods and `programs` give.
 
-    strip, exact, keep_broken: see source.read. best: try slow methods on large images too; coding and decoding take
-    longer. particles: a flow with a uniform dequantizer takes fewer bits and more time with more. verify: decode the
+    strip, exact, keep_broken: see source.read. fast: use small models only. best: use large models, and try slow methods
+    on large images too; coding and decoding take longer. particles: a flow with a uniform dequantizer takes fewer bits and more time with more. verify: decode the
     result and compare.
 
     Raises UnsupportedImageError (not a PNG, or more than `max_pixels`), CorruptError (a damaged PNG), ParticlesError,
@@ -72,7 +73,7 @@ def compress(
     """
     start = time.perf_counter()
     source = read(data, strip=strip, exact=exact, keep_broken=keep_broken, max_pixels=max_pixels)
-    coded = encode([source], programs, best=best, particles=particles)
+    coded = encode([source], programs, fast=fast, best=best, particles=particles)
     dqc, programs = coded.group.pack(), coded.programs
     report = _report(source, coded, len(data), len(dqc))
     del coded  # its payloads are as large as the file

@@ -14,7 +14,7 @@ import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow, VerifyError
@@ -54,30 +54,35 @@ class CodedGroup:
 
 
 def encode(
-    sources: Sequence[Source], programs: Sequence[Program], *, best: bool = False, particles: int = 1
+    sources: Sequence[Source],
+    programs: Sequence[Program],
+    *,
+    fast: bool = False,
+    best: bool = False,
+    particles: int = 1,
 ) -> CodedGroup:
     """Code images as one group: each image by the smallest of all methods and `programs`.
 
-    An image with the same samples as an earlier one refers to that one. best, particles: see codec.compress. Raises
+    An image with the same samples as an earlier one refers to that one. fast, best, particles: see codec.compress. Raises
     ParticlesError.
     """
-    effort = Effort(best, particles)
+    effort = Effort(fast=fast, best=best, particles=particles)
     try:
         return _code(sources, _choose(sources, programs, effort), effort)
     except (LatentOverflow, StackUnderflow):  # layers left the flow; the rest cannot pay its first loan
-        return encode(sources, [program for program in programs if program.codes_all], best=best)
+        return encode(sources, [program for program in programs if program.codes_all], fast=fast, best=best)
 
 
 def encode_sets(
-    sources: Sequence[Source], programs: Sequence[Program], *, best: bool = False, particles: int = 1
+    sources: Sequence[Source], programs: Sequence[Program], **options: Any
 ) -> list[tuple[list[int], CodedGroup]]:
     """Divide images into sets and code each set as one group. Returns (numbers of its images, group) of each set.
 
     The images are in one set, or each is in its own, or one set is left by those that are smaller alone; the smallest
     of these is returned. Coding every image alone would take longer than coding all together. So only a sample of the
-    images is coded alone, and those that company may harm. If the sample is smaller alone, all are coded alone.
+    images is coded alone, and those that company may harm. If the sample is smaller alone, all are coded alone. options:
+    of encode.
     """
-    options = {"best": best, "particles": particles}
     units = _same_samples(sources)
     together = encode(sources, programs, **options)
     if len(units) == 1:

@@ -127,7 +127,8 @@ class Compressing(Converting):
         "--broken", type=click.Choice(["refuse", "keep"]), default="refuse",
         help="Refuse damaged PNGs, or keep their bytes.",
     )  # fmt: skip
-    best: bool = option("--best", is_flag=True, help="Try slow methods, also slow to decode.")
+    fast: bool = option("--fast", is_flag=True, help="Use small models only: faster both ways.")
+    best: bool = option("--best", is_flag=True, help="Use large models, try slow methods: slower both ways.")
     particles: int = option(
         "--particles", type=click.IntRange(1, 64), default=1, metavar="K",
         help="Draw K samples of a flow's q.",
@@ -150,7 +151,7 @@ class Compressing(Converting):
     @property
     def coding(self) -> dict[str, Any]:
         """How an image is coded; see codec.group.encode."""
-        return {"best": self.best, "particles": self.particles}
+        return {"fast": self.fast, "best": self.best, "particles": self.particles}
 
     @property
     def checks(self) -> dict[str, Any]:

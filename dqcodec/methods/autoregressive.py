@@ -9,13 +9,14 @@ seed is s zero bytes, which the first pops borrow.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import CorruptError, StackUnderflow, SymbolError
-from dqcodec.base.threads import single_thread
+from dqcodec.base.threads import in_threads, single_thread
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram, Slots
 from dqcodec.exact.boxes import Box, cut, part, sides
@@ -25,16 +26,19 @@ from dqcodec.methods.payload import Effort, ModelReport, Payload
 
 def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram, effort: Effort = Effort()) -> Payload:
     """The payload of layers (H, W, C) uint8. C and the bits of samples are those of the program."""
-    coded, layer_bits = [], np.zeros(len(layers))
+    of_stacks, layer_bits = list(stacks([layer.shape[:2] for layer in layers], program)), np.zeros(len(layers))
+
+    def code(boxes: Sequence[Box]) -> tuple[np.ndarray, int, bytes]:
+        slots = program.slots([part(layers, box) for box in boxes])
+        return slots.tile_bits, *_push(slots, program)
+
     with single_thread():
-        for boxes in stacks([layer.shape[:2] for layer in layers], program):
-            slots = program.slots([part(layers, box) for box in boxes])
-            np.add.at(layer_bits, [number for number, *_ in boxes], slots.tile_bits)
-            coded.append(_push(slots, program))
-    payload = b"".join(write_varint(seed_bytes) + write_varint(len(stack)) + stack for seed_bytes, stack in coded)
-    seed_bits, stack_bits = (
-        8 * sum(sizes) for sizes in zip(*((seed_bytes, len(stack)) for seed_bytes, stack in coded))
-    )
+        coded = _for_each(code, of_stacks)
+    for boxes, (tile_bits, *_) in zip(of_stacks, coded):
+        np.add.at(layer_bits, [number for number, *_ in boxes], tile_bits)
+    payload = b"".join(write_varint(seed_bytes) + write_varint(len(stack)) + stack for _, seed_bytes, stack in coded)
+    seed_bits = 8 * sum(seed_bytes for _, seed_bytes, _ in coded)
+    stack_bits = 8 * sum(len(stack) for *_, stack in coded)
     report = ModelReport(
         layer_bits=tuple(layer_bits.tolist()),
         seed_bits=seed_bits,
@@ -50,16 +54,16 @@ def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Auto
     Raises:
         CorruptError: the payload is damaged, or was not made by this program.
     """
-    layers, position = [np.empty(shape, np.uint8) for shape in shapes], 0
-    with single_thread():
-        for boxes in stacks([shape[:2] for shape in shapes], program):
-            seed_bytes, position = read_varint(payload, position)
-            length, position = read_varint(payload, position)
-            tiles = [part(layers, box) for box in boxes]
-            _pop(tiles, payload[position : position + length], seed_bytes, program)
-            position += length
+    layers, position, parts = [np.empty(shape, np.uint8) for shape in shapes], 0, []
+    for boxes in stacks([shape[:2] for shape in shapes], program):
+        seed_bytes, position = read_varint(payload, position)
+        length, position = read_varint(payload, position)
+        parts.append(([part(layers, box) for box in boxes], payload[position : position + length], seed_bytes))
+        position += length
     if position != len(payload):
         raise CorruptError("damaged payload")
+    with single_thread():
+        _for_each(lambda each: _pop(*each, program), parts)
     return layers
 
 
@@ -76,6 +80,12 @@ def stacks(shapes: Sequence[tuple[int, int]], program: AutoregressiveProgram) ->
             tiles.append(box)
             pixels += area
     yield tiles
+
+
+def _for_each(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+    """The results of a function for each of one or more items, in threads."""
+    results = in_threads(lambda part: [function(item) for item in items[part]], len(items), 1)
+    return [result for of_thread in results for result in of_thread]
 
 
 def _push(slots: Slots, program: AutoregressiveProgram) -> tuple[int, bytes]:
