@@ -309,7 +309,7 @@ LEARNED: dict[int, command.Learned] = {}  # by the number of crops: all folders 
 def learned(folder, images: int) -> command.Learned:
     inputs = [(path, path.name) for path in sorted((folder / "in").iterdir())]
     if images not in LEARNED:
-        LEARNED[images] = LEARN(inputs, ("base",), {}, 1 << 20, Budget(images=images), Progress())
+        LEARNED[images] = LEARN(inputs, ("base",), {}, {}, 1 << 20, Budget(images=images), Progress())
     return LEARNED[images]
 
 

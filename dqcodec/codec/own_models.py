@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from dqcodec.base.errors import ModelError
+from dqcodec.codec import trial
+from dqcodec.methods.payload import Effort
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from dqcodec.exact.program import FindProgram, Program
     from dqcodec.format.archive import Model
+
+
+def base_for(layers: Sequence[np.ndarray], bits: int, programs: Sequence[Program], **coding: Any) -> Program | None:
+    """The program to train further on layers, (H, W, C) uint8 of samples of so many bits: of those that can be, the one that suits
+    them best; None if there is none. coding: fields of Effort."""
+    able = [program for program in programs if (program.kind, program.bits) == ("autoregressive", bits)]
+    return trial.best_program(layers, able, Effort(**coding)) if layers else None
 
 
 def finder(models: Iterable[Model], find_program: FindProgram) -> FindProgram:

@@ -134,7 +134,7 @@ def _learn(inputs: Sequence[tuple[Path, str]], models: tuple[str, ...], options:
         display = progress.on_stderr(options.quiet or options.as_json)
         budget = Budget(minutes=options.learn / 60)
         try:
-            return learn(inputs, models, options.reading, options.max_pixels, budget, display)
+            return learn(inputs, models, options.reading, options.coding, options.max_pixels, budget, display)
         except DqcodecError as error:
             tell(f"dqcodec: nothing is learned: {error}")
             return None

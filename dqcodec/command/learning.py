@@ -58,6 +58,7 @@ def learn(
     inputs: Sequence[tuple[Path, str]],
     models: Sequence[str],
     reading: Mapping[str, Any],
+    coding: Mapping[str, Any],
     max_pixels: int,
     budget: Budget,
     progress: Progress,
@@ -65,16 +66,13 @@ def learn(
     """Train the model that suits the images best.
 
     inputs: (path, name) of sources; those that cannot be read are left out. models: names or files. reading: options of
-    source.read. Raises DqcodecError: no model that can learn suits, or learning diverged.
+    source.read. coding: options of codec.group.encode. Raises DqcodecError: no model that can learn suits, or learning diverged.
     """
     from dqcodec.training import learning
 
     start, used = time.monotonic(), time.process_time()
-    kind, layers = _most_alike(inputs, reading, max_pixels)
-    programs = [
-        program for program in map(zoo.load, models) if (program.kind, program.bits) == ("autoregressive", kind)
-    ]
-    base = trial.best_program(layers, programs) if layers else None
+    bits, layers = _most_alike(inputs, reading, max_pixels)
+    base = own_models.base_for(layers, bits, [zoo.load(name) for name in models], **coding)
     if base is None:
         raise UnknownModelError("no model that can learn codes these images")
     with progress:
