@@ -392,3 +392,24 @@ def test_an_archive_that_is_there_is_refused_before_learning(folder, monkeypatch
     (folder / "set.dqc").write_bytes(b"mine")
     monkeypatch.setattr(command, "learn", lambda *_: pytest.fail("it learned"))
     assert run("compress", "in", "-o", "set.dqc", "--learn", "1m").exit_code == 3
+
+
+# --- a model file of one's own
+
+
+def test_a_run_starts_from_a_model_file(folder):
+    sizes = ("--set", "data.crop=8", "--set", "training.validation_crops=4")
+    done = run("train", "in", "-o", "run", "--init", "base", "--images", 8, *sizes, "-q")
+    assert done.exit_code == 0, done.output
+    done = run("export", "run", "-o", "models", "--name", "own")
+    assert done.exit_code == 0, done.output
+    own, first = load_program(Path(done.stdout.strip())), zoo.load("base")
+    parts = [noisy(number) for number in range(4)]
+    assert own.code_length(parts) == pytest.approx(first.code_length(parts), rel=0.05)
+    assert run("compress", "in", "-o", "set.dqc", "-m", done.stdout.strip(), "--no-verify").exit_code == 0
+
+
+def test_only_an_autoregressive_model_can_be_trained_further(folder):
+    done = run("train", "in", "-o", "run", "--init", GOLDEN / "uniform.safetensors", "--images", 8)
+    assert done.exit_code != 0 and "not autoregressive" in done.stderr and not (folder / "run").exists()
+    assert run("train", "in", "-o", "run", "--init", "nothing", "--images", 8).exit_code != 0
