@@ -145,11 +145,12 @@ def read_index(file: Positional) -> Directory | None:
         return None
     archive_id, count, length = end[4 : 4 + ID_BYTES], *(int.from_bytes(end[at : at + 4], "little") for at in (8, 12))
     start = position = file.size - END_BYTES - length
-    models, offset = _read_models(file, len(START))
-    places, stop = [], file.size - END_BYTES - (offset - len(START))  # both copies of all models have the same length
-    while position < stop:
-        frame = read_frame(file, position)
-        block = _read(read_block, frame) if frame and frame.mark == INDEX_MARK else None
+    if start < len(START):
+        return None
+    places, offset = [], None
+    while (frame := read_frame(file, position)) and frame.mark == INDEX_MARK:
+        block = _read(read_block, frame)
+        offset = block.offset if block and offset is None else offset
         if block is None or (frame.archive_id, frame.number, block.groups, block.offset) != (
             archive_id,
             len(places),
@@ -161,8 +162,11 @@ def read_index(file: Positional) -> Directory | None:
             places.append(Place(len(places), offset, size, names))
             offset += size
         position = frame.end
-    again, end = _read_models(file, position)
-    if end != file.size - END_BYTES or len(places) != count or offset != start or _ids(again) != _ids(models):
+    again, stop = _read_models(file, position)
+    models, first = _read_models(file, len(START)) if again else ([], len(START))
+    if stop != file.size - END_BYTES or len(places) != count or _ids(again) != _ids(models):
+        return None
+    if (places[0].offset, offset) != (first, start) if places else start != first:
         return None
     return Directory(archive_id, places, models=models + again)
 
