@@ -24,15 +24,15 @@ COMMANDS = {
     "--json benchmarks/results/cifar10_ard_bound.json",
     "archives_cifar10": "python benchmarks/archives.py cifar10 --first 200 --json benchmarks/results/archives_cifar10.json",
     "archives_icons": "python benchmarks/archives.py icons --first 200 --json benchmarks/results/archives_icons.json",
-    "learning_cifar10": "python benchmarks/learning.py cifar10 --learn 6m -m photo --json benchmarks/results/learning_cifar10.json",
-    "learning_crawl_tiles": "python benchmarks/learning.py crawl_tiles --learn 4m --json benchmarks/results/learning_crawl_tiles.json",
-    "learning_bsds": "python benchmarks/learning.py bsds --learn 6m --json benchmarks/results/learning_bsds.json",
     "trees": "python benchmarks/trees.py pngsuite --made 3000 --json benchmarks/results/trees.json",
     "trees_icons": "python benchmarks/trees.py icons --json benchmarks/results/trees_icons.json",
     "trees_exact": "python benchmarks/trees.py --made 3000 --exact --json benchmarks/results/trees_exact.json",
     "exactness": "python benchmarks/exactness.py kodak/kodim05.png --json benchmarks/results/exactness.json",
     "memory": "python benchmarks/memory.py camera_free wikimedia debian_wallpapers --size 2000x1000 "
     "--size 8000x6000 --json benchmarks/results/memory.json",
+    "regions": "python benchmarks/regions.py camera_free --json benchmarks/results/regions.json",
+    "loading": "python benchmarks/loading.py cifar10 --first 1000 --json benchmarks/results/loading.json",
+    "install": "python benchmarks/install.py --json benchmarks/results/install.json",
     "engines": "PYTHONPATH=CRAYSTACK python benchmarks/engines.py cifar/test_00.png "
     "--json benchmarks/results/engines.json",
 }
@@ -167,28 +167,6 @@ def archives() -> str:
     return f"{table(header, rows)}\n\n{provenance(*names)}"
 
 
-_LEARNED = {
-    "learning_cifar10": "CIFAR-10's first 6 000 test images, from `photo`",
-    "learning_crawl_tiles": "Dungeon Crawl's tiles, three sheets",
-    "learning_bsds": "BSDS500's train and test photographs, scaled down",
-}
-
-
-def learning() -> str:
-    """Archives that learn from their own images."""
-    rows = []
-    for name, label in _LEARNED.items():
-        (each,) = read(name)["sets"]
-        change = each["bytes"] / each["bytes_without"] - 1
-        rows.append([
-            label, f"{each['pixels'] / 1e6:.1f}", f"{each['learn_seconds'] / 60:.1f}",
-            f"{each['learn_processor_seconds'] / 60:.1f}", count(each["model_bytes"]), count(each["bytes_without"]),
-            f"**{count(each['bytes'])}**", f"{100 * change:+.1f} %".replace("-", "−"),
-        ])  # fmt: skip
-    header = ["", "megapixels", "minutes", "of a core", "model, bytes", "without", "with", ""]
-    return f"{table(header, rows)}\n\n{provenance(*_LEARNED)}"
-
-
 def trees() -> str:
     """Trees that the command compressed and restored."""
     rows = []
@@ -219,6 +197,50 @@ def memory() -> str:
     rows = [[row["size"].replace("x", " x "), *(f"{row[way]} MB" for way in ways)] for row in result["rows"]]
     rows.append(["each further pixel", *(f"{result['bytes_per_pixel'][way]} bytes" for way in ways)])
     return f"{table(['', 'compress', 'decompress'], rows)}\n\n{provenance('memory')}"
+
+
+def regions() -> str:
+    """Regions of a large image beside the whole."""
+    result = read("regions")
+    rows = []
+    for row in result["rows"]:
+        seconds = sorted(row["processor_seconds"])
+        median = seconds[len(seconds) // 2]
+        rows.append([row["region"].replace("x", " x "), f"{seconds[0]:.1f}", f"{median:.1f}", f"{seconds[-1]:.1f}"])
+    header = [
+        f"{result['size'].replace('x', ' x ')} pixels, {result['method']}",
+        "least",
+        "median",
+        "most, processor seconds",
+    ]
+    return f"{table(header, rows)}\n\n{provenance('regions')}"
+
+
+def loading() -> str:
+    """Images per processor second in a training loop."""
+    result = read("loading")
+    loops = result["with_a_resnet18"]
+    rows = [
+        [name, f"{value:,.0f}".replace(",", " "), f"{loops[name]:.1f}" if name in loops else "-"]
+        for name, value in result["images_per_processor_second"].items()
+    ]
+    header = ["images a processor second", "loading", "loading and a step of ResNet-18"]
+    sizes = (
+        f"{count(result['images'])} images in {result['groups']} groups: the archive has {count(result['archive_bytes'])} "
+        f"bytes, the PNG files have {count(result['png_bytes'])}."
+    )
+    return f"{table(header, rows)}\n\n{sizes}\n\n{provenance('loading')}"
+
+
+def install() -> str:
+    """The wheel, what it brings along, and its first use."""
+    result = read("install")
+    rows = [["the wheel", f"{result['wheel_bytes'] / 1e6:.1f}"]]
+    rows.append(["installed, with dependencies", f"{result['installed_bytes'] / 1e6:.0f}"])
+    rows += [[f"of it {name}", f"{size / 1e6:.0f}"] for name, size in result["largest_bytes"].items()]
+    taken = ", ".join(f"{command} {seconds:.0f}" for command, seconds in result["processor_seconds"].items())
+    note = f"An image of 96 x 64 takes, in processor seconds with compiling: {taken}."
+    return f"{table(['', 'megabytes'], rows)}\n\n{note}\n\n{provenance('install')}"
 
 
 def engines() -> str:
@@ -285,9 +307,11 @@ TABLES: dict[str, Callable[[], str]] = {
     "crops": lambda: bench("crops"),
     "cifar10-bounds": bounds,
     "archives": archives,
-    "learning": learning,
     "trees": trees,
     "exactness": exactness,
     "memory": memory,
+    "regions": regions,
+    "loading": loading,
+    "install": install,
     "engines": engines,
 }

@@ -9,9 +9,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
-from dqcodec.base.errors import CorruptError, FormatError
-from dqcodec.codec import own_models
-from dqcodec.codec.group import decode, restore
+from dqcodec.base.errors import CorruptError, FormatError, UnsupportedImageError
+from dqcodec.codec import formats, own_models
+from dqcodec.codec.group import decode, decode_regions, restore
+from dqcodec.codec.region import Region
 from dqcodec.format.archive import MAGIC, START, VERSION, ArchiveGroup, Member, Model, Verbatim, clashes, is_archive
 from dqcodec.format.directory import (
     Damage,
@@ -27,6 +28,8 @@ from dqcodec.format.directory import (
 from dqcodec.png import MAX_PIXELS
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from dqcodec.exact.program import FindProgram
 
 
@@ -114,9 +117,30 @@ class Archive(Mapping[str, bytes]):
         if isinstance(part, Verbatim):
             return part.data
         if number not in decoded:
-            find = own_models.finder(self.models_of(group), self._find_program or _find_at_hand())
-            decoded[number] = decode(part, find, self._max_pixels)
+            decoded[number] = decode(part, self._finder(group), self._max_pixels)
         return restore(part.entries[image], decoded[number][image])
+
+    def read(self, name: str, region: tuple[int, int, int, int] | None = None) -> np.ndarray:
+        """The pixels of an image, as in library.decompress.
+
+        region: only this part, (left, top, right, bottom) as in Pillow's crop. Where the method allows it, only what it
+        needs is decoded; then its samples are not compared with a checksum. Raises RegionError (not within the image),
+        UnsupportedImageError (an animation, or no image), and the errors of lookup.
+        """
+        group_number, member = self._places[name]
+        group, decoded = self._load(group_number)
+        number, image = group.place(member)
+        part = group.parts[number]
+        if isinstance(part, Verbatim):
+            raise UnsupportedImageError("the file was kept verbatim, not as an image")
+        find_program = self._finder(group)
+        if region is not None and number not in decoded:
+            regions = {image: Region.of(region)}
+            return formats.pixels(decode_regions(part, regions, find_program, self._max_pixels)[image])
+        if number not in decoded:
+            decoded[number] = decode(part, find_program, self._max_pixels)
+        whole = formats.lone_image(decoded[number][image], self._max_pixels)
+        return formats.pixels(whole if region is None else Region.of(region).cut(whole))
 
     def kind(self, name: str) -> str:
         """`image` or `verbatim`. Nothing is decoded. Raises KeyError, CorruptError, UnsupportedImageError, OSError."""
@@ -176,6 +200,10 @@ class Archive(Mapping[str, bytes]):
     def models_of(self, group: ArchiveGroup) -> list[Model]:
         """The models that the archive brings and a group needs; raises CorruptError (all copies are damaged), OSError."""
         return [self._model(each) for each in group.model_ids if each in self._models]
+
+    def _finder(self, group: ArchiveGroup) -> FindProgram:
+        """A function that finds the programs of a group."""
+        return own_models.finder(self.models_of(group), self._find_program or _find_at_hand())
 
     def _model(self, model_id: bytes) -> Model:
         if model_id not in self._loaded:

@@ -123,8 +123,8 @@ def _modelled(sources: Sequence[Source], programs: Sequence[Program], effort: Ef
         return {}
     of_bits: dict[int, dict[Place, np.ndarray]] = {}
     for number, source in enumerate(sources):
-        found = {(number, split, layer): pixels for split, layer, pixels in layers_for_models(source)}
-        of_bits.setdefault(min(8, source.image.header.bit_depth), {}).update(found)
+        for bits, split, layer, pixels in layers_for_models(source):
+            of_bits.setdefault(bits, {})[number, split, layer] = pixels
     coded = {}
     for bits, places in of_bits.items():
         fitting = [program for program in programs if program.bits == bits]
@@ -140,7 +140,7 @@ def _photographs(sources: Sequence[Source], modelled: Mapping[Place, Sequence[Co
     """
     images: dict[Program, dict[int, np.ndarray]] = {}
     for (number, split, layer), (coded, *_) in modelled.items():
-        if layer == 0 and sources[number].image.header.bit_depth >= 8:
+        if layer == 0 and sources[number].view(split).header.bit_depth >= 8:
             pixels = sources[number].layers(split)[0]
             if effort.best or takes_mixing(pixels, is_modelled=True):
                 images.setdefault(coded.program, {})[number] = pixels
@@ -162,24 +162,26 @@ def _mixed(
     splits: dict[Split, dict[Place, np.ndarray]] = {}
     for number, source in enumerate(sources):
         for split in candidates(source.image) if source.is_expressible else ():
-            names = itertools.cycle(split.names(source.image.skeleton))
+            view = source.view(split)
+            names = itertools.cycle(split.names(view.skeleton))
             for layer, (pixels, name) in enumerate(zip(source.layers(split), names)):
                 is_alpha = name.startswith("alpha")
-                is_modelled = number in modelled and not is_alpha and source.image.header.bit_depth >= 8
+                is_modelled = number in modelled and not is_alpha and view.header.bit_depth >= 8
                 takes = effort.best or takes_mixing(pixels, is_modelled=is_modelled)  # mixing is fast below 8 bits
                 if takes and (number not in photographs or is_alpha):
                     splits.setdefault(split, {})[number, split, layer] = pixels
     return {place: coded for places in splits.values() for place, coded in _by_channels(places, by_mixing).items()}
 
 
-def layers_for_models(source: Source) -> Iterator[tuple[Split, int, np.ndarray]]:
-    """The layers of an image that a model may code: (split, number of the layer, the layer)."""
+def layers_for_models(source: Source) -> Iterator[tuple[int, Split, int, np.ndarray]]:
+    """The layers of an image that a model may code: (bits of its samples, split, number of the layer, the layer)."""
     split = for_models(source.image) if source.is_expressible else None
     if split:
-        suits = itertools.cycle(split.modelled(source.image.skeleton))
+        view = source.view(split)
+        suits = itertools.cycle(split.modelled(view.skeleton))
         for layer, (pixels, is_suitable) in enumerate(zip(source.layers(split), suits)):
             if is_suitable and takes_model(pixels):
-                yield split, layer, pixels
+                yield min(8, view.header.bit_depth), split, layer, pixels
 
 
 def takes_model(pixels: np.ndarray) -> bool:

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dqcodec.base.varint import read_varint
-from dqcodec.codec.group import CodedGroup, check, decode, encode, restore, stored_header
+from dqcodec.codec.group import CodedGroup, check, decode, decode_regions, encode, restore, stored_header
 from dqcodec.codec.report import CompressReport, DecompressReport, LayerReport
 from dqcodec.codec.source import Source, read
 from dqcodec.format.container import Group, Method, owners
-from dqcodec.png import MAX_PIXELS, Skeleton
+from dqcodec.png import MAX_PIXELS, Png, Skeleton
 
 if TYPE_CHECKING:
+    from dqcodec.codec.region import Region
     from dqcodec.exact.program import FindProgram, Program
 
 
@@ -102,6 +103,20 @@ def decompress(
     return restored, DecompressReport(entry.method, len(data), len(restored), dropped, time.perf_counter() - start)
 
 
+def decompress_region(
+    data: bytes, region: Region, find_program: FindProgram, *, max_pixels: int = MAX_PIXELS
+) -> tuple[Png, str]:
+    """Decode a region of the .dqc file `data`: (the region with all chunks of the image, the method).
+
+    The CRC of the file is checked, but not the checksum of the samples, which covers the whole image.
+
+    Raises RegionError (not within the image), UnsupportedImageError (an animation, or more than `max_pixels`), and the
+    errors of decompress.
+    """
+    group = Group.parse(data, max_pixels)
+    return decode_regions(group, {0: region}, find_program, max_pixels)[0], group.entries[0].method
+
+
 def info(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Info:
     """What a .dqc file says about itself; no image is decoded. Raises FormatError, CorruptError,
     UnsupportedImageError."""
@@ -171,7 +186,7 @@ def _describe(group: Group, models: Sequence[str | None]) -> tuple[LayerReport, 
     (entry,) = group.entries
     if entry.skeleton is None:
         return ()
-    names = entry.split.names(entry.skeleton)
+    names = entry.split.names(entry.view)
     sizes = {owned[0]: len(payload) for payload, owned in zip(group.payloads, owners(group.entries))}
     return tuple(
         LayerReport(index // len(names), names[index % len(names)], layer.method.label, sizes.get((0, index)), model)

@@ -99,8 +99,7 @@ def _most_alike(
             source = read(item.data, max_pixels=max_pixels, **reading)
         except FAILURES:
             continue
-        for _, _, pixels in layers_for_models(source):
-            bits = min(8, source.image.header.bit_depth)
+        for bits, _, _, pixels in layers_for_models(source):
             layers.setdefault((bits, pixels.shape[2]), []).append(pixels)
             left -= pixels.size
         if left < 0:

@@ -15,6 +15,8 @@ from typing import Any
 
 import click
 
+from dqcodec.base.errors import RegionError
+from dqcodec.codec.region import Region
 from dqcodec.command.names import FORMATS
 from dqcodec.png import MAX_PIXELS
 
@@ -37,6 +39,19 @@ class _Duration(click.ParamType):
         if not 0 < seconds < math.inf:
             self.fail(f"{value!r} is no time; 90s, 10m and 1.5h are", param, context)
         return seconds
+
+
+class _Geometry(click.ParamType):
+    """A region of an image."""
+
+    name = "geometry"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Region:
+        """The region of a text; a wrong text is a usage error."""
+        try:
+            return value if isinstance(value, Region) else Region.parse(value)
+        except RegionError as error:
+            self.fail(str(error), param, ctx)
 
 
 def option(*names: str, **attributes: Any) -> Any:
@@ -72,6 +87,23 @@ class Showing:
     """The options of commands that print what files hold."""
 
     as_json: bool = option("--json", is_flag=True, help="Print one JSON object a line on stdout.")
+    max_pixels: int = option(
+        "--max-pixels", type=_COUNT, default=MAX_PIXELS, metavar="N",
+        help=f"Refuse images of more pixels (default {MAX_PIXELS}).",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Looking:
+    """The options of `inspect`."""
+
+    output: str | None = option("-o", "--output", metavar="FILE.html|-", help="Write the page here; - is stdout.")
+    map: str | None = option("--map", metavar="FILE.png", help="Write the map alone, a pixel for each pixel.")
+    force: bool = option("-f", "--force", is_flag=True, help="Overwrite existing files.")
+    models: tuple[str, ...] = option(
+        "-m", "--model", metavar="NAME|FILE", multiple=True, help="Use only this model (repeatable)."
+    )
+    best: bool = option("--best", is_flag=True, help="Try slow methods.")
     max_pixels: int = option(
         "--max-pixels", type=_COUNT, default=MAX_PIXELS, metavar="N",
         help=f"Refuse images of more pixels (default {MAX_PIXELS}).",
@@ -176,6 +208,9 @@ class Decompressing(Converting):
     repack: bool = option("--repack", is_flag=True, help="Pack PNGs again that --exact kept byte for byte.")
     only: tuple[str, ...] = option(
         "--only", metavar="GLOB", multiple=True, help="Take only these images of archives (repeatable)."
+    )
+    crop: Region | None = option(
+        "--crop", type=_Geometry(), metavar="WxH+X+Y", help="Decode only these pixels; X, Y: left, top."
     )
     salvage: bool = option("--salvage", is_flag=True, help="Save what is whole in damaged archives; list what is lost.")
     format: str = option(

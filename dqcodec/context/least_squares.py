@@ -7,9 +7,9 @@ each row between it and the pixel. Along the rows above a filter weighs columns;
 left the weight falls by DECAY for each column.
 
 All numbers are float32. Each operation stands alone, in a fixed order, so every machine makes the same predictions. The rows
-of tiles are lanes, since a front (x + SLOPE y constant) has at most one pixel in each row. LANES rows form a block, and the
-rows of a tile start a block. Loops over the lanes of a block become vector instructions; the loops' length is not a constant,
-because LLVM unrolls loops of a constant length before it looks for vectors. A regression of n regressors is n (n + 1) / 2 + n
+of tiles are lanes, since a front (x + SLOPE y constant) has at most one pixel in each row. At most LANES rows form a block,
+and the rows of a tile start a block. Loops over lanes become vector instructions, and skip rows that have no pixel near the
+front. Their indices are unsigned, because signed ones may count from the end, which no vector can. A regression of n regressors is n (n + 1) / 2 + n
 numbers: the lower triangle of its matrix, row by row, then its right side. The regressions of all planes follow each other.
 """
 
@@ -31,7 +31,7 @@ from dqcodec.frozen.autoregressive import (
     TAPS,
 )
 
-LANES = 128  # more lanes make longer vectors, but more of them have no pixel
+LANES = 128  # the scratch memory of a block fits into the second cache
 _NEXT = np.uint64(1)
 _SLOTS = 4  # fronts that the history remembers: three before this one, and this one
 _DECAY, _PERSISTENCE, _RIDGE, _LEAST_PIVOT = map(np.float32, (DECAY, PERSISTENCE, RIDGE, LEAST_PIVOT))
@@ -40,17 +40,18 @@ _WEST, _NORTH = NEIGHBOURS.index((0, -1)), NEIGHBOURS.index((1, 0))
 
 
 class Predictor(NamedTuple):
-    """The regressions of P planes over T tiles that share their fronts. They have B blocks of lanes, R = B LANES rows.
+    """The regressions of P planes over T tiles that share their fronts. They have B blocks of L lanes, R = B L rows.
 
     Attributes:
         first_tile: the number of the first tile.
         first_rows: the first row of each tile, int64 (T,).
         starts: the first front that has a pixel of a block, int64 (B,).
         stops: one more than the last front that has a pixel of a block, int64 (B,).
+        widths: of the tile of a block, int64 (B,).
         follows: whether the next block's rows follow in the same tile, bool (B,).
-        above: the filtered sums over the rows above, float32 (B, M, LANES). M numbers describe the regressions of all planes.
-        left: the sums over a row's own pixels, float32 (B, M, LANES).
-        history: the sums of a column down to a row, for the last fronts, float32 (fronts, B, M, LANES + 1). Lane i + 1 belongs
+        above: the filtered sums over the rows above, float32 (B, M, L). M numbers describe the regressions of all planes.
+        left: the sums over a row's own pixels, float32 (B, M, L).
+        history: the sums of a column down to a row, for the last fronts, float32 (fronts, B, M, L + 1). Lane i + 1 belongs
             to row i, and lane 0 to the row above the block.
         weights: the weights of the regressors for the pixels of this front, float32 (P, n, R).
         values: the regressors of these pixels, and last these pixels less their means, float32 (P, n + 1, R). Rows without a
@@ -74,7 +75,8 @@ class Predictor(NamedTuple):
 
 def predictor(tiles: np.ndarray, first_tile: int, planes: int) -> Predictor:
     """The Predictor of tiles (height, width), int64 (T, 2), before the first pixel. The first tile has the number first_tile."""
-    counts = -(-tiles[:, 0] // LANES)
+    lanes = min(LANES, int(tiles[:, 0].max()))
+    counts = -(-tiles[:, 0] // lanes)
     blocks = int(counts.sum())
     parts = np.arange(blocks) - np.repeat(np.cumsum(counts) - counts, counts)
     heights, widths = np.repeat(tiles, counts, axis=0).T
@@ -85,17 +87,17 @@ def predictor(tiles: np.ndarray, first_tile: int, planes: int) -> Predictor:
 
     return Predictor(
         first_tile=first_tile,
-        first_rows=LANES * (np.cumsum(counts) - counts),
-        starts=SLOPE * LANES * parts,
-        stops=SLOPE * (np.minimum(LANES * (parts + 1), heights) - 1) + widths,
+        first_rows=lanes * (np.cumsum(counts) - counts),
+        starts=SLOPE * lanes * parts,
+        stops=SLOPE * (np.minimum(lanes * (parts + 1), heights) - 1) + widths,
         widths=widths,
         follows=parts + 1 < np.repeat(counts, counts),
-        above=zeros(blocks, numbers, LANES),
-        left=zeros(blocks, numbers, LANES),
-        history=zeros(_SLOTS, blocks, numbers, LANES + 1),
-        weights=zeros(planes, most, blocks * LANES),
-        values=zeros(planes, most + 1, blocks * LANES),
-        gains=zeros(planes, blocks * LANES),
+        above=zeros(blocks, numbers, lanes),
+        left=zeros(blocks, numbers, lanes),
+        history=zeros(_SLOTS, blocks, numbers, lanes + 1),
+        weights=zeros(planes, most, blocks * lanes),
+        values=zeros(planes, most + 1, blocks * lanes),
+        gains=zeros(planes, blocks * lanes),
     )
 
 
@@ -192,7 +194,7 @@ def set_pixels(predictor, rows, p, values, means):
 def _fit(predictor, block, front, p, n, first, lanes, system):
     """Set the weights of plane p of a front in lanes of a block, and forget the pixels of the front before.
 
-    n: the number of regressors. first: where the plane's numbers start. system: scratch memory (M, LANES).
+    n: the number of regressors. first: where the plane's numbers start. system: scratch memory (M, L).
     """
     above, left, history = predictor.above[block], predictor.left[block], predictor.history
     two, one, here = (
@@ -266,7 +268,7 @@ def _solve(system, n, lanes):
 def _remember(predictor, block, front, p, n, first, lanes, scaled):
     """Add the pixels of plane p of a front in lanes of a block.
 
-    n: the number of regressors. first: where the plane's numbers start. scaled: scratch memory (LANES,).
+    n: the number of regressors. first: where the plane's numbers start. scaled: scratch memory (L,).
     """
     left, history, values, gains = predictor.left[block], predictor.history, predictor.values[p], predictor.gains[p]
     here, now = history[(front + 1) % _SLOTS, block], history[front % _SLOTS, block]

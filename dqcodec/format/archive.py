@@ -29,7 +29,7 @@ archive. Many groups may need one model; so each model is there twice, far apart
     1-5    number      varint: number of the group, of the block's first group, or of the model
     1-5    header      varint, its length in bytes
     1-5    body        varint, its length in bytes: 0 for an index block, else at least 1
-    *      header      1 byte, the packing (1 raw, 2 deflate, 3 LZMA), and a section
+    *      header      1 byte, the packing (1 to 4, see container.py), and a section
     4      CRC-32      from the mark on, little-endian
     *      body
     4      CRC-32      from the mark on, without the first CRC-32; absent if the body is empty

@@ -19,7 +19,7 @@ from dqcodec.base.errors import CorruptError, StackUnderflow, SymbolError
 from dqcodec.base.threads import in_threads, single_thread
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram, Slots
-from dqcodec.exact.boxes import Box, cut, part, sides
+from dqcodec.exact.boxes import Box, Window, cut, inside, overlap, part, sides, whole
 from dqcodec.frozen.autoregressive import MAX_STACK_PIXELS
 from dqcodec.methods.payload import Effort, ModelReport, Payload
 
@@ -54,17 +54,53 @@ def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Auto
     Raises:
         CorruptError: the payload is damaged, or was not made by this program.
     """
-    layers, position, parts = [np.empty(shape, np.uint8) for shape in shapes], 0, []
+    return decode_windows(payload, shapes, list(map(whole, shapes)), program)
+
+
+def decode_windows(
+    payload: bytes,
+    shapes: Sequence[tuple[int, int, int]],
+    windows: Sequence[Window | None],
+    program: AutoregressiveProgram,
+) -> list[np.ndarray | None]:
+    """The pixels (H, W, C) uint8 in a window of each layer, or None. Only stacks that hold some of them are decoded,
+    each up to the last front with such a pixel.
+
+    Raises:
+        CorruptError: the payload is damaged, or was not made by this program.
+    """
+    layers = [window and np.empty((*sides((0, *window)), shape[2]), np.uint8) for shape, window in zip(shapes, windows)]
+    position, wanted = 0, []
     for boxes in stacks([shape[:2] for shape in shapes], program):
         seed_bytes, position = read_varint(payload, position)
         length, position = read_varint(payload, position)
-        parts.append(([part(layers, box) for box in boxes], payload[position : position + length], seed_bytes))
+        shared = [overlap(place, windows[number]) for number, *place in boxes]
+        if any(shared):
+            wanted.append((boxes, shared, payload[position : position + length], seed_bytes))
         position += length
     if position != len(payload):
         raise CorruptError("damaged payload")
+
+    def pop(stack: tuple[list[Box], list[Window | None], bytes, int]) -> None:
+        boxes, shared, data, seed_bytes = stack
+        tiles = _pop(boxes, shared, data, seed_bytes, program)
+        for (number, *place), pixels, tile in zip(boxes, shared, tiles):
+            if pixels:
+                layers[number][inside(pixels, windows[number])] = tile[inside(pixels, place)]
+
     with single_thread():
-        _for_each(lambda each: _pop(*each, program), parts)
+        _for_each(pop, wanted)
     return layers
+
+
+def code_lengths(layers: Sequence[np.ndarray], program: AutoregressiveProgram) -> list[np.ndarray]:
+    """-log2 P of each sample of layers that are coded together, float32 (H, W, C) each."""
+    lengths = [np.empty(layer.shape, np.float32) for layer in layers]
+    with single_thread():
+        for boxes in stacks([layer.shape[:2] for layer in layers], program):
+            for box, bits in zip(boxes, program.slots([part(layers, box) for box in boxes]).sample_bits()):
+                part(lengths, box)[:] = bits
+    return lengths
 
 
 def stacks(shapes: Sequence[tuple[int, int]], program: AutoregressiveProgram) -> Iterator[list[Box]]:
@@ -100,13 +136,21 @@ def _push(slots: Slots, program: AutoregressiveProgram) -> tuple[int, bytes]:
             seed_bytes += max(4, seed_bytes // 8 * 4)
 
 
-def _pop(tiles: Sequence[np.ndarray], data: bytes, seed_bytes: int, program: AutoregressiveProgram) -> None:
-    """Decode a stack into its tiles (H, W, C), in place; raises CorruptError."""
+def _pop(
+    boxes: Sequence[Box],
+    shared: Sequence[Window | None],
+    data: bytes,
+    seed_bytes: int,
+    program: AutoregressiveProgram,
+) -> list[np.ndarray]:
+    """The tiles (H, W, C) of a stack; of each the pixels that are shared with a window are decoded. Raises
+    CorruptError."""
     stack = Stack.from_bytes(data)
+    wanted = [pixels and inside(pixels, place) for pixels, (_, *place) in zip(shared, boxes)]
     try:
-        for tile, pixels in zip(tiles, program.pop(stack, [tile.shape[:2] for tile in tiles])):
-            tile[:] = pixels
+        tiles, is_end = program.pop_windows(stack, list(map(sides, boxes)), wanted)
     except (StackUnderflow, SymbolError) as error:
         raise CorruptError(f"the bit stack is damaged ({error})") from error
-    if any(stack.seed(seed_bytes)):
+    if is_end and any(stack.seed(seed_bytes)):
         raise CorruptError("the bit stack does not end at its seed")
+    return tiles
