@@ -184,12 +184,13 @@ class Container:
 
 
 class Archive:
-    """Archives of many files: index, groups, headers, bodies; groups that are moved, repeated, swapped; joined archives.
+    """Archives of many files: index, groups, models, headers, bodies; groups that are moved, repeated, swapped; joined archives.
 
     Only names that the seeds have may lead to other bytes than theirs: whoever forges a group with right checksums may have it so.
     """
 
     def __init__(self):
+        from dqcodec.codec import archive as mapping
         from dqcodec.codec import codec
         from dqcodec.format import archive
         from dqcodec.format.directory import Positional, read_frame
@@ -215,6 +216,8 @@ class Archive:
                 }
             writer.finish()
             self.seeds.append(stream.getvalue())
+        self.seeds.append((_ROOT / "tests" / "golden" / "archive-model.dqc").read_bytes())
+        self.files |= dict(mapping.Archive(io.BytesIO(self.seeds[-1]), find_program))
         self.frames, self.heads = {}, set()  # frame -> header, of all seeds; frames without their bodies
         for piece in (piece for seed in self.seeds for piece in _frames(seed)):
             if frame := read_frame(Positional(io.BytesIO(piece)), 0):
@@ -224,7 +227,7 @@ class Archive:
     def change(self, data: bytes, rng: random.Random) -> bytes:
         kind = rng.randrange(4)
         if kind == 0 or len(data) < 20:
-            return changed(data, rng, (b"\x89DQG", b"\x89DQI", b"\x89DQE", data[9:13]))
+            return changed(data, rng, (b"\x89DQG", b"\x89DQI", b"\x89DQM", b"\x89DQE", data[9:13]))
         frames = _frames(data)
         if kind == 1:
             for _ in range(rng.choice((1, 1, 2, 4))):
@@ -253,7 +256,7 @@ class Archive:
         from dqcodec.format.container import Reader, pack_section, read_section
         from dqcodec.format.directory import Positional, read_frame
 
-        places = [place for place, frame in enumerate(frames) if frame[:4] in (b"\x89DQG", b"\x89DQI")]
+        places = [place for place, frame in enumerate(frames) if frame[:4] in (b"\x89DQG", b"\x89DQI", b"\x89DQM")]
         with contextlib.suppress(DqcodecError, IndexError):
             place = rng.choice(places)
             file = Positional(io.BytesIO(frames[place]))

@@ -52,7 +52,7 @@ PROFILES = (
 )
 f32 = np.float32
 Trace = Callable[[str, object], None]
-Models = dict[bytes, bytes]
+Models = dict[bytes, "bytes | ChangedModel"]
 
 
 @dataclass
@@ -515,6 +515,14 @@ def shares(symbol, size):
 # --- 8
 
 
+@dataclass
+class ChangedModel:
+    """A model of an archive: a base, a model file, and changes to it."""
+
+    base: bytes
+    changes: bytes
+
+
 class Model:
     """A model file."""
 
@@ -529,7 +537,9 @@ class Model:
         "U64": "<u8",
     }
 
-    def __init__(self, data: bytes):
+    def __init__(self, data: "bytes | ChangedModel"):
+        changed = data if isinstance(data, ChangedModel) else None
+        data = changed.base if changed else data
         length = int.from_bytes(data[:8], "little")
         header, data = json.loads(data[8 : 8 + length]), data[8 + length :]
         self.description = json.loads(header.pop("__metadata__")["dqcodec"])
@@ -539,6 +549,36 @@ class Model:
             .astype(np.int64)
             for name, entry in header.items()
         }
+        if changed:
+            self.change(Bytes(changed.changes))
+
+    def change(self, changes: "Bytes") -> None:
+        """Section 14: models."""
+        layers = ["features", "in", *(f"{block}.{half}" for block in range(self.blocks) for half in (1, 2)), "heads"]
+        layers += [f"known.{plane}" for plane in range(1, self.channels)] + [
+            f"out.{plane}" for plane in range(self.channels)
+        ]
+        head, of_heads = len(self.tensors["net.heads.shift"]) // self.channels, []
+
+        def lower(a, d):
+            return (a + ((1 << d) >> 1)) >> d
+
+        for name in layers:
+            weight, bias, shift = (self.tensors[f"net.{name}.{part}"] for part in ("weight", "bias", "shift"))
+            plane = int(name[6:]) if name.startswith("known") else 0
+            drop = of_heads[plane * head : (plane + 1) * head] if plane else [changes.varint() for _ in shift]
+            of_heads = drop if name == "heads" else of_heads
+            steps = [changes.varint() for _ in shift]
+            for o, d in enumerate(drop):
+                assert d <= 16 and steps[o] <= 24 and shift[o] > d
+                for i in range(weight.shape[1]):
+                    weight[o, i] = lower(weight[o, i], d) + (signed(changes.varint()) << steps[o])
+            bias_steps = [] if plane else [changes.varint() for _ in shift]
+            for o, d in enumerate(drop):
+                rest = lower(bias[o] - (1 << shift[o] - 1), d)
+                shift[o] -= d
+                bias[o] = 0 if plane else rest + (signed(changes.varint()) << bias_steps[o]) + (1 << shift[o] - 1)
+        assert not changes.rest()
 
     def __getattr__(self, name):
         return self.description[name]
@@ -1611,7 +1651,9 @@ def filtered_row(kind: int, row: bytes, above: bytes, distance: int) -> bytes:
 def decode_archive(data: bytes, models: Models) -> dict[str, Decoded]:
     """By names, group after group; png is the content of a file that is kept verbatim."""
     assert data[:5] == b"\x89DQA\2"
-    position, found, groups, archive_id = 5, {}, [], bytes(4)
+    own, position = read_models(data, 5)
+    models = models | {id: ChangedModel(models[base], changes) for id, (base, changes) in own.items()}
+    found, groups, archive_id = {}, [], bytes(4)
     while data[position : position + 4] == b"\x89DQG":
         start = position
         header, body, position = read_frame(data, start, len(groups))
@@ -1624,15 +1666,26 @@ def decode_archive(data: bytes, models: Models) -> dict[str, Decoded]:
     assert end[:4] == b"\x89DQE" and zlib.crc32(end[:-4]) == int.from_bytes(end[-4:], "little")
     assert end[4:8] == archive_id and int.from_bytes(end[8:12], "little") == len(groups)
     assert position + int.from_bytes(end[12:16], "little") == len(data) - 20
-    assert read_index(data[:-20], position, len(groups)) == groups
+    index, position = read_index(data[:-20], position, len(groups))
+    assert index == groups and read_models(data, position) == (own, len(data) - 20)
     return found
 
 
-def read_index(data: bytes, position: int, count: int) -> list[tuple[int, int, list[str]]]:
-    """(start, bytes, names) of each group."""
+def read_models(data: bytes, position: int) -> tuple[dict[bytes, tuple[bytes, bytes]], int]:
+    """Model id -> (id of the base, changes) of the models at a place, and the place after them."""
+    found = {}
+    while data[position : position + 4] == b"\x89DQM":
+        header, body, position = read_frame(data, position, len(found))
+        ids, changes = (unpack(Bytes(each[1:]).section(), each[0]) for each in (header, body))
+        assert hashlib.sha256(ids[8:] + changes).digest()[:8] == ids[:8] and len(ids) == 16
+        found[ids[:8]] = ids[8:], changes
+    return found, position
+
+
+def read_index(data: bytes, position: int, count: int) -> tuple[list[tuple[int, int, list[str]]], int]:
+    """(start, bytes, names) of each group, and the place after the index."""
     groups = []
-    while position < len(data):
-        assert data[position : position + 4] == b"\x89DQI"
+    while data[position : position + 4] == b"\x89DQI":
         header, _, position = read_frame(data, position, len(groups))
         outer = Bytes(header)
         packing = outer.byte()
@@ -1646,7 +1699,7 @@ def read_index(data: bytes, position: int, count: int) -> list[tuple[int, int, l
             block.byte()
             groups.append((start, length, names))
             start += length
-    return groups
+    return groups, position
 
 
 def read_frame(data: bytes, start: int, number: int) -> tuple[bytes, bytes, int]:

@@ -37,7 +37,7 @@ DOCUMENT = worked_example.DOCUMENT.read_text()
 
 
 def models() -> dict[bytes, bytes]:
-    files = [path.read_bytes() for folder in (GOLDEN, cases.SHIPPED) for path in folder.glob("*.safetensors")]
+    files = [path.read_bytes() for path in (*GOLDEN.glob("*.safetensors"), *cases.SHIPPED)]
     return {hashlib.sha256(file).digest()[:8]: file for file in files}
 
 
@@ -79,6 +79,12 @@ def test_the_documents_decoder_reads_the_golden_archive():
     found, files = decoder.decode_archive((GOLDEN / "archive.dqc").read_bytes(), models()), make.members()
     assert list(found) == list(files)
     assert all(alike(found[name], files[name]) for name in files)
+
+
+def test_the_documents_decoder_reads_the_golden_archive_with_a_model():
+    found = decoder.decode_archive((GOLDEN / "archive-model.dqc").read_bytes(), models())
+    source = (TINY / "autoregressive.png").read_bytes()
+    assert list(found) == ["own.png", "base.png"] and all(alike(each, source) for each in found.values())
 
 
 @settings(max_examples=25)

@@ -19,7 +19,7 @@ from dqcodec.format.archive import Member
 from dqcodec.format.container import Method
 
 GOLDEN = Path(__file__).parent / "golden"
-FILES = sorted({*GOLDEN.glob("*.dqc")} - {GOLDEN / "archive.dqc"})
+FILES = sorted({*GOLDEN.glob("*.dqc")} - {*GOLDEN.glob("archive*.dqc")})
 MODELS = {"model-mixing": "autoregressive", "particles": "uniform"}
 CASES = cases.cases()
 
@@ -67,6 +67,16 @@ def test_the_golden_archive_decodes_to_its_files():
 def test_the_golden_archive_is_made_again_to_the_same_bytes():
     """Its sections are too short to be deflated, which other versions of zlib may do in another way."""
     assert golden_make().archived() == (GOLDEN / "archive.dqc").read_bytes()
+
+
+def test_the_golden_archive_with_a_model_decodes_with_its_base():
+    base, source = load_program(GOLDEN / "autoregressive.safetensors"), (TINY / "autoregressive.png").read_bytes()
+    for salvage in (False, True):
+        with Archive(GOLDEN / "archive-model.dqc", {base.id: base}.__getitem__, salvage=salvage) as archive:
+            assert list(archive) == ["own.png", "base.png"] and not archive.damage
+            assert all(png.read(each).same(png.read(source)) for each in archive.values())
+            (model,) = archive.models_of(archive.group(0))
+            assert model == golden_make().changed_model() and not archive.models_of(archive.group(1))
 
 
 # --- tiny ones

@@ -10,11 +10,21 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
 from dqcodec.base.errors import CorruptError, FormatError, UnsupportedImageError
-from dqcodec.codec import formats
+from dqcodec.codec import formats, own_models
 from dqcodec.codec.group import decode, decode_regions, restore
 from dqcodec.codec.region import Region
-from dqcodec.format.archive import MAGIC, START, VERSION, ArchiveGroup, Member, Verbatim, clashes, is_archive
-from dqcodec.format.directory import Damage, Directory, Place, Positional, load_group, read_index, scan
+from dqcodec.format.archive import MAGIC, START, VERSION, ArchiveGroup, Member, Model, Verbatim, clashes, is_archive
+from dqcodec.format.directory import (
+    Damage,
+    Directory,
+    ModelPlace,
+    Place,
+    Positional,
+    load_group,
+    load_model,
+    read_index,
+    scan,
+)
 from dqcodec.png import MAX_PIXELS
 
 if TYPE_CHECKING:
@@ -61,6 +71,8 @@ class Archive(Mapping[str, bytes]):
             self._bytes = Positional(self._file)
             self.damage: tuple[Damage, ...] = ()
             self._groups: list[tuple[bytes, Place]] = []
+            self._models: dict[bytes, list[ModelPlace]] = {}  # the copies of each
+            self._loaded: dict[bytes, Model] = {}
             self._names: list[list[str | None]] = []  # of each group's members; None: left out
             self._list(_open(self._bytes, salvage), salvage)
         except BaseException:
@@ -84,6 +96,8 @@ class Archive(Mapping[str, bytes]):
             for place in directory.places:
                 self._groups.append((directory.archive_id, place))
                 self._names.append([folder + name for name in place.names])
+            for model in directory.models:
+                self._models.setdefault(model.model_id, []).append(model)
             for each in directory.damage:
                 self.damage += (dataclasses.replace(each, names=tuple(folder + name for name in each.names)),)
         places = [(group, member) for group, names in enumerate(self._names) for member in range(len(names))]
@@ -103,7 +117,7 @@ class Archive(Mapping[str, bytes]):
         if isinstance(part, Verbatim):
             return part.data
         if number not in decoded:
-            decoded[number] = decode(part, self._find_program or _find_at_hand(), self._max_pixels)
+            decoded[number] = decode(part, self._finder(group), self._max_pixels)
         return restore(part.entries[image], decoded[number][image])
 
     def read(self, name: str, region: tuple[int, int, int, int] | None = None) -> np.ndarray:
@@ -119,7 +133,7 @@ class Archive(Mapping[str, bytes]):
         part = group.parts[number]
         if isinstance(part, Verbatim):
             raise UnsupportedImageError("the file was kept verbatim, not as an image")
-        find_program = self._find_program or _find_at_hand()
+        find_program = self._finder(group)
         if region is not None and number not in decoded:
             regions = {image: Region.of(region)}
             return formats.pixels(decode_regions(part, regions, find_program, self._max_pixels)[image])
@@ -178,6 +192,28 @@ class Archive(Mapping[str, bytes]):
         """The name of each member of a group; None: left out, because an earlier file has the name."""
         return self._names[number]
 
+    @property
+    def model_places(self) -> list[ModelPlace]:
+        """The first copy of each model that the archive brings."""
+        return [copies[0] for copies in self._models.values()]
+
+    def models_of(self, group: ArchiveGroup) -> list[Model]:
+        """The models that the archive brings and a group needs; raises CorruptError (all copies are damaged), OSError."""
+        return [self._model(each) for each in group.model_ids if each in self._models]
+
+    def _finder(self, group: ArchiveGroup) -> FindProgram:
+        """A function that finds the programs of a group."""
+        return own_models.finder(self.models_of(group), self._find_program or _find_at_hand())
+
+    def _model(self, model_id: bytes) -> Model:
+        if model_id not in self._loaded:
+            copies = (load_model(self._bytes, place) for place in self._models[model_id])
+            model = next((copy for copy in copies if copy), None)
+            if model is None:
+                raise CorruptError("the model of these files is damaged in the archive")
+            self._loaded[model_id] = model
+        return self._loaded[model_id]
+
     def group(self, number: int) -> ArchiveGroup:
         """Read a group by its number; raises OSError, CorruptError, UnsupportedImageError."""
         return load_group(self._bytes, *self._groups[number], self._max_pixels)
@@ -220,7 +256,7 @@ def _open(file: Positional, salvage: bool) -> list[Directory]:
             raise CorruptError(f"damaged archive: {each.what}")
     places = sorted(directory.places + directory.lost, key=lambda place: place.number)
     harmless = [each for each in directory.damage if not each.is_loss]
-    return [Directory(directory.archive_id, places, harmless or [moved])]
+    return [Directory(directory.archive_id, places, harmless or [moved], models=directory.models)]
 
 
 def _reopen(file, find_program, max_pixels, salvage) -> Archive:

@@ -6,7 +6,7 @@ Layers are (H, W, C) uint8.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -130,15 +130,8 @@ def _modelled(sources: Sequence[Source], programs: Sequence[Program], effort: Ef
         return {}
     of_bits: dict[int, dict[Place, np.ndarray]] = {}
     for number, source in enumerate(sources):
-        split = for_models(source.image) if source.is_expressible else None
-        if split:
-            view = source.view(split)
-            suits = itertools.cycle(split.modelled(view.skeleton))
-            of_bits.setdefault(min(8, view.header.bit_depth), {}).update(
-                ((number, split, layer), pixels)
-                for layer, (pixels, is_suitable) in enumerate(zip(source.layers(split), suits))
-                if is_suitable and takes_model(pixels)
-            )
+        for bits, split, layer, pixels in layers_for_models(source):
+            of_bits.setdefault(bits, {})[number, split, layer] = pixels
     coded = {}
     for bits, places in of_bits.items():
         fitting = [program for program in programs if program.bits == bits]
@@ -202,6 +195,17 @@ def _expert(sources: Sequence[Source], effort: Effort) -> dict[Place, list[Coded
                 if takes_model(pixels) and pixels.shape[1] <= MAX_WIDTH and (effort.best or is_quick):
                     places[number, split, layer] = pixels
     return _by_channels(places, by_experts)
+
+
+def layers_for_models(source: Source) -> Iterator[tuple[int, Split, int, np.ndarray]]:
+    """The layers of an image that a model may code: (bits of its samples, split, number of the layer, the layer)."""
+    split = for_models(source.image) if source.is_expressible else None
+    if split:
+        view = source.view(split)
+        suits = itertools.cycle(split.modelled(view.skeleton))
+        for layer, (pixels, is_suitable) in enumerate(zip(source.layers(split), suits)):
+            if is_suitable and takes_model(pixels):
+                yield min(8, view.header.bit_depth), split, layer, pixels
 
 
 def takes_model(pixels: np.ndarray) -> bool:

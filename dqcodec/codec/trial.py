@@ -62,10 +62,10 @@ def _bits(layers: Sequence[np.ndarray], program: Program) -> tuple[int, float]:
     return 8 * len(table.encode(Method.MIXING, parts).data), program.code_length(parts)
 
 
-def sample(layers: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
-    """Square parts of evenly chosen layers, about 2^14 pixels in all. A narrow layer gives parts of its full width."""
+def sample(layers: Sequence[np.ndarray], most: int = _SAMPLE_PIXELS) -> Iterator[np.ndarray]:
+    """Square parts of evenly chosen layers, about `most` pixels in all. A narrow layer gives parts of its full width."""
     pixels = min(_SAMPLE_SIDE**2, sum(layer[..., 0].size for layer in layers) // len(layers))
-    some = layers[:: -(-len(layers) // max(1, _SAMPLE_PIXELS // pixels))]
+    some = layers[:: -(-len(layers) // max(1, most // pixels))]
     for layer in some:
         height, width = (min(_SAMPLE_SIDE, length) for length in layer.shape[:2])
         corners = [
@@ -73,6 +73,6 @@ def sample(layers: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
             for top in range(0, layer.shape[0] - height + 1, height)
             for left in range(0, layer.shape[1] - width + 1, width)
         ]
-        count = max(1, _SAMPLE_PIXELS // len(some) // (height * width))
+        count = max(1, most // len(some) // (height * width))
         for top, left in corners[:: max(1, len(corners) // count)][:count]:
             yield layer[top : top + height, left : left + width]

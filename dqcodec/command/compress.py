@@ -5,16 +5,17 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dqcodec.base.errors import FAILURES, one_line
+from dqcodec.base.errors import FAILURES, DqcodecError, one_line
 from dqcodec.codec.report import CompressReport
 from dqcodec.command import files
 from dqcodec.command import options as opts
+from dqcodec.command.failures import one_line_failures
 from dqcodec.command.kinds import PNG, check_image
 from dqcodec.command.names import compressed_name
 from dqcodec.command.options import Compressing
@@ -22,9 +23,11 @@ from dqcodec.command.plan import Job, check_json, is_for_archive, plan, plan_arc
 from dqcodec.command.progress import Teller, tell_failure
 from dqcodec.command.results import FileResult
 from dqcodec.command.run import Removal, Work, check_removable, mapping, run, usage
+from dqcodec.command.streams import tell
 from dqcodec.command.walk import Found, find
 
 if TYPE_CHECKING:
+    from dqcodec.command.learning import Learned
     from dqcodec.command.unpacking import Task
 
 Begin = Callable[[Teller, tuple[str, ...]], None]  # starts the work, with these models
@@ -52,7 +55,7 @@ def compress(paths: tuple[str, ...], options: Compressing) -> None:
         raise click.UsageError("--strip changes the file that --exact keeps.")
     teller = Teller(options)
     is_archive = is_for_archive(paths, options.output)
-    for name, value in (("--group", options.group), ("--others keep", options.keep_others)):
+    for name, value in (("--group", options.group), ("--others keep", options.keep_others), ("--learn", options.learn)):
         if value and not is_archive:
             raise click.UsageError(f"{name} is for archives: a directory or many files, with -o FILE.dqc.")
     found = usage(lambda: find(paths, options.recursive or is_archive, PNG))
@@ -101,11 +104,13 @@ def _archive(found: Found, options: Compressing) -> Begin:
         from dqcodec.command.batches import Keeping
         from dqcodec.command.packing import Packing
 
-        packing = Packing(
-            target, models, options.reading, options.coding, Keeping(options.keep_others, options.keep_broken),
-            options.group, force=options.force, rm=options.rm, **options.checks,
-        )  # fmt: skip
         try:
+            files.check_target(target, force=options.force)
+            learned = _learn(inputs, models, options) if options.learn else None
+            packing = Packing(
+                target, models, options.reading, options.coding, Keeping(options.keep_others, options.keep_broken),
+                options.group, force=options.force, rm=options.rm, learned=learned, **options.checks,
+            )  # fmt: skip
             with mapping(options, len(inputs)) as mapped, teller.progress(len(inputs)):
                 report = packing.pack(inputs, mapped, teller.tell)
         except FAILURES as error:
@@ -117,6 +122,22 @@ def _archive(found: Found, options: Compressing) -> Begin:
             teller.total()
 
     return begin
+
+
+def _learn(inputs: Sequence[tuple[Path, str]], models: tuple[str, ...], options: Compressing) -> Learned | None:
+    """Train a model for the archive of these inputs, and tell the progress; None, and a line, if that fails."""
+    with one_line_failures("train"):
+        from dqcodec.command.learning import learn
+        from dqcodec.training import progress
+        from dqcodec.training.trainer import Budget
+
+        display = progress.on_stderr(options.quiet or options.as_json)
+        budget = Budget(minutes=options.learn / 60)
+        try:
+            return learn(inputs, models, options.reading, options.coding, options.max_pixels, budget, display)
+        except DqcodecError as error:
+            tell(f"dqcodec: nothing is learned: {error}")
+            return None
 
 
 def compress_bytes(data: bytes, models: tuple[str, ...], is_kept: bool, **options: Any) -> tuple[bytes, CompressReport]:

@@ -118,7 +118,10 @@ def _info(source: Path | None, max_pixels: int) -> tuple[dict[str, Any], list[tu
         counts = {
             key: ", ".join(f"{count} {name}" for name, count in fields[key].items()) for key in ("methods", "models")
         }
-        return fields, list((fields | counts).items())
+        own = {"own_models": ", ".join(f"{each} (changes {base})" for each, base in fields["own_models"].items())}
+        return fields, [
+            (key, value) for key, value in (fields | counts | own).items() if key != "own_model_bytes" or value
+        ]
     image = codec.info(data, max_pixels=max_pixels)
     fields = dataclasses.asdict(image) | {"model_id": image.model_id}
     rows = [(key, value) for key, value in fields.items() if key != "layers"]

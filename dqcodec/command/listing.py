@@ -114,6 +114,8 @@ def info(packed: Archive) -> dict[str, Any]:
         "group_bytes": sum(size for size, _ in packed.group_sizes),
         "methods": dict(methods.most_common()),
         "models": dict(models.most_common()),
+        "own_models": {each.model_id.hex(): each.base.hex() for each in packed.model_places},
+        "own_model_bytes": 2 * sum(each.length for each in packed.model_places),
     } | ({"damage": [each.what for each in packed.damage]} if packed.damage else {})
 
 

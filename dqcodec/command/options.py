@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,22 @@ from dqcodec.png import MAX_PIXELS
 paths = click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 files = click.argument("paths", metavar="FILE...", nargs=-1, required=True)
 _COUNT = click.IntRange(min=1)
+
+
+class _Duration(click.ParamType):
+    """A time with its unit, such as 90s, 10m or 1.5h, in seconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> float:
+        """The seconds, more than 0."""
+        try:
+            seconds = float(value[:-1]) * {"s": 1, "m": 60, "h": 3600}[value[-1:]]
+        except (ValueError, KeyError):
+            seconds = math.nan
+        if not 0 < seconds < math.inf:
+            self.fail(f"{value!r} is no time; 90s, 10m and 1.5h are", param, context)
+        return seconds
 
 
 class _Geometry(click.ParamType):
@@ -154,6 +171,9 @@ class Compressing(Converting):
         help="Leave other files out of an archive, or keep.",
     )  # fmt: skip
     group: int | None = option("--group", type=_COUNT, metavar="N", help="Code at most N images together.")
+    learn: float | None = option(
+        "--learn", type=_Duration(), metavar="TIME", help="Train an archive's own model so long: 10m, 90s."
+    )
 
     @property
     def reading(self) -> dict[str, Any]:

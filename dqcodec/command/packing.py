@@ -9,21 +9,23 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dqcodec.base.errors import FAILURES, CorruptError, DqcodecError, UnsupportedImageError, VerifyError, one_line
 from dqcodec.codec import group as groups
-from dqcodec.codec import zoo
+from dqcodec.codec import own_models, zoo
 from dqcodec.codec.archive import Archive
 from dqcodec.codec.report import PackedReport
 from dqcodec.codec.source import Source, read
 from dqcodec.command import files
 from dqcodec.command.batches import Item, Keeping, batches, equal_together, read_item
+from dqcodec.command.learning import Learned
 from dqcodec.command.results import ArchiveReport, FileResult
 from dqcodec.format import archive
 from dqcodec.format.archive import MAX_MEMBERS, ArchiveGroup, PackedGroup, Verbatim
@@ -32,18 +34,24 @@ from dqcodec.png import MAX_PIXELS
 if TYPE_CHECKING:
     from dqcodec.codec.choose import Choice
     from dqcodec.codec.group import CodedGroup
+    from dqcodec.exact.program import Program
 
 Map = Callable[[Callable, Iterable], Iterable]  # map, or one that several processes do
+_MOST_HELD = 1 << 28  # bytes of groups that wait until their model has paid for itself
 Key = tuple[bytes, bool]  # of a content: its bytes, and whether they are kept verbatim
 
 
 @dataclass(frozen=True)
 class Packed:
-    """A group that is coded, its items without their data, and the results of all items of the batch."""
+    """A group that is coded, its items without their data, and the results of all items of the batch.
+
+    saved: bytes by which the archive's own model makes the group smaller.
+    """
 
     results: list[FileResult]
     items: list[Item]
     group: PackedGroup | None = None
+    saved: int = 0
 
 
 @dataclass(frozen=True)
@@ -52,7 +60,7 @@ class Packing:
 
     models: names or files. reading: options of source.read. coding: options of codec.group.encode_sets. group_images:
     the largest number of images in a group; if it is None, only the time to decode limits a group. rm: remove the
-    sources that are packed.
+    sources that are packed. learned: a model that the archive brings, if it is smaller with it.
     """
 
     target: Path
@@ -65,6 +73,7 @@ class Packing:
     rm: bool = False
     verify: bool = True
     max_pixels: int = MAX_PIXELS
+    learned: Learned | None = None
 
     def pack(
         self, inputs: Sequence[tuple[Path, str]], mapped: Map, tell: Callable[[FileResult], None]
@@ -76,16 +85,31 @@ class Packing:
         """
         start = time.perf_counter()
         files.check_target(self.target, force=self.force)
+        packed = iter(mapped(self.pack_batch, self._batches(inputs)))
+        if self.learned:
+            held = _until(packed, self.learned.cost) if self.learned.is_hopeful else []
+            if not held:
+                report = replace(self, learned=None).pack(inputs, mapped, tell)
+                return report and replace(report, learned=self.learned.report(0))
+            packed = itertools.chain(held, packed)
+        return self._write(packed, tell, start)
+
+    def _write(
+        self, all_packed: Iterable[Packed], tell: Callable[[FileResult], None], start: float
+    ) -> ArchiveReport | None:
+        """Write groups as they come."""
+        models = [self.learned.model] if self.learned else []
         results: list[FileResult] = []
         items: list[Item] = []
-        count = 0
+        count = saved = 0
         with contextlib.ExitStack() as stack:
             file = writer = None
-            for packed in mapped(self.pack_batch, self._batches(inputs)):
+            for packed in all_packed:
+                saved += packed.saved
                 if packed.group:
                     if writer is None:
                         file = stack.enter_context(files.writing(self.target, force=self.force))
-                        writer = archive.Writer(file)
+                        writer = archive.Writer(file, models)
                     writer.add(packed.group)
                     items += packed.items
                     count += 1
@@ -110,6 +134,7 @@ class Packing:
             dims=sum(result.report.dims for result in results if result.report),
             verified=self.verify,
             seconds=time.perf_counter() - start,
+            learned=self.learned and self.learned.report(saved),
         )
 
     def pack_batch(self, batch: list[Item]) -> Packed:
@@ -126,18 +151,18 @@ class Packing:
                 key = item.data, item.is_verbatim
                 contents.setdefault(key, content)
                 kept.append((item, key))
-        items, group = [], None
+        items, group, saved = [], None, 0
         try:
             if kept:
-                group, reports = self._encode(kept, contents)
-                items = [dataclasses.replace(item, data=b"") for item, _ in kept]
+                group, reports, saved = self._smaller(kept, contents)
+                items = [replace(item, data=b"") for item, _ in kept]
                 fates |= {
                     item.name: FileResult(str(item.path), str(self.target), report)
                     for item, report in zip(items, reports)
                 }
         except FAILURES as error:
             fates |= {item.name: self._failed(item, error) for item, _ in kept}
-        return Packed([fates[item.name] for item in batch], items, group)
+        return Packed([fates[item.name] for item in batch], items, group, saved)
 
     def _batches(self, inputs: Sequence[tuple[Path, str]]) -> Iterable[list[Item]]:
         read = functools.partial(read_item, keeping=self.keeping, is_kept=not self.rm, max_pixels=self.max_pixels)
@@ -161,16 +186,32 @@ class Packing:
             except CorruptError as error:
                 if not self.keeping.broken:
                     raise
-                item = dataclasses.replace(item, is_verbatim=True, damage=one_line(error))
+                item = replace(item, is_verbatim=True, damage=one_line(error))
         return item, content or Verbatim(item.data)
 
-    def _encode(
+    def _smaller(
         self, kept: Sequence[tuple[Item, Key]], contents: Mapping[Key, Source | Verbatim]
+    ) -> tuple[PackedGroup, list[PackedReport], int]:
+        """The group of some items, a report of each, and the bytes that the archive's own model saves."""
+        programs = [zoo.load(name) for name in self.models]
+        if self.learned is None:
+            return *self._encode(kept, contents, programs), 0
+        find = functools.partial(zoo.find, named=self.models)
+        own = own_models.program_of(self.learned.model, find)
+        with_own = self._encode(kept, contents, [*programs, own])
+        without = replace(self, verify=False)._encode(kept, contents, programs)
+        saved = without[0].size - with_own[0].size
+        return (*with_own, saved) if saved > 0 else (*self._encode(kept, contents, programs), 0)
+
+    def _encode(
+        self,
+        kept: Sequence[tuple[Item, Key]],
+        contents: Mapping[Key, Source | Verbatim],
+        programs: Sequence[Program],
     ) -> tuple[PackedGroup, list[PackedReport]]:
         """The group of some items, and a report of each; raises VerifyError."""
         keys = [key for key, content in contents.items() if isinstance(content, Source)]
         sources = [contents[key] for key in keys]
-        programs = [zoo.load(name) for name in self.models]
         sets = groups.encode_sets(sources, programs, **self.coding) if sources else []
         order = [keys[number] for numbers, _ in sets for number in numbers]
         order += [key for key, content in contents.items() if isinstance(content, Verbatim)]
@@ -209,6 +250,19 @@ class Packing:
                 left += 1
                 tell(FileResult(str(item.path), str(self.target), error=f"packed, but {one_line(error)}"))
         return left
+
+
+def _until(packed: Iterator[Packed], cost: int) -> list[Packed]:
+    """The first of the groups, until they have saved more than the cost of a model; none if they do not, or take long."""
+    held, saved, size = [], 0, 0
+    for each in packed:
+        held.append(each)
+        saved, size = saved + each.saved, size + (each.group.size if each.group else 0)
+        if saved > cost:
+            return held
+        if size > _MOST_HELD:
+            break
+    return []
 
 
 def _reports(

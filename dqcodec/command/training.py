@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from dqcodec.command.failures import one_line_failures
+
+if TYPE_CHECKING:
+    from dqcodec.exact.program import Program
 
 _folder = click.Path(exists=True, file_okay=False, path_type=Path)
 _data = click.Path(exists=True, path_type=Path)
@@ -24,7 +28,7 @@ _auto = {"default": "auto", "show_default": True}
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Minutes to train, resumed runs included.")
 @click.option("--images", type=click.IntRange(min=1), help="Crops to train on, resumed runs included.")
 @click.option("--resume", is_flag=True, help="Continue RUN where it stopped.")
-@click.option("--init", type=_data, metavar="RUN|CHECKPOINT", help="Start from the averaged weights of another run.")
+@click.option("--init", metavar="MODEL|RUN", help="Start from a model, by name or file, or from another run's weights.")
 @click.option("--seed", type=click.IntRange(min=0), help="The same as --set training.seed=N.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), **_auto, help="Where to train.")
 @click.option("--amp", type=click.Choice(["auto", "on", "off"]), **_auto, help="Train in bfloat16.")
@@ -36,6 +40,7 @@ def train(data, output, config_file, overrides, minutes, images, resume, init, s
 
     \b
     dqcodec train photos -o run --minutes 60 --config models/photo/config.toml
+    dqcodec train photos -o run --minutes 10 --init photo
     torchrun --nproc-per-node 8 -m dqcodec train ...   # 8 GPUs share each batch
     Ctrl-C saves the run. The same command with --resume continues it.
     """
@@ -46,17 +51,22 @@ def train(data, output, config_file, overrides, minutes, images, resume, init, s
     with one_line_failures("train"):
         from dqcodec.training import config as configs
         from dqcodec.training import data as data_sets
+        from dqcodec.training import learning as further
         from dqcodec.training import progress, runs
         from dqcodec.training.trainer import Budget, Trainer
 
         seeds = () if seed is None else (f"training.seed={seed}",)
-        config = runs.RunFolder(output).config() if resume else configs.load(config_file, overrides + seeds)
+        program = _program(init) if init else None
+        sizes = further.settings(program) if program else ()
+        config = runs.RunFolder(output).config() if resume else configs.load(config_file, sizes + overrides + seeds)
         crops = data_sets.load(data, config.data.channels, config.data.crop, config.data.bits)
         trainer = Trainer(config, crops, output, Budget(minutes, images), device, amp)
         if resume:
             trainer.resume()
+        elif program:
+            trainer.start_with(further.weights(program))
         elif init:
-            trainer.start_from(init)
+            trainer.start_from(Path(init))
         else:
             trainer.start()
         quiet = quiet or not trainer.processes.is_leader
@@ -64,6 +74,14 @@ def train(data, output, config_file, overrides, minutes, images, resume, init, s
             finished = trainer.run(display)
         if not (finished or quiet):
             click.echo(f"stopped at step {trainer.step} and saved; --resume continues", err=True)
+
+
+def _program(init: str) -> Program | None:
+    """The program of a model file or name; None if `init` is a run or a checkpoint."""
+    from dqcodec.codec import zoo
+
+    is_run = Path(init).exists() and Path(init).suffix != zoo.SUFFIX
+    return None if is_run else zoo.load(init)
 
 
 @click.command()

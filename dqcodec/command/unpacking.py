@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dqcodec import png
 from dqcodec.base.errors import FAILURES, CorruptError, UnsupportedImageError, one_line
-from dqcodec.codec import formats, zoo
+from dqcodec.codec import formats, own_models, zoo
 from dqcodec.codec.archive import Archive
 from dqcodec.codec.group import decode, decode_regions, restore
 from dqcodec.codec.report import DecodedReport, RegionReport
@@ -33,6 +33,7 @@ from dqcodec.png import MAX_PIXELS
 if TYPE_CHECKING:
     from dqcodec.codec.group import Decoded
     from dqcodec.codec.region import Region
+    from dqcodec.format.archive import Model
     from dqcodec.format.container import Group
 
 Task = Callable[[], list[FileResult]]
@@ -86,9 +87,12 @@ class Decoding:
             return one_line(error)
         return None
 
-    def decode_group(self, group: ArchiveGroup, wanted: Sequence[Wanted]) -> list[FileResult]:
-        """Decode a group and write the wanted files; a result for each."""
-        parts = _Parts(group.parts, partial(zoo.find, named=self.models), self.max_pixels)
+    def decode_group(
+        self, group: ArchiveGroup, wanted: Sequence[Wanted], models: Sequence[Model] = ()
+    ) -> list[FileResult]:
+        """Decode a group and write the wanted files; a result for each. models: those that the archive brings for it."""
+        find_program = own_models.finder(models, partial(zoo.find, named=self.models))
+        parts = _Parts(group.parts, find_program, self.max_pixels)
         return [self._decode(group, each, parts) for each in wanted]
 
     def _decode(self, group: ArchiveGroup, wanted: Wanted, parts: _Parts) -> FileResult:
@@ -234,13 +238,14 @@ class Unpacking:
                     continue
                 try:
                     group = packed.group(number)
+                    models = packed.models_of(group)
                 except FAILURES as error:
                     failures = [FileResult(decoding.source, error=one_line(error), member=each.name) for each in wanted]
                     yield partial(list, failures)
                     continue
                 kinds = [_kind(group.parts[group.place(each.number)[0]]) for each in wanted]
                 wanted = [each._replace(error=decoding.refusal(each.name, kind)) for each, kind in zip(wanted, kinds)]
-                yield partial(decoding.decode_group, group, wanted)
+                yield partial(decoding.decode_group, group, wanted, models)
 
     def report(self, run: RunReport) -> UnpackReport:
         """run: the results of this archive."""

@@ -5,27 +5,30 @@ head, checksum and payloads see container.py.
 
     4      magic       89 44 51 41 ("\\x89DQA")
     1      version     2
+    *      models      that the archive brings, numbered from 0 on; mostly none
     *      groups      numbered from 0 on, one after the other
     *      index       blocks, one after the other; none without groups
+    *      models      again
     4      mark        89 44 51 45 ("\\x89DQE"), the end
     4      archive id
     4      groups      their number, little-endian
-    4      index       its length in bytes, little-endian
+    4      index       its length in bytes, and that of the models after it, little-endian
     4      CRC-32      from the mark on, little-endian
 
 **Damage.** A group holds its archive id, its number and its names, and a CRC covers these and its images. So a reader
 can find the groups without the index: it searches for marks, and accepts a frame if the CRC is right. Damage in one
 place costs at most one group, and a name never leads to the image of another. The index saves time; it also gives the
 names of a damaged group. After a whole group the search goes on at its end, because a verbatim file in it may be an
-archive.
+archive. Many groups may need one model; so each model is there twice, far apart.
 
-**Frame**: a group or an index block.
+**Frame**: a group, an index block or a model.
 
-    4      mark        89 44 51 47 ("\\x89DQG") a group, 89 44 51 49 ("\\x89DQI") an index block
+    4      mark        89 44 51 47 ("\\x89DQG") a group, 89 44 51 49 ("\\x89DQI") an index block,
+                       89 44 51 4D ("\\x89DQM") a model
     4      archive id  the first 4 bytes of SHA-256(header ‖ body) of group 0; zeros without groups
-    1-5    number      varint: number of the group, or of the block's first group
+    1-5    number      varint: number of the group, of the block's first group, or of the model
     1-5    header      varint, its length in bytes
-    1-5    body        varint, its length in bytes: 0 for an index block, at least 1 for a group
+    1-5    body        varint, its length in bytes: 0 for an index block, else at least 1
     *      header      1 byte, the packing (1 to 4, see container.py), and a section
     4      CRC-32      from the mark on, little-endian
     *      body
@@ -65,6 +68,10 @@ has more than 2^15 bytes.
     1-5    groups      varint, groups of the block; for each:
     1-5    bytes       varint, length of the frame
     *      names       as in its header; then a byte 0
+
+The **header of a model**, unpacked: 8 bytes, the model id, and 8 bytes, the id of the base, the model that it changes.
+Its **body**: a byte, the packing, and a section: the changes, see exact/autoregressive/changes.py. The id is the first 8
+bytes of SHA-256(base ‖ changes).
 """
 
 from __future__ import annotations
@@ -73,6 +80,7 @@ import hashlib
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import BinaryIO
 
 from dqcodec.base.errors import CorruptError
@@ -80,6 +88,7 @@ from dqcodec.base.varint import write_varint
 from dqcodec.format.container import (
     CHECKSUM_BYTES,
     CRC_BYTES,
+    MODEL_ID_BYTES,
     Group,
     Reader,
     count_pixels,
@@ -94,7 +103,7 @@ MAGIC = b"\x89DQA"
 VERSION = 2
 START = MAGIC + bytes([VERSION])
 MARK = b"\x89DQ"  # the start of all marks
-GROUP_MARK, INDEX_MARK, END_MARK = MARK + b"G", MARK + b"I", MARK + b"E"
+GROUP_MARK, INDEX_MARK, MODEL_MARK, END_MARK = MARK + b"G", MARK + b"I", MARK + b"M", MARK + b"E"
 ID_BYTES = 4
 END_BYTES = len(END_MARK) + ID_BYTES + 4 + 4 + CRC_BYTES
 MAX_MEMBERS = 1 << 12
@@ -134,6 +143,12 @@ class ArchiveGroup:
     contents: tuple[int, ...]
     parts: tuple[Group | Verbatim, ...]
 
+    @property
+    def model_ids(self) -> list[bytes]:
+        """The ids of the models that its images need, each once."""
+        entries = (entry for part in self.parts if isinstance(part, Group) for entry in part.entries)
+        return list(dict.fromkeys(layer.model_id for entry in entries for layer in entry.layers if layer.model_id))
+
     def place(self, member: int) -> tuple[int, int]:
         """(number of the part, number of the image in it) of a member; raises IndexError."""
         content = self.contents[member]
@@ -146,12 +161,30 @@ class ArchiveGroup:
 
 
 @dataclass(frozen=True)
+class Model:
+    """A model that an archive brings: the changes of another, its base, as exact.autoregressive.changes has them."""
+
+    base: bytes
+    changes: bytes
+
+    @cached_property
+    def id(self) -> bytes:
+        """The id by which layers refer to the model, 8 bytes."""
+        return hashlib.sha256(self.base + self.changes).digest()[:MODEL_ID_BYTES]
+
+
+@dataclass(frozen=True)
 class PackedGroup:
     """The header (packed) and the body of a group as bytes. The archive adds marks, numbers and CRCs."""
 
     members: tuple[Member, ...]
     header: bytes
     body: bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes, without what the archive adds."""
+        return len(self.header) + len(self.body)
 
 
 def is_archive(start: bytes) -> bool:
@@ -207,6 +240,28 @@ def read_group(header: bytes, body: bytes, max_pixels: int = MAX_PIXELS) -> Arch
     return ArchiveGroup(members, contents, tuple(parts))
 
 
+def pack_model(model: Model) -> tuple[bytes, bytes]:
+    """The packed header and the body of a model."""
+    return _pack(model.id + model.base), _pack(model.changes)
+
+
+def read_model_id(header: bytes) -> tuple[bytes, bytes]:
+    """(model id, id of the base) in the packed header of a model; raises CorruptError."""
+    ids = _unpack(header).rest()
+    if len(ids) != 2 * MODEL_ID_BYTES:
+        raise CorruptError("malformed model in an archive")
+    return ids[:MODEL_ID_BYTES], ids[MODEL_ID_BYTES:]
+
+
+def read_model(header: bytes, body: bytes) -> Model:
+    """The inverse of pack_model; raises CorruptError."""
+    model_id, base = read_model_id(header)
+    model = Model(base, _unpack(body).rest())
+    if model.id != model_id:
+        raise CorruptError("a model in the archive does not match its id")
+    return model
+
+
 def read_members(header: bytes) -> tuple[Member, ...]:
     """The members of a group, from its packed header; raises CorruptError."""
     return _read_members(header)[1]
@@ -244,7 +299,7 @@ def read_block(header: bytes) -> Block:
 
 
 def pack_frame(mark: bytes, archive_id: bytes, number: int, header: bytes, body: bytes = b"") -> bytes:
-    """A group or an index block with mark, archive id, number, lengths and CRCs; header is packed."""
+    """A group, an index block or a model with mark, archive id, number, lengths and CRCs; header is packed."""
     sizes = write_varint(number) + write_varint(len(header)) + write_varint(len(body))
     start = b"".join((mark, archive_id, sizes, header))
     crc = zlib.crc32(start)
@@ -252,12 +307,19 @@ def pack_frame(mark: bytes, archive_id: bytes, number: int, header: bytes, body:
     return start + _crc(crc) + end
 
 
+def model_bytes(model: Model) -> int:
+    """The bytes that an archive takes for a model, both copies."""
+    return 2 * len(pack_frame(MODEL_MARK, bytes(ID_BYTES), 0, *pack_model(model)))
+
+
 class Writer:
     """Writes an archive to a stream: `add` each group, then `finish`. Errors are those of the stream."""
 
-    def __init__(self, stream: BinaryIO):
-        """Write the magic and the version."""
+    def __init__(self, stream: BinaryIO, models: Sequence[Model] = ()):
+        """Write the magic and the version. models: those that groups need and that are not shipped."""
         self._stream, self._id = stream, bytes(ID_BYTES)
+        self._models = [(number, *pack_model(model)) for number, model in enumerate(models)]
+        self._offset = len(START)  # of group 0
         self._places: list[tuple[int, bytes]] = []  # (bytes of the frame, packed names)
         stream.write(START)
 
@@ -265,19 +327,24 @@ class Writer:
         """Write a group."""
         if not self._places:
             self._id = hashlib.sha256(group.header + group.body).digest()[:ID_BYTES]
+            self._stream.write(self._model_frames())
+            self._offset += len(self._model_frames())
         frame = pack_frame(GROUP_MARK, self._id, len(self._places), group.header, group.body)
         self._stream.write(frame)
         self._places.append((len(frame), _pack_names(group.members)))
 
     def finish(self) -> None:
-        """Write the index and the end."""
-        index = b"".join(self._blocks())
+        """Write the index, the models again, and the end."""
+        index = b"".join(self._blocks()) + (self._model_frames() if self._places else b"")
         end = END_MARK + self._id + len(self._places).to_bytes(4, "little") + len(index).to_bytes(4, "little")
         self._stream.write(index + end + _crc(zlib.crc32(end)))
 
+    def _model_frames(self) -> bytes:
+        return b"".join(pack_frame(MODEL_MARK, self._id, *each) for each in self._models)
+
     def _blocks(self) -> Iterator[bytes]:
         """The frames of the index blocks."""
-        first, offset, size, parts = 0, len(START), 0, []
+        first, offset, size, parts = 0, self._offset, 0, []
         next_offset = offset
         for number, (length, names) in enumerate(self._places, 1):
             parts.append(write_varint(length) + names + b"\0")

@@ -2,7 +2,7 @@
 
 read_index(file) -> Directory | None      quick; None if anything is inconsistent
 scan(file) -> [Directory, ...]            reads the whole file; one Directory for each archive in it
-read_frame(file, offset) -> Frame | None  the group or index block at this place, if its header is whole
+read_frame(file, offset) -> Frame | None  the group, index block or model at this place, if its header is whole
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import itertools
 import os
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
@@ -25,12 +25,16 @@ from dqcodec.format.archive import (
     ID_BYTES,
     INDEX_MARK,
     MARK,
+    MODEL_MARK,
     START,
     ArchiveGroup,
     Block,
+    Model,
     read_block,
     read_group,
     read_members,
+    read_model,
+    read_model_id,
 )
 from dqcodec.format.container import CRC_BYTES
 
@@ -68,7 +72,7 @@ class Positional:
 
 @dataclass(frozen=True)
 class Frame:
-    """A group or an index block whose header is whole.
+    """A group, an index block or a model whose header is whole.
 
     offset, body_offset: places in the file, bytes. body_bytes: length of the body. crc: CRC-32 up to the header's end.
     """
@@ -111,13 +115,27 @@ class Damage:
 
 
 @dataclass(frozen=True)
+class ModelPlace:
+    """The place of a copy of a model: its offset and length in bytes; model_id, base: of the model."""
+
+    model_id: bytes
+    base: bytes
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True)
 class Directory:
-    """The whole groups of an archive, in order, and its damage. lost: the damaged groups whose names are known."""
+    """The whole groups of an archive, in order, and its damage.
+
+    lost: the damaged groups whose names are known. models: copies of models; their bodies may be damaged.
+    """
 
     archive_id: bytes
     places: list[Place]
     damage: list[Damage] = field(default_factory=list)
     lost: list[Place] = field(default_factory=list)
+    models: list[ModelPlace] = field(default_factory=list)
 
 
 def read_index(file: Positional) -> Directory | None:
@@ -127,10 +145,12 @@ def read_index(file: Positional) -> Directory | None:
         return None
     archive_id, count, length = end[4 : 4 + ID_BYTES], *(int.from_bytes(end[at : at + 4], "little") for at in (8, 12))
     start = position = file.size - END_BYTES - length
-    offset, places = len(START), []
-    while position < file.size - END_BYTES:
-        frame = read_frame(file, position)
-        block = _read(read_block, frame) if frame and frame.mark == INDEX_MARK else None
+    if start < len(START):
+        return None
+    places, offset = [], None
+    while (frame := read_frame(file, position)) and frame.mark == INDEX_MARK:
+        block = _read(read_block, frame)
+        offset = block.offset if block and offset is None else offset
         if block is None or (frame.archive_id, frame.number, block.groups, block.offset) != (
             archive_id,
             len(places),
@@ -142,16 +162,39 @@ def read_index(file: Positional) -> Directory | None:
             places.append(Place(len(places), offset, size, names))
             offset += size
         position = frame.end
-    if position != file.size - END_BYTES or len(places) != count or offset != start:
+    again, stop = _read_models(file, position)
+    models, first = _read_models(file, len(START)) if again else ([], len(START))
+    if stop != file.size - END_BYTES or len(places) != count or _ids(again) != _ids(models):
         return None
-    return Directory(archive_id, places)
+    if (places[0].offset, offset) != (first, start) if places else start != first:
+        return None
+    return Directory(archive_id, places, models=models + again)
+
+
+def _read_models(file: Positional, position: int) -> tuple[list[ModelPlace], int]:
+    """The models from a place on, and the offset after them."""
+    models = []
+    while (frame := read_frame(file, position)) and (model := _model_place(frame)):
+        models.append(model)
+        position = frame.end
+    return models, position
+
+
+def _model_place(frame: Frame) -> ModelPlace | None:
+    """The place of a model; None if the frame is none."""
+    ids = _read(read_model_id, frame) if frame.mark == MODEL_MARK else None
+    return ids and ModelPlace(*ids, frame.offset, frame.end - frame.offset)
+
+
+def _ids(models: Sequence[ModelPlace]) -> list[bytes]:
+    return [model.model_id for model in models]
 
 
 def read_frame(file: Positional | _Scan, offset: int) -> Frame | None:
     """The frame at `offset`; None if there is no frame, or its header is damaged."""
     start = file.read(offset, len(MARK) + 1 + ID_BYTES + _MAX_SIZES)
     mark, archive_id = start[:4], start[4 : 4 + ID_BYTES]
-    if mark not in (GROUP_MARK, INDEX_MARK):
+    if mark not in (GROUP_MARK, INDEX_MARK, MODEL_MARK):
         return None
     sizes, position = [], 4 + ID_BYTES
     try:
@@ -161,7 +204,7 @@ def read_frame(file: Positional | _Scan, offset: int) -> Frame | None:
     except CorruptError:
         return None
     number, header_bytes, body_bytes = sizes
-    if offset + position + header_bytes + CRC_BYTES > file.size or (mark == GROUP_MARK) != (body_bytes > 0):
+    if offset + position + header_bytes + CRC_BYTES > file.size or (mark != INDEX_MARK) != (body_bytes > 0):
         return None
     stop = offset + position + header_bytes
     crc = _crc(file, offset, stop)  # checked in pieces, before the header takes memory
@@ -184,14 +227,32 @@ def load_group(file: Positional, archive_id: bytes, place: Place, max_pixels: in
         raise CorruptError("damaged group of files")
     if (frame.archive_id, frame.number) != (archive_id, place.number):
         raise CorruptError("another group is at the place that the index gives")
-    data = file.read(frame.body_offset, frame.body_bytes + CRC_BYTES)
-    body, crc = data[: frame.body_bytes], data[frame.body_bytes :]
-    if zlib.crc32(body, frame.crc).to_bytes(CRC_BYTES, "little") != crc:
+    body = _load_body(file, frame)
+    if body is None:
         raise CorruptError("damaged group of files (its CRC differs)")
     group = read_group(frame.header, body, max_pixels)
     if tuple(member.name for member in group.members) != place.names:
         raise CorruptError("a group holds other files than the index names")
     return group
+
+
+def load_model(file: Positional, place: ModelPlace) -> Model | None:
+    """The model at a place, or None if this copy is damaged. Raises OSError."""
+    frame = read_frame(file, place.offset)
+    if frame is None or _model_place(frame) != place:
+        return None
+    body = _load_body(file, frame)
+    try:
+        return body and read_model(frame.header, body)
+    except CorruptError:
+        return None
+
+
+def _load_body(file: Positional, frame: Frame) -> bytes | None:
+    """The body of a frame, or None if it is damaged."""
+    data = file.read(frame.body_offset, frame.body_bytes + CRC_BYTES)
+    body, crc = data[: frame.body_bytes], data[frame.body_bytes :]
+    return body if zlib.crc32(body, frame.crc).to_bytes(CRC_BYTES, "little") == crc else None
 
 
 def scan(file: Positional) -> list[Directory]:
@@ -214,6 +275,8 @@ class _Found:
     indexed: dict[int, tuple[str, ...]] = field(default_factory=dict)  # number -> names in the index
     blocks: int | None = None  # number of groups by the index
     end: int | None = None  # number of groups by the end
+    models: list[ModelPlace] = field(default_factory=list)
+    damaged_models: list[ModelPlace] = field(default_factory=list)
 
     def directory(self, unread: int) -> Directory:
         """The result of the scan. unread: bytes of the file outside all frames."""
@@ -222,7 +285,8 @@ class _Found:
         lost = [Place(number, 0, 0, named[number]) for number in sorted(named.keys() - self.places.keys())]
         damage = [Damage(f"group {place.number} is damaged or missing", place.names) for place in lost]
         damage += self._nameless(sorted(self.places.keys() | named.keys())) if self.occurrence == 0 else []
-        return Directory(self.archive_id, places, damage + self._odd(0 if damage else unread), lost)
+        damage += self._odd(0 if damage else unread)
+        return Directory(self.archive_id, places, damage, lost, self.models + self.damaged_models)
 
     def _nameless(self, known: list[int]) -> list[Damage]:
         """The groups that are lost together with their names. known: numbers of the other groups."""
@@ -246,6 +310,9 @@ class _Found:
             self.indexed[number] != place.names for number, (place, _) in self.places.items() if number in self.indexed
         ):
             damage.append("its index gives other names than a group")
+        whole = {*_ids(self.models)}
+        for model_id in dict.fromkeys(_ids(self.damaged_models)):
+            damage.append("a copy of its model is damaged" if model_id in whole else "its model is damaged")
         if unread:
             damage.append(f"{unread} bytes are not part of a whole group")
         return [Damage(what, is_loss=False) for what in damage]
@@ -294,7 +361,8 @@ class _Scan:
         if frame:
             if start < stop and frame.archive_id != archive_id:
                 return None
-            return self._take_block(frame) if frame.mark == INDEX_MARK else self._take_group(frame)
+            take = {INDEX_MARK: self._take_block, GROUP_MARK: self._take_group, MODEL_MARK: self._take_model}
+            return take[frame.mark](frame)
         end = self.read(start, END_BYTES)
         if not _is_end(end) or start < stop and end[4 : 4 + ID_BYTES] != archive_id:
             return None
@@ -312,6 +380,14 @@ class _Scan:
                 frame.archive_id, lambda each, *place: each.indexed.setdefault(*place) == place[1], number, names
             )
         return frame.end
+
+    def _take_model(self, frame: Frame) -> int | None:
+        place = _model_place(frame)
+        if place is None:
+            return None
+        archive, is_whole = self._archive(frame.archive_id), _body_crc(self, frame) is not None
+        (archive.models if is_whole else archive.damaged_models).append(place)
+        return frame.end if is_whole else frame.body_offset
 
     def _take_group(self, frame: Frame) -> int | None:
         members = _read(read_members, frame)

@@ -94,7 +94,7 @@ class Trainer:
         self._valid = self._validation_batches()
         for module in self.model.modules():
             if isinstance(module, Network | ContextNet):
-                module.bfloat16 = _bfloat16(amp, self.device)
+                module.bfloat16 = bfloat16(amp, self.device)
 
     def start(self) -> None:
         """Begin a new run. The first batch initialises the model.
@@ -120,9 +120,18 @@ class Trainer:
         else:
             weights = averaged_weights(read_checkpoint(checkpoint))
         try:
-            self.model.load_state_dict(weights)
+            self.start_with(weights)
         except RuntimeError as error:
             raise DqcodecError(f"{checkpoint} belongs to another model: {error}") from None
+
+    def start_with(self, weights: dict[str, Tensor]) -> None:
+        """Begin a new run from these weights.
+
+        Raises:
+            RuntimeError: the weights belong to another model.
+            RunError: this folder already holds a run.
+        """
+        self.model.load_state_dict(weights)
         self.ema.module.load_state_dict(weights)
         self._create_folder()
 
@@ -306,7 +315,7 @@ def default_tile(config: Config) -> int | None:
     return None if config.density.kind == "autoregressive" else max(64, 2 ** len(config.density.levels))
 
 
-def _bfloat16(amp: Switch, device: str) -> bool:
+def bfloat16(amp: Switch, device: str) -> bool:
     """Whether networks train in bfloat16. auto: if the hardware has instructions for it; elsewhere it is slower."""
     if amp != "auto":
         return amp == "on"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import numpy as np
 import pngs
 import programs
 from dqc import group, stored
@@ -20,8 +21,9 @@ from golden import cases
 from test_flow_method import image
 
 from dqcodec import png
+from dqcodec.exact.autoregressive import changes
 from dqcodec.exact.program import load_program
-from dqcodec.format.archive import ArchiveGroup, Member, Verbatim, Writer, pack_group
+from dqcodec.format.archive import ArchiveGroup, Member, Model, Verbatim, Writer, pack_group
 from dqcodec.format.container import Entry, Group, Layer, Method, sample_checksum
 from dqcodec.methods import classical, mixing, model_mixing, table
 from dqcodec.methods.payload import Effort
@@ -36,7 +38,18 @@ TINY_MODELS = {  # of tiny files alone
     HERE / "least-squares-gray.safetensors": lambda: programs.described(programs.LEAST_SQUARES, 1, tile=[40, 24]),
 }
 TINY = {f"tiny/{name}": case for name, case in cases.cases().items()}
-NAMES = ("image", "archive", "stored", "classical", "mixing", "model-mixing", "particles", *MODELS, *TINY)
+NAMES = (
+    "image",
+    "archive",
+    "archive-model",
+    "stored",
+    "classical",
+    "mixing",
+    "model-mixing",
+    "particles",
+    *MODELS,
+    *TINY,
+)
 
 
 def main(names: list[str]) -> None:
@@ -65,6 +78,9 @@ def make(name: str) -> None:
             return
         case "archive":
             (HERE / "archive.dqc").write_bytes(archived())
+            return
+        case "archive-model":
+            (HERE / "archive-model.dqc").write_bytes(archived_with_model())
             return
         case "stored":
             made = stored(png.write(png.plain(pixels, text)))
@@ -128,6 +144,42 @@ def archived() -> bytes:
     writer.add(pack_group(ArchiveGroup(tuple(made[:1]), (0,), (by_model,))))
     writer.add(pack_group(ArchiveGroup(tuple(made[1:5]), (0, 0, 1, 2), (mixed, Verbatim(notes)))))
     writer.add(pack_group(ArchiveGroup(tuple(made[5:]), (0,), (stored(odd),))))
+    writer.finish()
+    return stream.getvalue()
+
+
+def changed_model() -> Model:
+    """The golden autoregressive model with changes of all kinds: bits dropped, steps, numbers of one byte and of two."""
+    program, rng = load_program(HERE / "autoregressive.safetensors"), np.random.default_rng(6)
+    rows = {}
+    for name, layer in program.net.layers.items():
+        is_known = name.startswith("net.known.")
+        plane = int(name[-1]) if is_known else 0
+        head = program.net.out[0].inputs
+        drop = (
+            rows["net.heads"].drop[plane * head : (plane + 1) * head] if is_known else rng.integers(1, 3, layer.outputs)
+        )
+        step = np.maximum(0, np.log2(np.abs(layer.weight).max((1, 2, 3)) / 32).astype(np.int64) - drop)
+        weights = rng.integers(-2, 3, (layer.outputs, layer.inputs))
+        weights[0, 0] = 0 if is_known else -70 >> step[0]
+        biases = () if is_known else (np.full(layer.outputs, 3), rng.integers(-9, 10, layer.outputs))
+        rows[name] = changes.Rows(drop, step, weights, *biases)
+    return Model(program.id, changes.pack(program, rows))
+
+
+def archived_with_model() -> bytes:
+    """An archive of two groups, of which the first needs the model that the archive brings."""
+    base = load_program(HERE / "autoregressive.safetensors")
+    model = changed_model()
+    own = changes.apply(base, model.changes, model.id)
+    stream = io.BytesIO()
+    writer = Writer(stream, [model])
+    for name, program in (("own.png", own), ("base.png", base)):
+        source = png.read((HERE / "tiny" / "autoregressive.png").read_bytes())
+        layer, pixels = Layer(Method.AUTOREGRESSIVE, program.id), source.pixels
+        payload = table.own(program).encode([pixels], program).data
+        coded = Group((Entry(source.skeleton, rasters=((layer,),)),), (payload,), sample_checksum([pixels]))
+        writer.add(pack_group(ArchiveGroup((Member(name),), (0,), (coded,))))
     writer.finish()
     return stream.getvalue()
 

@@ -8,7 +8,7 @@ from dqcodec.base.compiled import compiled
 from dqcodec.base.errors import ModelError
 from dqcodec.exact.autoregressive.linear import activated, leaky, linear, rounded
 from dqcodec.exact.model_file import Tensors
-from dqcodec.exact.networks import check_chain, load_level, load_linear
+from dqcodec.exact.networks import Linear, check_chain, load_level, load_linear
 from dqcodec.frozen.autoregressive import (
     FEATURE_PLACES,
     GRID,
@@ -75,6 +75,17 @@ class ContextNet:
         predicted = (predicted_inputs(planes), PREDICTED) if least_squares else (0, 0)
         self._check(planes, features, 3 * mixtures, *predicted)
         self.weights = self._weights(bound, predicted[1])
+
+    @property
+    def layers(self) -> dict[str, Linear]:
+        """All layers by the names of their tensors, in the order in which they are computed."""
+        blocks = {
+            f"{index}.{part}": layer for index, block in enumerate(self.blocks) for part, layer in enumerate(block, 1)
+        }
+        known = {f"known.{plane}": layer for plane, layer in enumerate(self.known, 1)}
+        outs = {f"out.{plane}": layer for plane, layer in enumerate(self.out)}
+        named = {"features": self.features, "in": self.first, **blocks, "heads": self.heads, **known, **outs}
+        return {f"net.{name}": layer for name, layer in named.items()}
 
     def _weights(self, bound: np.ndarray, predicted: int) -> Weights:
         planes, width = len(self.out), self.first.outputs
