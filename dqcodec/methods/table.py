@@ -65,6 +65,7 @@ METHODS = {
         Row(Method.AUTOREGRESSIVE, "autoregressive", needs="autoregressive"),
         Row(Method.MIXING, "mixing", is_slow=True),
         Row(Method.MODEL_MIXING, "model_mixing", needs="autoregressive", is_slow=True),
+        Row(Method.PIXEL_MIXING, "pixel_mixing", is_slow=True),
     )
 }
 
