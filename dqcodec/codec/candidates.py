@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     Place = tuple[int, Split, int]  # names a layer: number of its image, split that makes it, number of the layer
 
 _MIN_MODEL_PIXELS = 64
-_MAX_MIXING_SAMPLES = 1 << 20  # a layer's 8-bit samples: mixing takes about six seconds ...
-_MAX_RIVAL_SAMPLES = 1 << 18  # ... and one or two if a model codes the layer too
+_MAX_MIXING_SAMPLES = 3 << 19  # a layer's samples, as many as mixing codes bit by bit: it takes about six seconds ...
+_MAX_RIVAL_SAMPLES = 1 << 18  # ... and one if a model codes the layer too
+_WHOLE_PIXELS = 4  # that mixing codes whole in the time of a sample
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,8 @@ def by_webp(pixels: np.ndarray, *, quick: bool) -> CodedLayer:
 
 def by_mixing(layers: Sequence[np.ndarray]) -> list[list[CodedLayer]]:
     """Layers of the same number of channels, together by mixing: a list of one way for each layer."""
-    payload = table.encode(Method.MIXING, layers)
-    return [[CodedLayer(Layer(Method.MIXING), payload.data, size, together=len(layers))] for size in payload.sizes]
+    payload = table.encode(Method.PIXEL_MIXING, layers)
+    return [[CodedLayer(Layer(Method.PIXEL_MIXING), payload.data, size, together=len(layers))] for size in payload.sizes]
 
 
 def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: Effort) -> list[list[CodedLayer]]:
@@ -186,8 +187,12 @@ def takes_model(pixels: np.ndarray) -> bool:
 
 
 def takes_mixing(pixels: np.ndarray, *, is_modelled: bool) -> bool:
-    """Whether mixing a layer takes an acceptable time; is_modelled: a model codes it too, so the limit is lower."""
-    return pixels.size <= (_MAX_RIVAL_SAMPLES if is_modelled else _MAX_MIXING_SAMPLES)
+    """Whether mixing a layer takes an acceptable time; is_modelled: a model codes it too, and suits it if most pixels
+    differ from their neighbours, so the limit is lower."""
+    differs = (pixels[1:, 1:] != pixels[1:, :-1]) | (pixels[1:, 1:] != pixels[:-1, 1:])
+    busy = int(differs.any(axis=2).sum()) * pixels.shape[2]
+    is_rival = is_modelled and 2 * busy > pixels.size
+    return busy + pixels[..., 0].size // _WHOLE_PIXELS <= (_MAX_RIVAL_SAMPLES if is_rival else _MAX_MIXING_SAMPLES)
 
 
 def _by_channels(

@@ -108,10 +108,10 @@ def _set_contexts(hashes, pixels, at, stride, c, channels, bits, known, periods,
     pW, pN, pNW, pNE = pixels[at - 1], pixels[at - stride], pixels[at - stride - 1], pixels[at - stride + 1]
     pWW, pNN = pixels[at - 2], pixels[at - 2 * stride]
     first, second = at - periods[0], at - periods[1]
-    if first < 2 * stride + 2:
-        first = at - 1
-    if second < 2 * stride + 2:
-        second = at - 1
+    if first < 2 * stride:  # before all pixels
+        first = at - 2 * stride
+    if second < 2 * stride:
+        second = at - 2 * stride
     W, N, NW, NE = channel(pW, shift), channel(pN, shift), channel(pNW, shift), channel(pNE, shift)
     WW, NN = channel(pWW, shift), channel(pNN, shift)
     Q, QW, QN, QE = pixels[first], pixels[first - 1], pixels[first - stride], pixels[first + 1]
