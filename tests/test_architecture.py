@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dqcodec
-from dqcodec.frozen import ans, autoregressive, classical, flow, mixing, networks
+from dqcodec.frozen import ans, autoregressive, classical, flow, mixing, networks, pixel_mixing
 
 ROOT = Path(dqcodec.__file__).parent
 # What each package may import; "" is dqcodec/__init__.py itself, whose version some name.
@@ -123,6 +123,13 @@ NUMBERS = {
         "MARGIN": 2, "ORDERS": {1: [0], 2: [1, 0], 3: [1, 0, 2], 4: [3, 1, 0, 2]}, "CONTEXTS": 18, "INPUTS": 37,
         "MAX_SLOT_BITS": 16, "LIMIT": 2815, "MIN_PROBABILITY": 16, "MIN_USES": 6, "MAX_USES": 240, "WEIGHT": 6553,
     },
+    pixel_mixing: {
+        "MARGIN": 6, "DEFAULT_PERIODS": ((0, 3), (3, 0)), "STAGE_CELLS": 32, "STAGE_STEP": 176, "STAGE_RATE": 5,
+        "MAX_COUNT": 255, "CONTEXTS": 22, "INPUTS": 48, "SETS": 4, "FIRST_ROWS": (0, 96, 280, 568), "ROWS": 824,
+        "MAX_SLOT_BITS": 18, "MAX_STAGE_BITS": 14, "FIRST_WEIGHT": 4369, "FIRST_FINAL_WEIGHT": 16384, "FINAL_RATE": 2,
+        "HIT_CONTEXTS": 8, "HIT_INPUTS": 16, "HIT_SETS": 3, "HIT_ROWS": 576, "FIRST_HIT_ROWS": (0, 64, 320),
+        "FIRST_HIT_WEIGHT": 13107, "HIT_RATE": 20, "MAX_HIT_BITS": 20, "LEAST_HIT": 63500, "LONGEST": 31, "LEAST_MATCH": 8,
+    },
 }  # fmt: skip
 TABLES = {
     "SQUASH": "ba503793dd6b11a1",
@@ -130,6 +137,10 @@ TABLES = {
     "FINE_STRETCH": "06db9f29de0558d8",
     "STATES": "045a99bd50c1a58f",
     "RATES": "082482d75ad867ab",
+    "STAGE": "ed78c6476a150c0a",
+    "COUNT_RATES": "082482d75ad867ab",
+    "NEXT": "651f5a24e634bc60",
+    "STATE_RATES": "5fc2c849154ce192",
 }  # the first 8 bytes of the SHA-256 of each, int64 little-endian
 
 
@@ -143,7 +154,11 @@ def test_every_frozen_number_is_what_it_was(module):
 
 
 def test_every_frozen_table_is_what_it_was():
-    tables = {name: value for name, value in vars(mixing).items() if isinstance(value, np.ndarray)}
+    tables = {
+        name: value
+        for name, value in (vars(mixing) | vars(pixel_mixing)).items()
+        if isinstance(value, np.ndarray) and not name.startswith("_")
+    }
     digests = {name: hashlib.sha256(value.astype("<i8").tobytes()).hexdigest()[:16] for name, value in tables.items()}
     assert digests == TABLES
 

@@ -74,7 +74,9 @@ def by_webp(pixels: np.ndarray, *, quick: bool) -> CodedLayer:
 def by_mixing(layers: Sequence[np.ndarray]) -> list[list[CodedLayer]]:
     """Layers of the same number of channels, together by mixing: a list of one way for each layer."""
     payload = table.encode(Method.PIXEL_MIXING, layers)
-    return [[CodedLayer(Layer(Method.PIXEL_MIXING), payload.data, size, together=len(layers))] for size in payload.sizes]
+    return [
+        [CodedLayer(Layer(Method.PIXEL_MIXING), payload.data, size, together=len(layers))] for size in payload.sizes
+    ]
 
 
 def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: Effort) -> list[list[CodedLayer]]:

@@ -8,13 +8,15 @@ MARGIN = 6  # columns at both sides of a layer and rows above it; the largest di
 DEFAULT_PERIODS = ((0, 3), (3, 0))  # rows up, columns left
 STAGE_CELLS, STAGE_STEP = 32, 176  # a stage is a table over logits, in steps of 176
 STAGE_RATE = 5  # an entry moves by 2^-5 of its error
-STAGE = mixing.SQUASH[np.clip(STAGE_STEP * np.arange(STAGE_CELLS + 1) - 1, 0, 2 * mixing.LIMIT)] << 4  # its first entries
+STAGE = (
+    mixing.SQUASH[np.clip(STAGE_STEP * np.arange(STAGE_CELLS + 1) - 1, 0, 2 * mixing.LIMIT)] << 4
+)  # its first entries
 COUNT_RATES = np.array([65536 * 2 // (2 * count + 3) for count in range(256)])  # of a counter, by its uses
 MAX_COUNT = 255
 
 # bits of samples
 CONTEXTS = 22
-INPUTS = 48  # two of each context, two of the matches, the model's, and zeros
+INPUTS = 48  # two of each context, two of the matches, and zeros
 SETS = 4  # of weights, that mix the inputs
 FIRST_ROWS = (0, 96, 280, 568)  # of each set's weights; 824 rows in all
 ROWS = 824

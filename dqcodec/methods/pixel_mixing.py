@@ -10,7 +10,7 @@ each pixel alpha is coded first, then green, red and blue.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -84,10 +84,13 @@ def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = 
     return layers
 
 
-def _code(coder, pixels, firsts, shapes, bits, periods):
+def _code(
+    coder: BinaryCoder, pixels: np.ndarray, firsts: Sequence[int], shapes: Sequence[tuple[int, int, int]],
+    bits: Sequence[int], periods: Sequence[_Periods],
+) -> Iterator[int]:  # fmt: skip
     """Code the layers; yields the position of the coder after each."""
-    height_width = sum(height * width for height, width, _ in shapes)
-    pixel_mixer, bit_mixer = PixelMixer.new(height_width), BitMixer.new(height_width * shapes[0][2])
+    count = sum(height * width for height, width, _ in shapes)
+    pixel_mixer, bit_mixer = PixelMixer.new(count), BitMixer.new(count * shapes[0][2])
     for first, (height, width, channels), each, found in zip(firsts, shapes, bits, periods):
         places = np.array([up * _stride(width) + left for up, left in found])
         code_layer(pixel_mixer, bit_mixer, coder, pixels, first, height, width, channels, each, places)
@@ -99,8 +102,10 @@ def _stride(width: int) -> int:
 
 
 def _canvas(shapes: Sequence[tuple[int, int, int]]) -> tuple[np.ndarray, list[int]]:
-    """All pixels, uint32, and the place of each layer's first pixel. See bit_mixing."""
+    """All pixels, uint32, and the place of each layer's first pixel, see bit_mixing. Raises CorruptError: too many."""
     sizes = [(height + MARGIN) * _stride(width) for height, width, _ in shapes]
+    if sum(sizes) >= 1 << 31:
+        raise CorruptError("the layers are too large for pixel mixing")
     starts = itertools.accumulate(sizes[:-1], initial=0)
     firsts = [start + MARGIN * _stride(width) + MARGIN for start, (_, width, _) in zip(starts, shapes)]
     return np.zeros(sum(sizes), np.uint32), firsts

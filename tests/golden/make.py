@@ -23,7 +23,7 @@ from dqcodec import png
 from dqcodec.exact.program import load_program
 from dqcodec.format.archive import ArchiveGroup, Member, Verbatim, Writer, pack_group
 from dqcodec.format.container import Entry, Group, Layer, Method, sample_checksum
-from dqcodec.methods import classical, mixing, model_mixing, table
+from dqcodec.methods import classical, mixing, model_mixing, pixel_mixing, table
 from dqcodec.methods.payload import Effort
 
 HERE = Path(__file__).parent
@@ -36,7 +36,7 @@ TINY_MODELS = {  # of tiny files alone
     HERE / "least-squares-gray.safetensors": lambda: programs.described(programs.LEAST_SQUARES, 1, tile=[40, 24]),
 }
 TINY = {f"tiny/{name}": case for name, case in cases.cases().items()}
-NAMES = ("image", "archive", "stored", "classical", "mixing", "model-mixing", "particles", *MODELS, *TINY)
+NAMES = ("image", "archive", "stored", "classical", "mixing", "pixel-mixing", "model-mixing", "particles", *MODELS, *TINY)
 
 
 def main(names: list[str]) -> None:
@@ -72,6 +72,8 @@ def make(name: str) -> None:
             made = group(pixels, Method.CLASSICAL, classical.encode([pixels]).data, before=text)
         case "mixing":
             made = group(pixels, Method.MIXING, mixing.encode([pixels]).data, before=text)
+        case "pixel-mixing":
+            made = group(pixels, Method.PIXEL_MIXING, pixel_mixing.encode([pixels]).data, before=text)
         case "model-mixing":
             program = load_program(HERE / "autoregressive.safetensors")
             made = group(

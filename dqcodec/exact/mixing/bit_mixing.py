@@ -179,9 +179,7 @@ def _set_contexts(hashes, pixels, at, stride, c, channels, bits, known, periods,
         hashes[11] = hashed(
             hashes[11], _packed(pixels[at - 5], pixels[at - stride - 5], pixels[at - stride + 5], pixels[at - 6])
         )
-        hashes[11] = hashed(
-            hashes[11], _packed(pixels[two - 4], pixels[two + 4], pixels[three - 3], pixels[three + 3])
-        )
+        hashes[11] = hashed(hashes[11], _packed(pixels[two - 4], pixels[two + 4], pixels[three - 3], pixels[three + 3]))
         hashes[12] = hashed(seed, gradient << 8 | busy >> 2)
         hashes[13] = hashed(seed, gradient << 8 | abs(W - N) >> 3)
         hashes[14] = hashed(seed, (W + N + 1 >> 1) << 8 | NW + NE + 1 >> 1)
@@ -222,7 +220,7 @@ def _find_slots(entries, hashes, slots, slot_bits, node):
 
 
 @compiled
-def code_samples(mixer, coder, pixels, at, stride, channels, only, bits, periods, hit, predicted, matches, model):
+def code_samples(mixer, coder, pixels, at, stride, channels, bits, periods, missed, predicted, matches):
     """Code the samples of a pixel, and learn from them.
 
     Args:
@@ -230,26 +228,17 @@ def code_samples(mixer, coder, pixels, at, stride, channels, only, bits, periods
         coder: a BinaryCoder.
         pixels, at, stride: all pixels, the place of this one, and places from row to row.
         channels: of a pixel.
-        only: the channel to code; -1 for all.
         bits: of a sample.
         periods: places to the left, int64 (2,).
-        hit: 1 if the pixel is known not to be `predicted`; else 0.
+        missed: 1 if the pixel is known not to be `predicted`; else 0.
         predicted: a pixel.
         matches: for each match, its pixel, and its length, or 0; int64 (2, 2).
-        model: the model's logit of ...
     """
-    entries, maps, weights, finals, stages, trust = (
-        mixer.entries,
-        mixer.maps,
-        mixer.weights,
-        mixer.finals,
-        mixer.stages,
-        mixer.trust,
-    )
+    entries, maps, trust = mixer.entries, mixer.maps, mixer.trust
+    weights, finals, stages = mixer.weights, mixer.finals, mixer.stages
     hashes, slots, inputs, logits, rows = mixer.hashes, mixer.slots, mixer.inputs, mixer.logits, mixer.rows
     slot_bits, stage_bits = mixer.sizes[0], mixer.sizes[1]
-    whole, rest = np.int64(pixels[at]), hit
-    known = np.int64(0)
+    whole, rest, known = np.int64(pixels[at]), missed, np.int64(0)
     for c in range(channels):
         shift = 8 * (channels - 1 - c)
         mixer.sizes[2] += 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from dqcodec.frozen.pixel_mixing import DEFAULT_PERIODS
 
-_MIN_PIXELS = 1 << 12
+_MIN_PIXELS = 1 << 13
 _NEAR_ROWS, _NEAR_COLUMNS = 4, 6  # contexts see these places in any case
 _MIN_OVERLAP = 0.2  # of the image with itself
 _MIN_CORRELATION = 0.1

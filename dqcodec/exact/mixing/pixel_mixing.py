@@ -5,14 +5,13 @@ the prediction is right is learned in contexts and mixed, as bits are in bit_mix
 whether it is right, and mostly that is all that codes the pixel. Else its bits are coded.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from dqcodec.base.compiled import compiled
-from dqcodec.exact.mixing.binary_coder import BinaryCoder, code_bit
-from dqcodec.exact.mixing.bit_mixing import BitMixer, code_samples, hashed, place_of
+from dqcodec.exact.mixing.binary_coder import code_bit
+from dqcodec.exact.mixing.bit_mixing import code_samples, hashed, place_of
 from dqcodec.exact.mixing.logistic import count, counted, learn, learn_stage, mixed, squash, staged
 from dqcodec.frozen.pixel_mixing import (
     FIRST_HIT_ROWS,
@@ -185,7 +184,7 @@ def code_layer(pixel_mixer, bit_mixer, coder, pixels, first, height, width, chan
                 pixels[at] = predicted
             else:
                 code_samples(
-                    bit_mixer, coder, pixels, at, stride, channels, -1, bits, periods, is_likely, predicted, matches, 0
+                    bit_mixer, coder, pixels, at, stride, channels, bits, periods, is_likely, predicted, matches
                 )
                 hit = np.int64(pixels[at] == predicted)
 
