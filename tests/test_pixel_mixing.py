@@ -80,9 +80,7 @@ def test_drawings_are_smaller_than_by_webp():
     y, x = np.ogrid[:64, :64]
     disc = np.minimum(np.hypot(y - 24, x - 20) // 4, 6).astype(np.uint8)[..., None]
     for pixels in (disc, np.concatenate([disc * 40, disc * 30, 255 - disc * 20, (disc < 5) * np.uint8(255)], axis=2)):
-        assert len(encode(pixels)) < min(
-            0.8 * len(classical.encode([pixels]).data), 1.05 * len(mixing.encode([pixels]).data)
-        )
+        assert len(encode(pixels)) < 0.8 * len(classical.encode([pixels]).data)
 
 
 def test_what_is_learned_from_one_layer_is_known_for_the_next():

@@ -46,8 +46,8 @@ def find_periods(layer: np.ndarray) -> tuple[tuple[int, int], ...]:
         found.append(period)
         correlation[np.abs(up - period[0]) + np.abs(left - period[1]) <= _APART] = 0
         for multiple in range(2, max(height, width)):
-            row, column = multiple * period[0], multiple * period[1]
-            if row >= height or abs(column) >= width:
+            further, aside = multiple * period[0], multiple * period[1]
+            if further >= height or abs(aside) >= width:
                 break
-            correlation[row, column] = 0
+            correlation[further, aside] = 0
     return (*found, *DEFAULT_PERIODS)[:2]
