@@ -151,11 +151,15 @@ class Container:
                 reader = Reader(data, 6, len(data) - 4)
                 for _ in range(2):
                     reader.varint()
-                start, packing = reader.position, data[5] >> 4 & 3
+                start, packing = reader.position, data[5] >> 4 & 3 | data[5] >> 7 << 2
                 raw = changed(read_section(reader, packing) if packing else b"", rng, _CHUNK_WORDS)
                 packing, section = pack_section(raw)
                 return _sealed(
-                    data[:5] + bytes([data[5] & ~48 | packing << 4]) + data[6:start] + section + reader.rest()
+                    data[:5]
+                    + bytes([data[5] & ~176 | (packing & 3) << 4 | packing >> 2 << 7])
+                    + data[6:start]
+                    + section
+                    + reader.rest()
                 )
         body = changed(data[5:-4], rng) if rng.random() < 0.9 else changed(data[:-4], rng)[5:]
         return _sealed(data[:5] + body)
@@ -621,6 +625,10 @@ def images(model: bool = False) -> list[bytes]:
     files += [pngs.random(rng, 9, 11, 2, 8, interlace=True), pngs.random(rng, 3, 2, 0, 2, interlace=True, after=text)]
     files += [pngs.write(colors, 8, 3, before=pngs.chunk(b"tRNS", b"\0\x80")), pngs.write(ramp, idats=3)]
     files += [pngs.write((colors.repeat(4, 2) * 257), 16), pngs.write(colors * 0 + np.arange(7)[:, None] * 900, 16)]
+    few = (colors * 40).repeat(6, 0).repeat(6, 1)  # whose views have indices of colours, and fewer channels
+    files += [pngs.write(np.concatenate([few, few // 2 + 9, few, 0 * few + 255], axis=2))]
+    packed = pngs.chunk(b"zTXt", b"Comment\0\0" + zlib.compress(b"a text, and again a text " * 5))
+    files += [pngs.write(colors, before=packed)]  # whose chunk is kept inflated
     frames = [((1, 2), rng.integers(0, 256, (3, 4, 3))), ((0, 0), rng.integers(0, 256, (6, 7, 3)))]
     files += [
         pngs.animated(rng.integers(0, 256, (6, 7, 3)), frames, is_first=first, before=text) for first in (True, False)
@@ -677,7 +685,7 @@ def _named_errors(read: Callable):
 _ONE_PIXEL = struct.pack(">IIIIHHBB", 1, 1, 0, 0, 1, 10, 0, 0)
 _CHUNK_WORDS = (
     b"\0", b"\x0b", b"\x16" + bytes(22), b"\x16" + _ONE_PIXEL, b"\x95\x08" + bytes(8), b"\x01" + bytes(768),
-    b"\x81\x03abc", b"\x82\x01\0", b"\x7fprIv", b"\xffIDAT\x01x",
+    b"\x7d\x8c\x0a\6\x58\x85\3a\0\0hello", b"\x7e\x02\0\x10", b"\x7e\x06\x05\0\2\1\2\3", b"\x81\x03abc", b"\x82\x01\0", b"\x7fprIv", b"\xffIDAT\x01x",
 )  # fmt: skip
 _PNG_CHUNKS = (
     (b"tRNS", b"\0\x80"), (b"tRNS", b""), (b"tRNS", b"\1"), (b"PLTE", b"abcdef"), (b"PLTE", b""), (b"IDAT", b""),

@@ -30,6 +30,9 @@ COMMANDS = {
     "exactness": "python benchmarks/exactness.py kodak/kodim05.png --json benchmarks/results/exactness.json",
     "memory": "python benchmarks/memory.py camera_free wikimedia debian_wallpapers --size 2000x1000 "
     "--size 8000x6000 --json benchmarks/results/memory.json",
+    "regions": "python benchmarks/regions.py camera_free --json benchmarks/results/regions.json",
+    "loading": "python benchmarks/loading.py cifar10 --first 1000 --json benchmarks/results/loading.json",
+    "install": "python benchmarks/install.py --json benchmarks/results/install.json",
     "engines": "PYTHONPATH=CRAYSTACK python benchmarks/engines.py cifar/test_00.png "
     "--json benchmarks/results/engines.json",
 }
@@ -196,6 +199,50 @@ def memory() -> str:
     return f"{table(['', 'compress', 'decompress'], rows)}\n\n{provenance('memory')}"
 
 
+def regions() -> str:
+    """Regions of a large image beside the whole."""
+    result = read("regions")
+    rows = []
+    for row in result["rows"]:
+        seconds = sorted(row["processor_seconds"])
+        median = seconds[len(seconds) // 2]
+        rows.append([row["region"].replace("x", " x "), f"{seconds[0]:.1f}", f"{median:.1f}", f"{seconds[-1]:.1f}"])
+    header = [
+        f"{result['size'].replace('x', ' x ')} pixels, {result['method']}",
+        "least",
+        "median",
+        "most, processor seconds",
+    ]
+    return f"{table(header, rows)}\n\n{provenance('regions')}"
+
+
+def loading() -> str:
+    """Images per processor second in a training loop."""
+    result = read("loading")
+    loops = result["with_a_resnet18"]
+    rows = [
+        [name, f"{value:,.0f}".replace(",", " "), f"{loops[name]:.1f}" if name in loops else "-"]
+        for name, value in result["images_per_processor_second"].items()
+    ]
+    header = ["images a processor second", "loading", "loading and a step of ResNet-18"]
+    sizes = (
+        f"{count(result['images'])} images in {result['groups']} groups: the archive has {count(result['archive_bytes'])} "
+        f"bytes, the PNG files have {count(result['png_bytes'])}."
+    )
+    return f"{table(header, rows)}\n\n{sizes}\n\n{provenance('loading')}"
+
+
+def install() -> str:
+    """The wheel, what it brings along, and its first use."""
+    result = read("install")
+    rows = [["the wheel", f"{result['wheel_bytes'] / 1e6:.1f}"]]
+    rows.append(["installed, with dependencies", f"{result['installed_bytes'] / 1e6:.0f}"])
+    rows += [[f"of it {name}", f"{size / 1e6:.0f}"] for name, size in result["largest_bytes"].items()]
+    taken = ", ".join(f"{command} {seconds:.0f}" for command, seconds in result["processor_seconds"].items())
+    note = f"An image of 96 x 64 takes, in processor seconds with compiling: {taken}."
+    return f"{table(['', 'megabytes'], rows)}\n\n{note}\n\n{provenance('install')}"
+
+
 def engines() -> str:
     """The stack of .dqc files and craystack messages."""
     rows = [
@@ -263,5 +310,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "trees": trees,
     "exactness": exactness,
     "memory": memory,
+    "regions": regions,
+    "loading": loading,
+    "install": install,
     "engines": engines,
 }

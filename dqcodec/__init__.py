@@ -3,11 +3,13 @@
 The public names are loaded when they are first used:
 
     compress(path, PNG bytes, Pillow image or array) -> bytes         the .dqc file
-    decompress(path or bytes) -> array                                of one image; animations have no array
+    decompress(path or bytes) -> array                                of one image, or of a region of it;
+                                                                      animations have no array
     decompress_png(path or bytes) -> PNG bytes                        with all frames of an animation
     open(path) -> PIL.Image, with its frames                          or PIL.Image.open, once dqcodec is imported
     Archive(path): name -> PNG bytes                                  a mapping, read and decoded when asked for;
-                                                                      Archive(path, salvage=True) for a damaged one
+                                                                      Archive(path, salvage=True) for a damaged one;
+                                                                      read(name) -> array
     info(bytes) -> Info
     load_model(name_or_path), find_model(model_id), model_names()
     DqcodecError and the errors below it
@@ -28,6 +30,7 @@ if TYPE_CHECKING:  # _PUBLIC again, for type checkers
         LatentOverflow,
         ModelError,
         ParticlesError,
+        RegionError,
         StackUnderflow,
         SymbolError,
         UnknownModelError,
@@ -62,6 +65,7 @@ _PUBLIC = {
     "UnsupportedImageError": ("base.errors", "UnsupportedImageError"),
     "VerifyError": ("base.errors", "VerifyError"),
     "ParticlesError": ("base.errors", "ParticlesError"),
+    "RegionError": ("base.errors", "RegionError"),
     "ModelError": ("base.errors", "ModelError"),
     "UnknownModelError": ("base.errors", "UnknownModelError"),
     "StackUnderflow": ("base.errors", "StackUnderflow"),
@@ -78,6 +82,7 @@ __all__ = [  # without open: import * leaves Python's own alone
     "LatentOverflow",
     "ModelError",
     "ParticlesError",
+    "RegionError",
     "StackUnderflow",
     "SymbolError",
     "UnknownModelError",

@@ -3,7 +3,7 @@ by a shared table, so that codec and CLI are tested without a model."""
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,6 +20,7 @@ class Program:
     channels: int = 3
     bits: int = 8
     kind: str = "flow"
+    card: dict = field(default_factory=dict)
     codes_all: bool = False
 
     def fits(self, shape):

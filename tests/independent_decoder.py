@@ -42,6 +42,14 @@ def numbers(name: str) -> list[list[int]]:
 
 
 DICTIONARY = bytes.fromhex("".join(part("dictionary").replace("```", "").split()))
+CURVE = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in (step / 1023 for step in range(1024))]
+PROFILES = (
+    bytes.fromhex("".join(part("profiles").replace("```", "").split()))
+    + b"curv\0\0\0\0\0\0\4\0"
+    + b"".join(struct.pack(">H", int(65535 * each + 0.5)) for each in CURVE)
+    + bytes.fromhex(re.search(r"half\); then `(\w+)`", DOCUMENT)[1])
+    + DICTIONARY
+)
 f32 = np.float32
 Trace = Callable[[str, object], None]
 Models = dict[bytes, bytes]
@@ -80,6 +88,7 @@ class Head:
     layers: list[tuple[int, bytes | None]]
     shapes: list[tuple[int, int, int]]
     repeats: int = 0
+    view: "View | None" = None
 
 
 def read_heads(body: "Bytes", count: int) -> list[Head | None]:
@@ -92,8 +101,9 @@ def read_heads(body: "Bytes", count: int) -> list[Head | None]:
             continue
         color_type, depth = KINDS[(kind & 15) - 1]
         width, height = body.varint(), body.varint()
-        packing = kind >> 4 & 3
-        chunks = parse_chunks(unpack(body.section(), packing) if packing else b"")
+        packing = kind >> 4 & 3 | kind >> 7 << 2
+        values, chunks = parse_chunks(unpack(body.section(), packing) if packing else b"")
+        view = View(values, SAMPLES[color_type], depth) if values else None
         recipe = body.section() if kind >> 6 & 1 else b""
         split = body.byte()
         if split == 96:
@@ -104,7 +114,7 @@ def read_heads(body: "Bytes", count: int) -> list[Head | None]:
         shapes = [
             (*size, channels)
             for size in sizes(height, width, chunks)
-            for channels in layer_channels(SAMPLES[color_type], step, is_alpha, has_alphas)
+            for channels in layer_channels(view.channels if view else SAMPLES[color_type], step, is_alpha, has_alphas)
         ]
         layers = []
         for number in range(len(shapes)):
@@ -113,7 +123,7 @@ def read_heads(body: "Bytes", count: int) -> list[Head | None]:
             if method in (2, 3, 5):
                 model = last_model = last_model if code >> 3 else body.take(8)
             layers.append((method, model))
-        heads.append(Head((width, height), color_type, depth, chunks, recipe, step, is_alpha, layers, shapes))
+        heads.append(Head((width, height), color_type, depth, chunks, recipe, step, is_alpha, layers, shapes, 0, view))
     return heads
 
 
@@ -230,8 +240,8 @@ def unpack(section: bytes, packing: int) -> bytes:
         return section
     inner = Bytes(section)
     length = inner.varint()
-    if packing == 2:
-        raw = zlib.decompressobj(-15, DICTIONARY).decompress(inner.rest())
+    if packing in (2, 4):
+        raw = zlib.decompressobj(-15, DICTIONARY if packing == 2 else PROFILES).decompress(inner.rest())
     else:
         filters = [{"id": lzma.FILTER_LZMA1, "lc": 3, "lp": 0, "pb": 0, "dict_size": 1 << 20}]
         raw = lzma.decompress(inner.rest(), lzma.FORMAT_RAW, filters=filters)
@@ -243,19 +253,38 @@ TABLES = [cells(table) for table in part("types").strip().split("\n\n")]
 USUAL = [pair for _, _, types, lengths in TABLES for pair in zip(types[1:], lengths[1:])]
 
 
-def parse_chunks(raw: bytes) -> list[list[tuple[bytes, bytes]]]:
-    parts, items = [[]], Bytes(raw)
+def parse_chunks(raw: bytes) -> tuple[bytes, list[list[tuple[bytes, bytes]]]]:
+    """The values, and the chunks before, between and after the rasters."""
+    parts, items, values = [[]], Bytes(raw), b""
+    if raw[:1] == b"\x7e":
+        items.byte()
+        values = items.section()
     while items.position < len(raw):
         code = items.byte()
         if code == 0:
             parts.append([])
             continue
+        is_inflated = code == 125
+        code = items.byte() if is_inflated else code
         kind, length = USUAL[(code & 127) - 1] if code & 127 < 127 else (items.take(4).decode(), 0)
         kind, length = kind.encode(), int(length)
         if code >> 7:
             length = items.varint()
-        parts[-1].append((kind, items.take(length)))
-    return parts if len(parts) > 1 else [*parts, []]
+        body = items.take(length)
+        parts[-1].append((kind, deflated(Bytes(body)) if is_inflated else body))
+    return values, parts if len(parts) > 1 else [*parts, []]
+
+
+def deflated(form):
+    """The body of an inflated chunk."""
+    level, header, beginning = form.byte(), form.take(2), form.section()
+    content = form.rest()
+    if level >> 7:
+        name, data = content.split(b"\n", 1)
+        lines = [data[start : start + 36].hex() + "\n" for start in range(0, len(data), 36)]
+        content = b"\n" + name + f"\n{len(data):8}\n".encode() + "".join(lines).encode()
+    stream = zlib.compressobj(level & 15, zlib.DEFLATED, -(8 + (header[0] >> 4)), 8, zlib.Z_DEFAULT_STRATEGY)
+    return beginning + header + stream.compress(content) + stream.flush() + zlib.adler32(content).to_bytes(4, "big")
 
 
 def sizes(height, width, chunks):
@@ -269,7 +298,49 @@ def sizes(height, width, chunks):
 # --- 4, 5
 
 
+class View:
+    """channels: of the view."""
+
+    def __init__(self, values: bytes, channels: int, depth: int):
+        code = Bytes(values)
+        modes = code.byte() | code.byte() << 8
+        self.is_merged, self.modes, self.depth = bool(modes >> 12), [modes >> 3 * c & 7 for c in range(channels)], depth
+        kept = self.modes.count(0)
+        self.tables = [self.table(code, each) for each in ([kept] if self.is_merged else [1] * self.modes.count(5))]
+        assert code.position == len(values)
+        self.channels = 1 if self.is_merged else kept + sum(len(table) > 1 for table in self.tables)
+
+    def table(self, code, channels):
+        count, columns = code.varint(), []
+        for _ in range(channels):
+            differences = code.take(count)
+            if self.depth == 16:
+                differences = [256 * high + low for high, low in zip(differences, code.take(count))]
+            columns.append([sum(differences[: n + 1]) % (1 << max(8, self.depth)) for n in range(count)])
+        return list(zip(*columns))
+
+    def samples(self, raster):
+        """Those of the PNG."""
+        height, width, _ = raster.shape
+        out = np.zeros((height, width, len(self.modes)), np.int64)
+        tables, of_view = iter(self.tables), iter(np.moveaxis(raster, 2, 0))
+        merged = iter(np.moveaxis(np.array(self.tables[0])[raster[..., 0]], 2, 0)) if self.is_merged else of_view
+        for c, mode in enumerate(self.modes):
+            if mode == 0:
+                out[..., c] = next(merged)
+            elif mode == 5:
+                entries = np.array(next(tables))[:, 0]
+                out[..., c] = entries[next(of_view)] if len(entries) > 1 else entries[0]
+            elif mode > 5:
+                out[..., c] = (1 << self.depth) - 1 if mode == 7 else 0
+            else:
+                out[..., c] = out[..., mode - 1]
+        return out
+
+
 def layer_channels(samples, step, is_alpha, is_transparent):
+    if step == 5:
+        return [2]
     channels = (4 if is_transparent else 3) if step == 4 else samples
     return ([channels - 1, 1] if is_alpha else [channels]) * (2 if step in (2, 3) else 1)
 
@@ -282,7 +353,8 @@ def join_layers(head, arrays):
         groups = [[np.concatenate(pair, 2) for pair in zip(group[::2], group[1::2])] for group in groups]
     if head.step == 4:
         return palette([group[0] for group in groups], head.chunks)
-    return [join(head.step, group) for group in groups]
+    rasters = [join(head.step, group) for group in groups]
+    return [head.view.samples(raster) for raster in rasters] if head.view else rasters
 
 
 def join(step, arrays):
@@ -290,6 +362,8 @@ def join(step, arrays):
         return arrays[0]
     if step == 1:
         return arrays[0].astype(np.int64) * 257
+    if step == 5:
+        return arrays[0].astype(np.int64) @ np.array([[1], [256]])
     samples = arrays[0].astype(np.int64) * 256 + arrays[1]
     if step == 2:
         return samples

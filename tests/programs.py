@@ -243,6 +243,6 @@ def run(script: str, *arguments, **variables) -> bytes:
     environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     environment |= {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | variables
     command = [sys.executable, "-c", script, *map(str, arguments)]
-    result = subprocess.run(command, capture_output=True, env=environment, timeout=120)
+    result = subprocess.run(command, capture_output=True, env=environment, timeout=400)
     assert result.returncode == 0, result.stderr.decode()
     return result.stdout

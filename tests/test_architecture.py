@@ -25,9 +25,11 @@ MAY_IMPORT = {
     "export": {"base", "exact", "flows", "frozen"},
     "methods": {"ans", "base", "exact", "format", "frozen"},
     "codec": {"ans", "base", "exact", "format", "methods", "png"},
+    "arrays": {"base", "codec", "format", "png"},
+    "page": {"base", "codec", "exact", "format", "methods", "png"},
     "training": {"ans", "base", "exact", "export", "flows"},
     "bench": {"", "base", "codec", "exact", "format", "png"},
-    "command": {"", "base", "bench", "codec", "exact", "format", "png", "training"},
+    "command": {"", "base", "bench", "codec", "exact", "format", "page", "png", "training"},
 }
 HEAVY = {"torch", "jaxtyping", "pydantic"}
 MAY_IMPORT_TORCH = {"flows", "export", "training"}
@@ -50,7 +52,7 @@ def of_package(package: str) -> set[str]:
 
 def test_every_package_has_its_arrows():
     assert PACKAGES == sorted(MAY_IMPORT)
-    assert {path.name for path in ROOT.glob("*.py")} == {"__init__.py", "__main__.py"}
+    assert {path.name for path in ROOT.glob("*.py")} == {"__init__.py", "__main__.py", "torch.py"}
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -2,6 +2,7 @@
 
 import functools
 
+import fake_learned
 import numpy as np
 import pngs
 import programs
@@ -32,6 +33,7 @@ from dqcodec.context import fronts
 from dqcodec.exact.program import load_program
 from dqcodec.format.container import Method
 from dqcodec.methods import autoregressive
+from dqcodec.methods.payload import Effort
 
 SHAPES = [(1, 1), (1, 2), (2, 1), (1, 15), (9, 1), (7, 5)]
 TILED_SHAPES = [(1, 1), (8, 9), (9, 10), (17, 19)]
@@ -227,6 +229,21 @@ def test_a_program_must_fit_all_layers_to_be_chosen():
     assert trial.best_program(layers, [flow, spoilt()]) is spoilt()
     assert trial.best_program(layers, [spoilt(), program_of()]) is program_of()
     assert trial.best_program(layers_of(*[(2, 2)] * 3000), [spoilt(), program_of()]) is program_of()
+
+
+@pytest.mark.parametrize(
+    ("effort", "chosen"), [(Effort(fast=True), "small"), (Effort(), "usual"), (Effort(best=True), "large")]
+)
+def test_the_effort_bounds_the_multiplications_of_a_model(effort, chosen):
+    def sized(name: str, multiplications: int, bits_per_sample: float) -> fake_learned.Program:
+        program = fake_learned.Program(name, card={"multiplications_per_pixel": multiplications})
+        program.code_length = lambda parts: bits_per_sample * sum(pixels.size for pixels in parts)
+        return program
+
+    known = [sized("large", 500_000, 1.0), sized("usual", 64_000, 2.0), sized("small", 32_000, 3.0)]
+    layers = layers_of((20, 20))
+    assert trial.best_program(layers, known, effort).name == chosen
+    assert trial.best_program(layers, known[:1], effort).name == "large"  # the only one
 
 
 # --- the choice

@@ -247,18 +247,16 @@ def test_unknown_models_are_named_with_what_is_at_hand(folder):
 
 
 def test_models_are_listed_with_cards_and_found_by_id_or_path(folder, monkeypatch):
-    class Program(fake_learned.Program):
-        card = {"license": "CC0", "vi_bpd": 3.4}
-
+    card = {"license": "CC0", "vi_bpd": 3.4}
     module = types.ModuleType("dqcodec.exact.program")
-    module.load_program = lambda path: Program(path.name.split("-")[0], zoo.file_id(path))
+    module.load_program = lambda path: fake_learned.Program(path.name.split("-")[0], zoo.file_id(path), card=card)
     monkeypatch.setitem(sys.modules, "dqcodec.exact.program", module)
     fake_learned.install(monkeypatch)
     zoo._load.cache_clear()
     (folder / "models").mkdir()
     (folder / "models/photo-12345678.safetensors").write_bytes(b"weights")
     listed = json.loads(run("models", "--json").stdout)
-    assert listed == {"name": "photo", "id": zoo.file_id(zoo.locate("photo")).hex(), "bytes": 7, **Program.card}
+    assert listed == {"name": "photo", "id": zoo.file_id(zoo.locate("photo")).hex(), "bytes": 7, **card}
     assert [line.split() for line in run("models").stdout.splitlines()] == [
         ["name", "id", "bytes", "valid_vi_bpd", "description"], ["photo", listed["id"], "7"],
     ]  # fmt: skip

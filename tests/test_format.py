@@ -28,7 +28,7 @@ from dqcodec.exact.program import load_program
 from dqcodec.format.container import Group, Method
 from dqcodec.format.split import Split, Step
 from dqcodec.methods.autoregressive import stacks
-from dqcodec.png import metadata
+from dqcodec.png import dictionary
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = cases.cases()
@@ -95,9 +95,8 @@ def test_the_documents_decoder_reads_what_the_package_chooses_to_write(data):
 
 
 def test_the_documents_dictionary_is_that_of_the_package():
-    assert decoder.DICTIONARY == metadata.DICTIONARY
-    assert f"{len(metadata.DICTIONARY)} bytes" in DOCUMENT
-    assert hashlib.sha256(metadata.DICTIONARY).hexdigest() in DOCUMENT
+    for read, own in ((decoder.DICTIONARY, dictionary.TEXTS), (decoder.PROFILES, dictionary.PROFILES)):
+        assert read == own and f"{len(own)} bytes" in DOCUMENT and hashlib.sha256(own).hexdigest() in DOCUMENT
 
 
 # --- what tiny files do not reach

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from dqcodec import png
 from dqcodec.base.errors import CorruptError
 from dqcodec.format import palette
+from dqcodec.format.container import Entry
 from dqcodec.format.split import Split, Step, candidates, for_models, skeleton
+from dqcodec.format.values import views
 
 quick = settings(max_examples=60)
 
@@ -19,11 +21,13 @@ def image(color_type, bit_depth, samples, chunks=()):
 
 def assert_every_split_is_undone(source):
     for split in candidates(source):
-        arrays = split.apply(source.pixels, source.skeleton)
+        found = views(source)[split.values]
+        view = found.image
+        arrays = split.apply(view.pixels, view.skeleton)
         assert [array.dtype for array in arrays] == [np.uint8] * len(arrays)
-        assert [array.shape for array in arrays] == split.shapes(source.pixels.shape[:2], source.skeleton)
-        assert len(arrays) == len(split.names(source.skeleton)) == len(split.modelled(source.skeleton))
-        assert split.undo([arrays], skeleton(source, split)).same(source)
+        assert [array.shape for array in arrays] == split.shapes(source.pixels.shape[:2], view.skeleton)
+        assert len(arrays) == len(split.names(view.skeleton)) == len(split.modelled(view.skeleton))
+        assert Entry(skeleton(source, split), split, values=found.code).undo([arrays]).same(source)
 
 
 @quick
@@ -71,8 +75,10 @@ def test_smooth_samples_have_small_residuals():
 
 def test_models_are_kept_from_indices_and_low_bytes():
     for color_type, bit_depth in pngs.KINDS:
-        samples = np.zeros((2, 2, pngs.SAMPLES[color_type]), np.uint16 if bit_depth == 16 else np.uint8)
-        samples[0, 0] = bit_depth == 16
+        samples = np.zeros((16, 20, pngs.SAMPLES[color_type]), np.uint16 if bit_depth == 16 else np.uint8)
+        if bit_depth == 16:
+            samples += np.random.default_rng(1).permutation(320).astype(np.uint16).reshape(16, 20, 1)
+            samples[0] += np.arange(samples.shape[2], dtype=np.uint16)
         source = image(color_type, bit_depth, samples, (png.Chunk(b"PLTE", bytes(768)),))
         split = for_models(source)
         assert (split is None) == (color_type == 3)

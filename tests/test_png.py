@@ -102,8 +102,7 @@ def test_every_frame_of_an_animation_is_kept(kind, corners, is_first, idats):
     assert all(map(np.array_equal, image.rasters[1:], [samples for _, samples in frames]))
     assert len(image.rasters) == 1 + len(frames) and image.skeleton.sizes[1:] == tuple(f.shape[:2] for _, f in frames)
     assert png.read(png.write(image)).same(image)
-    unpacked = metadata.unpack(metadata.pack(image.skeleton), image.header)
-    assert unpacked == image.skeleton
+    assert metadata.unpack(metadata.pack(image.skeleton), image.header) == (image.skeleton, b"")
 
 
 STILL = np.zeros((4, 4, 1), int)
@@ -147,14 +146,16 @@ def test_data_beyond_the_image_leaves_no_skeleton(extra):
 
 @quick
 @given(
-    st.lists(st.tuples(st.sampled_from([*metadata._TYPES, b"prIv", b"zzzz"]), st.binary(max_size=40))), st.integers(0)
+    st.lists(st.tuples(st.sampled_from([*metadata._TYPES, b"prIv", b"zzzz"]), st.binary(max_size=40))),
+    st.integers(0),
+    st.binary(max_size=200),
 )
-def test_metadata_are_packed_and_unpacked(chunks, place):
+def test_metadata_are_packed_and_unpacked(chunks, place, values):
     chunks = [png.Chunk(kind, body) for kind, body in chunks if kind not in (b"acTL", b"fcTL")]
     chunks = [chunk for index, chunk in enumerate(chunks) if chunk.kind not in [each.kind for each in chunks[:index]]]
     place %= len(chunks) + 1
     skeleton = png.Skeleton(png.Header(3, 5, 2, 8), (tuple(chunks[:place]), tuple(chunks[place:])))
-    assert metadata.unpack(metadata.pack(skeleton), skeleton.header) == skeleton
+    assert metadata.unpack(metadata.pack(skeleton, values), skeleton.header) == (skeleton, values)
 
 
 @quick
@@ -162,11 +163,11 @@ def test_metadata_are_packed_and_unpacked(chunks, place):
 def test_any_bytes_are_metadata_that_can_be_written_or_a_named_error(data, color_type):
     header = png.Header(3, 5, color_type, 8)
     try:
-        skeleton = metadata.unpack(data, header)
+        skeleton, values = metadata.unpack(data, header)
     except CorruptError as error:
         assert "\n" not in str(error)
     else:
-        assert metadata.unpack(metadata.pack(skeleton), header) == skeleton
+        assert metadata.unpack(metadata.pack(skeleton, values), header) == (skeleton, values)
         assert [len(size) for size in skeleton.sizes] == [2] * (len(skeleton.parts) - 1)
 
 

@@ -4,6 +4,7 @@ from typing import Protocol
 
 import numpy as np
 
+from dqcodec.base.compiled import compiled
 from dqcodec.base.errors import SymbolError
 
 MAX_SIZE = 1 << 23  # of a symbol's alphabet
@@ -69,7 +70,7 @@ def check_sizes(sizes: np.ndarray | int) -> None:
     Raises:
         SymbolError: a size is out of range.
     """
-    if np.size(sizes) and not (np.min(sizes) >= 1 and np.max(sizes) <= MAX_SIZE):
+    if not _are_sizes(_flat(sizes)):
         raise SymbolError(f"a stack codes symbols of sizes from 1 to {MAX_SIZE}")
 
 
@@ -80,5 +81,27 @@ def check_symbols(symbols: np.ndarray, sizes: np.ndarray | int) -> None:
         SymbolError: a symbol or a size is out of range.
     """
     check_sizes(sizes)
-    if symbols.size and (symbols.min() < 0 or (symbols >= sizes).any()):
+    if not _are_symbols(_flat(symbols), _flat(sizes)):
         raise SymbolError("a symbol is negative or not below its size")
+
+
+def _flat(numbers: np.ndarray | int) -> np.ndarray:
+    """Numbers as int64 (N,). Those that do not fit become too large for a size, or negative."""
+    return np.ravel(numbers).astype(np.int64, copy=False)
+
+
+@compiled
+def _are_sizes(sizes):
+    for n in range(len(sizes)):
+        if not 1 <= sizes[n] <= MAX_SIZE:
+            return False
+    return True
+
+
+@compiled
+def _are_symbols(symbols, sizes):
+    last = len(sizes) - 1
+    for n in range(len(symbols)):
+        if not 0 <= symbols[n] < sizes[min(n, last)]:
+            return False
+    return True

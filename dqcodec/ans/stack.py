@@ -77,9 +77,8 @@ class Stack:
                 self._coder.encode_reverse(symbols, Uniform(int(sizes)))
             return
         sizes = sizes.ravel().astype(np.int32)
-        several = sizes > 1  # of one there is nothing to say, and the coder refuses it
-        if not several.all():
-            symbols, sizes = symbols[several], sizes[several]
+        if len(sizes) and sizes.min() == 1:  # of one there is nothing to say, and the coder refuses it
+            symbols, sizes = symbols[sizes > 1], sizes[sizes > 1]
         if len(symbols):
             self._coder.encode_reverse(symbols, Uniform(), sizes)
 
@@ -98,10 +97,9 @@ class Stack:
         else:
             flat = sizes.ravel().astype(np.int32)
             symbols = np.zeros(flat.shape, np.int64)
-            several = flat > 1
-            if several.all() and len(flat):
-                symbols = self._coder.decode(Uniform(), flat).astype(np.int64)
-            elif several.any():
+            if len(flat) and flat.min() > 1:
+                symbols[:] = self._coder.decode(Uniform(), flat)
+            elif (several := flat > 1).any():
                 symbols[several] = self._coder.decode(Uniform(), flat[several])
             symbols = symbols.reshape(sizes.shape)
         words, state = self._coder.pos()

@@ -21,6 +21,10 @@ class UnsupportedImageError(DqcodecError):
     """dqcodec does not accept the input as an image: it is not a PNG, for example, or is larger than the limit."""
 
 
+class RegionError(DqcodecError, ValueError):
+    """A region has no pixels, or does not lie within the image."""
+
+
 class VerifyError(DqcodecError):
     """A compressed file does not decode to its input; nothing is written."""
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Lock, Thread, get_ident
+from threading import Lock, Thread, get_ident, local
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -112,13 +112,30 @@ def _disown() -> None:
 def in_threads(function: Callable[[slice], Any], count: int, least: int) -> list[Any]:
     """Cut range(count) into one slice for each thread, and call `function` with each; returns the results in order.
 
-    No slice is shorter than `least`, unless there is only one. An error of a thread is raised here.
+    No slice is shorter than `least`, unless there is only one. Inside `function`, calls of in_threads use one thread. An
+    error of a thread is raised here.
     """
-    threads = max(1, min(count // least, _threads or available_cpus()))
+    threads = 1 if _of_thread.is_part else max(1, min(count // least, _threads or available_cpus()))
+    if threads == 1:
+        return [function(slice(0, count))]
     cuts = [count * thread // threads for thread in range(threads + 1)]
     first, *others = (slice(*pair) for pair in zip(cuts, cuts[1:]))
     answers = [_ask(worker, function, part) for worker, part in enumerate(others)]
-    return [function(first), *(_result(answer) for answer in answers)]
+    _of_thread.is_part = True
+    try:
+        own = function(first)
+    finally:
+        _of_thread.is_part = False
+    return [own, *(_result(answer) for answer in answers)]
+
+
+class _OfThread(local):
+    """is_part: whether the thread works on a slice of in_threads."""
+
+    is_part = False
+
+
+_of_thread = _OfThread()
 
 
 def _ask(worker: int, function: Callable[[slice], Any], part: slice) -> SimpleQueue:
@@ -143,6 +160,7 @@ def _jobs(worker: int) -> SimpleQueue:
     jobs: SimpleQueue = SimpleQueue()
 
     def work() -> None:
+        _of_thread.is_part = True
         while True:
             function, part, answer = jobs.get()
             try:

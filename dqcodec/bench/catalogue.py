@@ -8,7 +8,7 @@ from dqcodec.bench.codecs import Codec
 from dqcodec.bench.ours import Dqcodec
 from dqcodec.bench.peers import PEERS
 
-_OURS = {"dqcodec": False, "dqcodec-best": True}
+_OURS = {"dqcodec-fast": {"fast": True}, "dqcodec": {}, "dqcodec-best": {"best": True}}  # name -> options
 
 
 def standard_names() -> list[str]:
@@ -24,5 +24,5 @@ def select(names: Collection[str], models: Sequence[str]) -> list[Codec]:
         ModelError: a model file is malformed.
     """
     wanted = names or standard_names()
-    ours = [Dqcodec(best=best) for name, best in _OURS.items() if name in wanted]
+    ours = [Dqcodec(**options) for name, options in _OURS.items() if name in wanted]
     return [*ours, *map(Dqcodec, dict.fromkeys(models)), *(peer for peer in PEERS if peer.name in wanted)]

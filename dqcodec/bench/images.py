@@ -59,10 +59,14 @@ def read(path: Path) -> Original:
         OSError, DqcodecError: the file is not readable, or no valid PNG.
         NotCompared: see decode.
     """
+    return of(path.read_bytes())
+
+
+def of(data: bytes) -> Original:
+    """Decode a PNG file, given by its bytes. Raises DqcodecError, NotCompared: see read."""
     from dqcodec import png
     from dqcodec.png import color_types
 
-    data = path.read_bytes()
     header = png.read(data, decode=False).header
     kind = f"{header.bit_depth}-bit {color_types.NAMES[header.color_type]}"
     return Original(data, decode(data), header.width, header.height, header.samples, kind)

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 class Dqcodec(Codec):
-    """`dqcodec compress` or `compress --best`, with all models at hand or with one model (-m).
+    """`dqcodec compress`, `compress --fast` or `compress --best`, with all models at hand or with one model (-m).
 
     Encoding starts from the PNG file. Decoding ends with pixels, as for the other codecs; no PNG is written.
     """
 
     threaded = True
 
-    def __init__(self, model: str | None = None, *, best: bool = False):
-        """Load the models once, to find errors early.
+    def __init__(self, model: str | None = None, **effort: bool):
+        """Load the models once, to find errors early. effort: `fast` or `best`, an option of codec.compress.
 
         Raises:
             UnknownModelError: no model has this name.
@@ -34,10 +34,10 @@ class Dqcodec(Codec):
         from dqcodec.codec import zoo
 
         shown = Path(model).stem if model and model.endswith(zoo.SUFFIX) else model
-        plain_name, plain_title = ("dqcodec-best", "dqcodec --best") if best else ("dqcodec", "dqcodec")
-        self.name = f"{plain_name}:{shown}" if model else plain_name
-        self.title = f"{plain_title}, {shown} alone" if model else plain_title
-        self._best = best
+        name, title = "-".join(["dqcodec", *effort]), " --".join(["dqcodec", *effort])
+        self.name = f"{name}:{shown}" if model else name
+        self.title = f"{title}, {shown} alone" if model else title
+        self._effort = effort
         self.models = [zoo.locate(model).resolve()] if model else [path.resolve() for path in zoo.paths().values()]
         for path in self.models:
             zoo.load(str(path))
@@ -61,7 +61,7 @@ class Dqcodec(Codec):
         """Compress the PNG file, without verification."""
         from dqcodec.codec import codec
 
-        data, report = codec.compress(source.data, self._programs, best=self._best, verify=False)
+        data, report = codec.compress(source.data, self._programs, **self._effort, verify=False)
         return Coded(data, report.method, _model_bits(report))
 
     def decode(self, data: bytes) -> np.ndarray:

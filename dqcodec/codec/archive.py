@@ -9,13 +9,17 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
-from dqcodec.base.errors import CorruptError, FormatError
-from dqcodec.codec.group import decode, restore
+from dqcodec.base.errors import CorruptError, FormatError, UnsupportedImageError
+from dqcodec.codec import formats
+from dqcodec.codec.group import decode, decode_regions, restore
+from dqcodec.codec.region import Region
 from dqcodec.format.archive import MAGIC, START, VERSION, ArchiveGroup, Member, Verbatim, clashes, is_archive
 from dqcodec.format.directory import Damage, Directory, Place, Positional, load_group, read_index, scan
 from dqcodec.png import MAX_PIXELS
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from dqcodec.exact.program import FindProgram
 
 
@@ -101,6 +105,28 @@ class Archive(Mapping[str, bytes]):
         if number not in decoded:
             decoded[number] = decode(part, self._find_program or _find_at_hand(), self._max_pixels)
         return restore(part.entries[image], decoded[number][image])
+
+    def read(self, name: str, region: tuple[int, int, int, int] | None = None) -> np.ndarray:
+        """The pixels of an image, as in library.decompress.
+
+        region: only this part, (left, top, right, bottom) as in Pillow's crop. Where the method allows it, only what it
+        needs is decoded; then its samples are not compared with a checksum. Raises RegionError (not within the image),
+        UnsupportedImageError (an animation, or no image), and the errors of lookup.
+        """
+        group_number, member = self._places[name]
+        group, decoded = self._load(group_number)
+        number, image = group.place(member)
+        part = group.parts[number]
+        if isinstance(part, Verbatim):
+            raise UnsupportedImageError("the file was kept verbatim, not as an image")
+        find_program = self._find_program or _find_at_hand()
+        if region is not None and number not in decoded:
+            regions = {image: Region.of(region)}
+            return formats.pixels(decode_regions(part, regions, find_program, self._max_pixels)[image])
+        if number not in decoded:
+            decoded[number] = decode(part, find_program, self._max_pixels)
+        whole = formats.lone_image(decoded[number][image], self._max_pixels)
+        return formats.pixels(whole if region is None else Region.of(region).cut(whole))
 
     def kind(self, name: str) -> str:
         """`image` or `verbatim`. Nothing is decoded. Raises KeyError, CorruptError, UnsupportedImageError, OSError."""

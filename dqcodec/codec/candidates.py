@@ -86,7 +86,7 @@ def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
     Samples have the number of bits that the programs code. The list is empty for a layer that the program cannot code,
     and for all layers if a sample of them shows that mixing is smaller. Raises ParticlesError.
     """
-    program = trial.best_program(layers, programs)
+    program = trial.best_program(layers, programs, effort)
     if program is None:
         return [[] for _ in layers]
     is_small = 8 * _MAX_RIVAL_SAMPLES >= program.bits * sum(pixels.size for pixels in layers)
@@ -128,8 +128,9 @@ def _modelled(sources: Sequence[Source], programs: Sequence[Program], effort: Ef
     for number, source in enumerate(sources):
         split = for_models(source.image) if source.is_expressible else None
         if split:
-            suits = itertools.cycle(split.modelled(source.image.skeleton))
-            of_bits.setdefault(min(8, source.image.header.bit_depth), {}).update(
+            view = source.view(split)
+            suits = itertools.cycle(split.modelled(view.skeleton))
+            of_bits.setdefault(min(8, view.header.bit_depth), {}).update(
                 ((number, split, layer), pixels)
                 for layer, (pixels, is_suitable) in enumerate(zip(source.layers(split), suits))
                 if is_suitable and takes_model(pixels)
@@ -149,7 +150,7 @@ def _photographs(sources: Sequence[Source], modelled: Mapping[Place, Sequence[Co
     """
     images: dict[Program, dict[int, np.ndarray]] = {}
     for (number, split, layer), (coded, *_) in modelled.items():
-        if layer == 0 and sources[number].image.header.bit_depth >= 8:
+        if layer == 0 and sources[number].view(split).header.bit_depth >= 8:
             pixels = sources[number].layers(split)[0]
             if effort.best or takes_mixing(pixels, is_modelled=True):
                 images.setdefault(coded.program, {})[number] = pixels
@@ -171,10 +172,11 @@ def _mixed(
     splits: dict[Split, dict[Place, np.ndarray]] = {}
     for number, source in enumerate(sources):
         for split in candidates(source.image) if source.is_expressible else ():
-            names = itertools.cycle(split.names(source.image.skeleton))
+            view = source.view(split)
+            names = itertools.cycle(split.names(view.skeleton))
             for layer, (pixels, name) in enumerate(zip(source.layers(split), names)):
                 is_alpha = name.startswith("alpha")
-                is_modelled = number in modelled and not is_alpha and source.image.header.bit_depth >= 8
+                is_modelled = number in modelled and not is_alpha and view.header.bit_depth >= 8
                 takes = effort.best or takes_mixing(pixels, is_modelled=is_modelled)  # mixing is fast below 8 bits
                 if takes and (number not in photographs or is_alpha):
                     splits.setdefault(split, {})[number, split, layer] = pixels

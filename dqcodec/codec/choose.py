@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from dqcodec.codec.candidates import CodedLayer, by_webp, code_together
 from dqcodec.format.container import CHECKSUM_BYTES, FRAME_BYTES, Entry
 from dqcodec.format.split import Split, candidates, skeleton
+from dqcodec.format.values import views
 from dqcodec.methods import table
 from dqcodec.methods.payload import Effort
 
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from dqcodec.codec.source import Source
     from dqcodec.exact.program import Program
 
-# On photographs WebP's thorough search takes seconds; its size is at least this part of the quick one's.
+# On photographs WebP's thorough search takes seconds; its size is at least this part of the quick one's. On drawings it
+# may be much less, so the best splits of other views are searched too.
 _THOROUGH_GAIN = 0.95
 # An image leaves the usual method or split only if its own takes less than this part of the bytes.
 _LONER_GAIN = 0.85
@@ -91,12 +93,17 @@ def _choices(
         ]
         coded = coded if quick else _without_leavers(coded, arrays, effort)
         rasters = tuple(tuple(part) for part in _cut([each.layer for each in coded], len(coded) // len(image.rasters)))
-        return Choice(Entry(skeleton(image, split), split, rasters, source.recipe), tuple(coded))
+        values = views(image)[split.values].code
+        return Choice(Entry(skeleton(image, split), split, rasters, source.recipe, values=values), tuple(coded))
 
     choices = [choice(split, quick=True) for split in candidates(image)]
     if thorough:
-        best = min(each.size for each in choices)
-        choices += [choice(each.entry.split, quick=False) for each in choices if _THOROUGH_GAIN * each.size < best]
+        best = min(choices, key=lambda each: each.size)
+        choices += [
+            choice(each.entry.split, quick=False)
+            for each in choices
+            if _THOROUGH_GAIN * each.size < best.size or each.entry.split.values != best.entry.split.values
+        ]
     return [*choices, stored]
 
 
@@ -145,8 +152,8 @@ def _usual(sources: Sequence[Source], tried: Mapping[Place, Sequence[CodedLayer]
     kinds, totals = {}, {}
     for place, ways in tried.items():
         number, split, layer = place
-        image = sources[number].image
-        kinds[place] = image.header[2:], split, layer % len(split.names(image.skeleton))
+        view = sources[number].view(split)
+        kinds[place] = view.header[2:], split, layer % len(split.names(view.skeleton))
         for coded in ways if len(ways) > 1 else ():
             total = totals.setdefault(kinds[place], {})
             total[coded.layer] = total.get(coded.layer, 0) + coded.cost
@@ -161,11 +168,11 @@ def _usual(sources: Sequence[Source], tried: Mapping[Place, Sequence[CodedLayer]
 def _for_each(sources: Sequence[Source], choices: Sequence[Sequence[Choice]]) -> list[Choice]:
     """One of the choices of each image, the last of which stores it.
 
-    Images of one colour type and bit depth take the split that takes the fewest bytes for all of them, unless another
-    is much smaller for the image.
+    Images of one colour type and bit depth, with the same splits to choose from, take the split that takes the fewest
+    bytes for all of them, unless another is much smaller for the image.
     """
-    kinds = [source.image.header[2:] for source in sources]
     best = [_best_of_splits(each[:-1]) for each in choices]
+    kinds = [(source.image.header[2:], frozenset(of_splits)) for source, of_splits in zip(sources, best)]
     totals: dict[tuple, dict[Split, float]] = {}
     for kind, of_splits in zip(kinds, best):
         for split, choice in of_splits.items():

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dqcodec.base.varint import read_varint
-from dqcodec.codec.group import CodedGroup, check, decode, encode, restore, stored_header
+from dqcodec.codec.group import CodedGroup, check, decode, decode_regions, encode, restore, stored_header
 from dqcodec.codec.report import CompressReport, DecompressReport, LayerReport
 from dqcodec.codec.source import Source, read
 from dqcodec.format.container import Group, Method, owners
-from dqcodec.png import MAX_PIXELS, Skeleton
+from dqcodec.png import MAX_PIXELS, Png, Skeleton
 
 if TYPE_CHECKING:
+    from dqcodec.codec.region import Region
     from dqcodec.exact.program import FindProgram, Program
 
 
@@ -56,6 +57,7 @@ def compress(
     strip: bool = False,
     exact: bool = False,
     keep_broken: bool = False,
+    fast: bool = False,
     best: bool = False,
     particles: int = 1,
     verify: bool = True,
@@ -63,8 +65,8 @@ def compress(
 ) -> tuple[bytes, CompressReport]:
     """Code the PNG file `data` as the smallest .dqc file that the methods and `programs` give.
 
-    strip, exact, keep_broken: see source.read. best: try slow methods on large images too; coding and decoding take
-    longer. particles: a flow with a uniform dequantizer takes fewer bits and more time with more. verify: decode the
+    strip, exact, keep_broken: see source.read. fast: use small models only. best: use large models, and try slow methods
+    on large images too; coding and decoding take longer. particles: a flow with a uniform dequantizer takes fewer bits and more time with more. verify: decode the
     result and compare.
 
     Raises UnsupportedImageError (not a PNG, or more than `max_pixels`), CorruptError (a damaged PNG), ParticlesError,
@@ -72,7 +74,7 @@ def compress(
     """
     start = time.perf_counter()
     source = read(data, strip=strip, exact=exact, keep_broken=keep_broken, max_pixels=max_pixels)
-    coded = encode([source], programs, best=best, particles=particles)
+    coded = encode([source], programs, fast=fast, best=best, particles=particles)
     dqc, programs = coded.group.pack(), coded.programs
     report = _report(source, coded, len(data), len(dqc))
     del coded  # its payloads are as large as the file
@@ -99,6 +101,20 @@ def decompress(
     restored = restore(entry, image, repack=repack)
     dropped = entry.skeleton.lost(entry.skeleton.repacked()) if entry.skeleton and (repack or not entry.recipe) else ()
     return restored, DecompressReport(entry.method, len(data), len(restored), dropped, time.perf_counter() - start)
+
+
+def decompress_region(
+    data: bytes, region: Region, find_program: FindProgram, *, max_pixels: int = MAX_PIXELS
+) -> tuple[Png, str]:
+    """Decode a region of the .dqc file `data`: (the region with all chunks of the image, the method).
+
+    The CRC of the file is checked, but not the checksum of the samples, which covers the whole image.
+
+    Raises RegionError (not within the image), UnsupportedImageError (an animation, or more than `max_pixels`), and the
+    errors of decompress.
+    """
+    group = Group.parse(data, max_pixels)
+    return decode_regions(group, {0: region}, find_program, max_pixels)[0], group.entries[0].method
 
 
 def info(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Info:
@@ -170,7 +186,7 @@ def _describe(group: Group, models: Sequence[str | None]) -> tuple[LayerReport, 
     (entry,) = group.entries
     if entry.skeleton is None:
         return ()
-    names = entry.split.names(entry.skeleton)
+    names = entry.split.names(entry.view)
     sizes = {owned[0]: len(payload) for payload, owned in zip(group.payloads, owners(group.entries))}
     return tuple(
         LayerReport(index // len(names), names[index % len(names)], layer.method.label, sizes.get((0, index)), model)

@@ -235,12 +235,33 @@ def check_size(width: int, height: int, max_pixels: int) -> None:
 
 
 def to_array(data: bytes, max_pixels: int) -> np.ndarray:
-    """The pixels of a PNG file's default image, see library.decompress; raises CorruptError, UnsupportedImageError."""
+    """The pixels of a PNG file's default image, see `pixels`; raises CorruptError, UnsupportedImageError."""
+    return pixels(_read_default(data, max_pixels))
+
+
+def pixels(image: Png) -> np.ndarray:
+    """The colours of a default image, see library.decompress; raises CorruptError."""
+    values = colors.colors(image)
+    return values[..., 0] if values.shape[2] == 1 else values
+
+
+def lone_image(decoded: Png | bytes, max_pixels: int) -> Png:
+    """The image of a decoded PNG, or of a PNG file. If a skeleton cannot express it, its only chunks are PLTE and tRNS.
+
+    Raises UnsupportedImageError (an animation, or more than `max_pixels`), CorruptError.
+    """
+    if len(decoded.rasters) > 1 if isinstance(decoded, Png) else is_animation(decoded):
+        raise UnsupportedImageError(
+            "an animation is not one array: decompress_png, open and Archive[name] give its frames"
+        )
+    return decoded if isinstance(decoded, Png) else _read_default(decoded, max_pixels)
+
+
+def _read_default(data: bytes, max_pixels: int) -> Png:
     image = png.read(data, max_pixels)
     if image.skeleton is None:
         image = dataclasses.replace(image, skeleton=Skeleton(image.header, (tuple(_color_chunks(data)), ())))
-    pixels = colors.colors(image)
-    return pixels[..., 0] if pixels.shape[2] == 1 else pixels
+    return image
 
 
 def _color_chunks(data: bytes) -> Iterator[Chunk]:

@@ -4,6 +4,7 @@ that makes the group smaller.
     encode(sources, programs) -> CodedGroup      choose how to code each image, then code all of them
     encode_sets(sources, programs)               the same, divided into the sets that take the fewest bytes
     decode(group, find_program) -> images        check(parse, sources, ...)  decode again and compare
+    decode_regions(group, regions, find_program) -> parts of images
 """
 
 from __future__ import annotations
@@ -12,13 +13,22 @@ import contextlib
 import dataclasses
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dqcodec import png
-from dqcodec.base.errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow, VerifyError
+from dqcodec.base.errors import (
+    CorruptError,
+    DqcodecError,
+    LatentOverflow,
+    StackUnderflow,
+    UnsupportedImageError,
+    VerifyError,
+)
+from dqcodec.codec import formats
 from dqcodec.codec.choose import Choice, choose
+from dqcodec.exact.boxes import hull, inside, whole
 from dqcodec.format.container import FRAME_BYTES, Entry, Group, owners, sample_checksum
 from dqcodec.methods import table
 from dqcodec.methods.payload import Effort, Payload
@@ -27,7 +37,9 @@ from dqcodec.png import Header, Png
 if TYPE_CHECKING:
     import numpy as np
 
+    from dqcodec.codec.region import Region
     from dqcodec.codec.source import Source
+    from dqcodec.exact.boxes import Window
     from dqcodec.exact.program import FindProgram, Program
     from dqcodec.methods.payload import ModelReport
 
@@ -54,30 +66,35 @@ class CodedGroup:
 
 
 def encode(
-    sources: Sequence[Source], programs: Sequence[Program], *, best: bool = False, particles: int = 1
+    sources: Sequence[Source],
+    programs: Sequence[Program],
+    *,
+    fast: bool = False,
+    best: bool = False,
+    particles: int = 1,
 ) -> CodedGroup:
     """Code images as one group: each image by the smallest of all methods and `programs`.
 
-    An image with the same samples as an earlier one refers to that one. best, particles: see codec.compress. Raises
+    An image with the same samples as an earlier one refers to that one. fast, best, particles: see codec.compress. Raises
     ParticlesError.
     """
-    effort = Effort(best, particles)
+    effort = Effort(fast=fast, best=best, particles=particles)
     try:
         return _code(sources, _choose(sources, programs, effort), effort)
     except (LatentOverflow, StackUnderflow):  # layers left the flow; the rest cannot pay its first loan
-        return encode(sources, [program for program in programs if program.codes_all], best=best)
+        return encode(sources, [program for program in programs if program.codes_all], fast=fast, best=best)
 
 
 def encode_sets(
-    sources: Sequence[Source], programs: Sequence[Program], *, best: bool = False, particles: int = 1
+    sources: Sequence[Source], programs: Sequence[Program], **options: Any
 ) -> list[tuple[list[int], CodedGroup]]:
     """Divide images into sets and code each set as one group. Returns (numbers of its images, group) of each set.
 
     The images are in one set, or each is in its own, or one set is left by those that are smaller alone; the smallest
     of these is returned. Coding every image alone would take longer than coding all together. So only a sample of the
-    images is coded alone, and those that company may harm. If the sample is smaller alone, all are coded alone.
+    images is coded alone, and those that company may harm. If the sample is smaller alone, all are coded alone. options:
+    of encode.
     """
-    options = {"best": best, "particles": particles}
     units = _same_samples(sources)
     together = encode(sources, programs, **options)
     if len(units) == 1:
@@ -139,11 +156,62 @@ def decode(group: Group, find_program: FindProgram, max_pixels: int = png.MAX_PI
         elif entry.skeleton is not None:
             numbers = itertools.count()
             layers = [[decoded.pop((image, next(numbers))) for _ in raster] for raster in entry.rasters]
-            images[image] = entry.split.undo(layers, entry.skeleton)
+            images[image] = entry.undo(layers)
     rasters = [raster for image in images if isinstance(image, Png) for raster in image.rasters]
     if rasters and sample_checksum(rasters) != group.checksum:
         raise CorruptError("the decoded pixels do not match their checksum")
     return images
+
+
+def decode_regions(
+    group: Group, regions: Mapping[int, Region], find_program: FindProgram, max_pixels: int = png.MAX_PIXELS
+) -> dict[int, Png]:
+    """Parts of images: number of the image -> its region, decoded with all chunks of the image.
+
+    Where the methods allow it, only what the regions need is decoded. The checksum of the samples covers all images of
+    the group, so it is not compared.
+
+    Raises RegionError (not within the image), UnsupportedImageError (an animation, or a stored image has more than
+    `max_pixels`), CorruptError, UnknownModelError.
+    """
+    entries, parts = group.entries, {}
+    windows: dict[tuple[int, int], Window] = {}  # of each layer that is decoded
+    owner = {number: number - entries[number].repeats for number in regions}  # the image with the samples
+    for number, region in regions.items():
+        skeleton = entries[number].skeleton
+        if skeleton is None:
+            continue
+        if len(skeleton.sizes) > 1:
+            raise UnsupportedImageError("an animation has no regions: decode its PNG file")
+        region.check(skeleton.header)
+        source = entries[owner[number]]
+        for layer, shape in enumerate(source.shapes):
+            place = owner[number], layer
+            window = region.window if source.split.is_pointwise else whole(shape)
+            windows[place] = hull(windows[place], window) if place in windows else window
+    layers: dict[tuple[int, int], np.ndarray] = {}
+    for payload, owned in zip(group.payloads, owners(entries)):
+        image, layer = owned[0]
+        if entries[image].skeleton is None:
+            if image in regions:
+                parts[image] = regions[image].cut(formats.lone_image(payload, max_pixels))
+        elif any(place in windows for place in owned):
+            shapes = [entries[image].shapes[layer] for image, layer in owned]
+            wanted = [windows.get(place) for place in owned]
+            decoded = table.decode_windows(payload, entries[image].layers[layer], shapes, wanted, find_program)
+            layers |= zip(owned, decoded)
+    for number, region in regions.items():
+        if number not in parts:
+            source, skeleton = entries[owner[number]], entries[number].skeleton
+            window = windows[owner[number], 0]
+            mine = [layers[owner[number], layer] for layer in range(len(source.layers))]
+            header = skeleton.header._replace(width=mine[0].shape[1], height=mine[0].shape[0])
+            part = dataclasses.replace(source, skeleton=dataclasses.replace(source.skeleton, header=header))
+            undone = part.undo([mine])
+            if source is not entries[number]:  # the samples of another image, with its own chunks
+                undone = Png(header, dataclasses.replace(skeleton, header=header), undone.rasters)
+            parts[number] = undone.cropped(*inside(region.window, window))
+    return parts
 
 
 def restore(entry: Entry, image: Decoded, *, repack: bool = False) -> bytes:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dqcodec import png
-from dqcodec.base.errors import FormatError, UnsupportedImageError
+from dqcodec.base.errors import FormatError
 from dqcodec.codec import codec, zoo
-from dqcodec.codec.formats import check_size, from_array, from_pillow, is_animation, to_array, to_png
+from dqcodec.codec.formats import check_size, from_array, from_pillow, lone_image, pixels, to_png
+from dqcodec.codec.region import Region
 from dqcodec.format import archive
 from dqcodec.png import MAX_PIXELS
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
     from dqcodec.codec.zoo import Model
+    from dqcodec.exact.program import FindProgram
 
     Images = str | os.PathLike | bytes | Image.Image | np.ndarray
 
@@ -46,21 +48,27 @@ def compress(
 
 
 def decompress(
-    data: bytes | str | os.PathLike, models: Model | Iterable[Model] = (), *, max_pixels: int = MAX_PIXELS
+    data: bytes | str | os.PathLike,
+    models: Model | Iterable[Model] = (),
+    *,
+    region: tuple[int, int, int, int] | None = None,
+    max_pixels: int = MAX_PIXELS,
 ) -> np.ndarray:
     """Decode a .dqc file, given as bytes or path, to its pixels.
 
     Returns (H, W) for gray, (H, W, C) for gray and alpha, RGB and RGBA; uint8, or uint16 for 16 bits. Palette indices
     become colours, a transparent colour becomes alpha, and samples of fewer than 8 bits are scaled to 8 bits. models:
-    models to use beside those at hand, as in `compress`.
+    models to use beside those at hand, as in `compress`. region: decode only this part, (left, top, right, bottom) as
+    in Pillow's crop. The file's CRC is checked, but not the checksum of the samples, which covers the whole image.
 
-    Raises UnsupportedImageError (an animation, or more than `max_pixels`), FormatError, CorruptError,
-    UnknownModelError, ModelError, OSError.
+    Raises UnsupportedImageError (an animation, or more than `max_pixels`), RegionError (the region does not lie within
+    the image), FormatError, CorruptError, UnknownModelError, ModelError, OSError.
     """
-    data = decompress_png(data, models, repack=True, max_pixels=max_pixels)
-    if is_animation(data):
-        raise UnsupportedImageError("an animation is not one array: use decompress_png or open for its frames")
-    return to_array(data, max_pixels)
+    data, find_program = _dqc_bytes(data), _finder(models)
+    if region is not None:
+        return pixels(codec.decompress_region(data, Region.of(region), find_program, max_pixels=max_pixels)[0])
+    data, _ = codec.decompress(data, find_program, repack=True, max_pixels=max_pixels)
+    return pixels(lone_image(data, max_pixels))
 
 
 def decompress_png(
@@ -75,11 +83,7 @@ def decompress_png(
     models: see `decompress`. repack: see codec.decompress. Raises FormatError (also for an archive), CorruptError,
     UnsupportedImageError, UnknownModelError, ModelError, OSError.
     """
-    data = _bytes(data)
-    if archive.is_archive(data):
-        raise FormatError("the file is an archive: open it with dqcodec.Archive")
-    find_program = functools.partial(zoo.find, named=zoo.listed(models))
-    return codec.decompress(data, find_program, repack=repack, max_pixels=max_pixels)[0]
+    return codec.decompress(_dqc_bytes(data), _finder(models), repack=repack, max_pixels=max_pixels)[0]
 
 
 def open_image(file: str | os.PathLike) -> Image.Image:
@@ -107,3 +111,15 @@ def _png_bytes(source: Images, max_pixels: int) -> bytes:
 def _bytes(data: bytes | str | os.PathLike) -> bytes:
     """The bytes of a file, given as such or by its path."""
     return Path(data).read_bytes() if isinstance(data, str | os.PathLike) else bytes(data)
+
+
+def _dqc_bytes(data: bytes | str | os.PathLike) -> bytes:
+    """The bytes of a .dqc file; raises FormatError: they are an archive's."""
+    data = _bytes(data)
+    if archive.is_archive(data):
+        raise FormatError("the file is an archive: open it with dqcodec.Archive")
+    return data
+
+
+def _finder(models: Model | Iterable[Model]) -> FindProgram:
+    return functools.partial(zoo.find, named=zoo.listed(models))

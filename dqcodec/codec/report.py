@@ -1,4 +1,4 @@
-"""Reports of what was done with an image: CompressReport, DecompressReport, PackedReport, DecodedReport.
+"""Reports of what was done with an image: CompressReport, DecompressReport, RegionReport, PackedReport, DecodedReport.
 
 Each has `line` (one line for people), `details` (a second line) and `as_dict` (for --json). Sizes are bytes.
 """
@@ -110,6 +110,30 @@ class DecompressReport:
     def details(self) -> str:
         """A second line: seconds, and the chunks left out."""
         return ", ".join([f"{self.seconds:.2f} s", *_left_out(self.dropped)])
+
+
+@dataclass(frozen=True)
+class RegionReport:
+    """A region of an image that was decoded. region: WIDTHxHEIGHT+LEFT+TOP. png_bytes: of the region's PNG file.
+
+    is_checked: whether the samples were compared with a checksum; the checksum covers the whole image. dqc_bytes: None,
+    because the .dqc file holds more than the region.
+    """
+
+    method: str
+    region: str
+    png_bytes: int
+    is_checked: bool = False
+    dqc_bytes: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields."""
+        return dataclasses.asdict(self)
+
+    def line(self) -> str:
+        """`640x480+0+0 -> 736501 B (autoregressive), pixels not compared with the checksum`"""
+        note = "" if self.is_checked else ", pixels not compared with the checksum"
+        return f"{self.region} -> {self.png_bytes} B ({self.method}){note}"
 
 
 @dataclass(frozen=True)

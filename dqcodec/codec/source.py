@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dqcodec import png
 from dqcodec.base.errors import CorruptError
+from dqcodec.format.values import views
 from dqcodec.png import MAX_PIXELS, Png
 
 if TYPE_CHECKING:
@@ -50,7 +51,12 @@ class Source:
 
     def layers(self, split: Split) -> list[np.ndarray]:
         """The layers of all rasters, uint8 (H, W, C) each."""
-        return [pixels for raster in self.image.rasters for pixels in split.apply(raster, self.image.skeleton)]
+        image = self.view(split)
+        return [pixels for raster in image.rasters for pixels in split.apply(raster, image.skeleton)]
+
+    def view(self, split: Split) -> Png:
+        """The view of the image that is split."""
+        return views(self.image)[split.values].image
 
 
 def read(

@@ -10,6 +10,7 @@ import numpy as np
 
 from dqcodec.format.container import Method
 from dqcodec.methods import table
+from dqcodec.methods.payload import Effort
 
 if TYPE_CHECKING:
     from dqcodec.exact.program import Program
@@ -19,13 +20,28 @@ _SAMPLE_SIDE = 64
 _HOPELESS = 1.25  # mixing learns less from a sample than from whole layers, so it gets this margin
 
 
-def best_program(layers: Sequence[np.ndarray], programs: Sequence[Program]) -> Program | None:
-    """The program that codes a sample of the layers with the fewest bits, or None if no program fits all layers."""
+def best_program(
+    layers: Sequence[np.ndarray], programs: Sequence[Program], effort: Effort = Effort()
+) -> Program | None:
+    """The program that codes a sample of the layers with the fewest bits, or None if no program fits all layers.
+
+    Programs that take more multiplications than the effort allows are left out, unless all do: then the smallest is
+    taken.
+    """
     fitting = [program for program in programs if all(program.fits(layer.shape) for layer in layers)]
+    if fitting:
+        limit = max(effort.multiplications, min(map(multiplications, fitting)))
+        fitting = [program for program in fitting if multiplications(program) <= limit]
     if len(fitting) < 2:
         return fitting[0] if fitting else None
     parts = list(sample(layers))
     return min(fitting, key=lambda program: program.code_length(parts))
+
+
+def multiplications(program: Program) -> int:
+    """The multiplications a pixel of a program's network, as its card has them; 0 if it does not."""
+    count = program.card.get("multiplications_per_pixel", 0)
+    return count if type(count) is int else 0
 
 
 def mixing_wins(layers: Sequence[np.ndarray], program: Program) -> bool:

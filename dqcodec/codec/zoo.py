@@ -1,6 +1,6 @@
 """Models at hand: the `*.safetensors` files that come with the package, and files that the user names by path.
 
-The file name `<name>-<sha8>.safetensors` gives the model's name. A .dqc file refers to a model by its id, the first 8
+Models of earlier releases lie in the folder `earlier`. They decode their files, and code no new ones. The file name `<name>-<sha8>.safetensors` gives the model's name. A .dqc file refers to a model by its id, the first 8
 bytes of the SHA-256 of the model file.
 """
 
@@ -67,7 +67,8 @@ def find(model_id: bytes, named: Model | Iterable[Model] = ()) -> Program:
     for model in given:
         if not is_name(model) and model.id == model_id:
             return model
-    for path in [*map(locate, filter(is_name, given)), *paths().values()]:
+    earlier = sorted((directory() / "earlier").glob(f"*{SUFFIX}"))
+    for path in [*map(locate, filter(is_name, given)), *paths().values(), *earlier]:
         if file_id(path.resolve()) == model_id:
             return _load(path.resolve())
     raise UnknownModelError(f"no model with id {model_id.hex()}; {_at_hand(paths())} (name another with -m FILE)")

@@ -19,6 +19,8 @@ from dqcodec.command.bench import bench
 from dqcodec.command.compress import compress
 from dqcodec.command.decompress import decompress, verify
 from dqcodec.command.inspect import info, list_images, models
+from dqcodec.command.look import inspect
+from dqcodec.command.manual import completion, manual
 from dqcodec.command.sample import sample
 
 
@@ -54,7 +56,7 @@ def _tell_of_end(number: signal.Signals) -> None:
     streams.tell(f"dqcodec: ended by {number.name}; files that were being written are removed")
 
 
-for _command in (compress, decompress, verify, list_images, info, models, sample, bench):
+for _command in (compress, decompress, verify, list_images, info, inspect, models, sample, bench):
     main.add_command(_command)
-for _command in (training_cli.train, training_cli.evaluate, training_cli.export):
+for _command in (training_cli.train, training_cli.evaluate, training_cli.export, manual, completion):
     main.add_command(_command)

@@ -46,6 +46,8 @@ def compress(paths: tuple[str, ...], options: Compressing) -> None:
     """
     if options.rm and options.no_verify:
         raise click.UsageError("--rm needs verification; leave out --no-verify.")
+    if options.fast and options.best:
+        raise click.UsageError("--fast and --best exclude each other.")
     if options.strip and options.exact:
         raise click.UsageError("--strip changes the file that --exact keeps.")
     teller = Teller(options)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dqcodec.base.errors import FAILURES, one_line
-from dqcodec.codec.report import DecompressReport
+from dqcodec.codec.report import DecompressReport, RegionReport
 from dqcodec.command import files
 from dqcodec.command import options as opts
 from dqcodec.command.kinds import ARCHIVE, DQC, check_dqc
@@ -28,6 +28,7 @@ from dqcodec.command.streams import tell
 from dqcodec.command.walk import find
 
 if TYPE_CHECKING:
+    from dqcodec.codec.region import Region
     from dqcodec.command.unpacking import Decoding, Task, Unpacking
 
 
@@ -42,10 +43,11 @@ def decompress(paths: tuple[str, ...], options: Decompressing) -> None:
     dqcodec decompress a.png.dqc -o b.png
     dqcodec decompress set.dqc               -> set/...
     dqcodec decompress set.dqc --only 'cats/*'
+    dqcodec decompress map.png.dqc --crop 640x480+0+0 -o part.png
     dqcodec decompress - -o - < a.dqc > a.png
     """
-    if options.rm and (options.only or options.format != "png" or options.salvage):
-        raise click.UsageError("--rm would lose what --only, --format or --salvage leaves out.")
+    if options.rm and (options.only or options.crop or options.format != "png" or options.salvage):
+        raise click.UsageError("--rm would lose what --only, --crop, --format or --salvage leaves out.")
     teller = Teller(options)
     found = usage(lambda: find(paths, options.recursive, DQC))
     source = found.inputs[0][0] if len(found.inputs) == 1 else None
@@ -60,7 +62,7 @@ def decompress(paths: tuple[str, ...], options: Decompressing) -> None:
     may_be_archives = (files.is_stream(job.source) or _is_archive(job.source, options.salvage) for job in jobs)
     if options.only and not all(may_be_archives):
         raise click.UsageError("--only is for archives.")
-    how = {"repack": options.repack, "format": options.format, "force": options.force}
+    how = {"repack": options.repack, "format": options.format, "force": options.force, "crop": options.crop}
     teller.leave_out(found.not_taken)
     _decode(jobs, _Plan(teller, how, options.only, options.salvage, rm=options.rm))
 
@@ -192,12 +194,22 @@ def _remove(unpacking: Unpacking, teller: Teller) -> None:
 
 
 def _convert(
-    data: bytes, models: tuple[str, ...], max_pixels: int, format: str = "png", **options: Any
-) -> tuple[bytes, DecompressReport]:
+    data: bytes,
+    models: tuple[str, ...],
+    max_pixels: int,
+    format: str = "png",
+    crop: Region | None = None,
+    **options: Any,
+) -> tuple[bytes, DecompressReport | RegionReport]:
     """A .dqc file -> a file in a format, and a report; options: those of codec.decompress."""
+    from dqcodec import png
     from dqcodec.codec import codec, formats, zoo
 
     find_program = functools.partial(zoo.find, named=models)
-    restored, report = codec.decompress(data, find_program, max_pixels=max_pixels, **options)
+    if crop:
+        part, method = codec.decompress_region(data, crop, find_program, max_pixels=max_pixels)
+        restored, report = png.write(part), RegionReport(method, str(crop), 0)
+    else:
+        restored, report = codec.decompress(data, find_program, max_pixels=max_pixels, **options)
     restored = formats.from_png(restored, format, max_pixels)
     return restored, dataclasses.replace(report, png_bytes=len(restored))

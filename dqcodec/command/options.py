@@ -14,12 +14,27 @@ from typing import Any
 
 import click
 
+from dqcodec.base.errors import RegionError
+from dqcodec.codec.region import Region
 from dqcodec.command.names import FORMATS
 from dqcodec.png import MAX_PIXELS
 
 paths = click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 files = click.argument("paths", metavar="FILE...", nargs=-1, required=True)
 _COUNT = click.IntRange(min=1)
+
+
+class _Geometry(click.ParamType):
+    """A region of an image."""
+
+    name = "geometry"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Region:
+        """The region of a text; a wrong text is a usage error."""
+        try:
+            return value if isinstance(value, Region) else Region.parse(value)
+        except RegionError as error:
+            self.fail(str(error), param, ctx)
 
 
 def option(*names: str, **attributes: Any) -> Any:
@@ -55,6 +70,23 @@ class Showing:
     """The options of commands that print what files hold."""
 
     as_json: bool = option("--json", is_flag=True, help="Print one JSON object a line on stdout.")
+    max_pixels: int = option(
+        "--max-pixels", type=_COUNT, default=MAX_PIXELS, metavar="N",
+        help=f"Refuse images of more pixels (default {MAX_PIXELS}).",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Looking:
+    """The options of `inspect`."""
+
+    output: str | None = option("-o", "--output", metavar="FILE.html|-", help="Write the page here; - is stdout.")
+    map: str | None = option("--map", metavar="FILE.png", help="Write the map alone, a pixel for each pixel.")
+    force: bool = option("-f", "--force", is_flag=True, help="Overwrite existing files.")
+    models: tuple[str, ...] = option(
+        "-m", "--model", metavar="NAME|FILE", multiple=True, help="Use only this model (repeatable)."
+    )
+    best: bool = option("--best", is_flag=True, help="Try slow methods.")
     max_pixels: int = option(
         "--max-pixels", type=_COUNT, default=MAX_PIXELS, metavar="N",
         help=f"Refuse images of more pixels (default {MAX_PIXELS}).",
@@ -110,7 +142,8 @@ class Compressing(Converting):
         "--broken", type=click.Choice(["refuse", "keep"]), default="refuse",
         help="Refuse damaged PNGs, or keep their bytes.",
     )  # fmt: skip
-    best: bool = option("--best", is_flag=True, help="Try slow methods, also slow to decode.")
+    fast: bool = option("--fast", is_flag=True, help="Use small models only: faster both ways.")
+    best: bool = option("--best", is_flag=True, help="Use large models, try slow methods: slower both ways.")
     particles: int = option(
         "--particles", type=click.IntRange(1, 64), default=1, metavar="K",
         help="Draw K samples of a flow's q.",
@@ -130,7 +163,7 @@ class Compressing(Converting):
     @property
     def coding(self) -> dict[str, Any]:
         """How an image is coded; see codec.group.encode."""
-        return {"best": self.best, "particles": self.particles}
+        return {"fast": self.fast, "best": self.best, "particles": self.particles}
 
     @property
     def checks(self) -> dict[str, Any]:
@@ -155,6 +188,9 @@ class Decompressing(Converting):
     repack: bool = option("--repack", is_flag=True, help="Pack PNGs again that --exact kept byte for byte.")
     only: tuple[str, ...] = option(
         "--only", metavar="GLOB", multiple=True, help="Take only these images of archives (repeatable)."
+    )
+    crop: Region | None = option(
+        "--crop", type=_Geometry(), metavar="WxH+X+Y", help="Decode only these pixels; X, Y: left, top."
     )
     salvage: bool = option("--salvage", is_flag=True, help="Save what is whole in damaged archives; list what is lost.")
     format: str = option(

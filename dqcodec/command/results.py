@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from dqcodec.codec.report import CompressReport, DecodedReport, DecompressReport, PackedReport, rate
+from dqcodec.codec.report import CompressReport, DecodedReport, DecompressReport, PackedReport, RegionReport, rate
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class FileResult:
 
     source: str
     target: str | None = None
-    report: CompressReport | DecompressReport | PackedReport | DecodedReport | None = None
+    report: CompressReport | DecompressReport | RegionReport | PackedReport | DecodedReport | None = None
     error: str | None = None
     member: str | None = None
 

@@ -16,11 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from dqcodec.base.errors import FAILURES, CorruptError, one_line
+from dqcodec import png
+from dqcodec.base.errors import FAILURES, CorruptError, UnsupportedImageError, one_line
 from dqcodec.codec import formats, zoo
 from dqcodec.codec.archive import Archive
-from dqcodec.codec.group import decode, restore
-from dqcodec.codec.report import DecodedReport
+from dqcodec.codec.group import decode, decode_regions, restore
+from dqcodec.codec.report import DecodedReport, RegionReport
 from dqcodec.command import files
 from dqcodec.command.files import Stamp
 from dqcodec.command.names import below, image_name
@@ -31,6 +32,7 @@ from dqcodec.png import MAX_PIXELS
 
 if TYPE_CHECKING:
     from dqcodec.codec.group import Decoded
+    from dqcodec.codec.region import Region
     from dqcodec.format.container import Group
 
 Task = Callable[[], list[FileResult]]
@@ -49,8 +51,8 @@ class Decoding:
     """How the files of an archive are decoded, and where they go.
 
     source: the archive's path, as shown. folder: to write to; None only checks the files. models: names or files,
-    beside those at hand. format, repack: see codec.formats.from_png and codec.group.restore. working_folder: where
-    relative paths start.
+    beside those at hand. format, repack: see codec.formats.from_png and codec.group.restore. crop: the region that is
+    decoded of each image. working_folder: where relative paths start.
     """
 
     source: str
@@ -59,6 +61,7 @@ class Decoding:
     format: str = "png"
     force: bool = False
     repack: bool = False
+    crop: Region | None = None
     max_pixels: int = MAX_PIXELS
     working_folder: Path = Path()
 
@@ -100,17 +103,36 @@ class Decoding:
             if path and files.is_same(path, self.working_folder / self.source):
                 raise OSError("it would replace its own archive")
             if isinstance(part, Verbatim):
-                method, data = "verbatim", part.data
+                if self.crop:
+                    raise UnsupportedImageError("the file was kept verbatim, not as an image")
+                report, data = DecodedReport("verbatim", len(part.data)), part.data
             else:
-                method = part.entries[image].method
-                data = restore(part.entries[image], parts.images(part_number)[image], repack=self.repack)
+                data = self._file(parts, part_number, image)
                 data = formats.from_png(data, self.format, self.max_pixels) if path else data
+                report = self._report(part, image, len(data))
             if path:
                 member = group.members[wanted.number]
                 files.write_once(path, data, force=self.force, stamp=Stamp(member.mode, member.mtime_ns))
         except FAILURES as error:
             return FileResult(self.source, target and str(target), error=one_line(error), member=wanted.name)
-        return FileResult(self.source, target and str(target), DecodedReport(method, len(data)), member=wanted.name)
+        return FileResult(self.source, target and str(target), report, member=wanted.name)
+
+    def _file(self, parts: _Parts, part_number: int, image: int) -> bytes:
+        """The PNG file of an image, or of a region of it."""
+        part = parts.parts[part_number]
+        if not self.crop:
+            return restore(part.entries[image], parts.images(part_number)[image], repack=self.repack)
+        if len(part.entries) == 1:
+            region = decode_regions(part, {0: self.crop}, parts.find_program, self.max_pixels)[0]
+        else:  # small images, which share stacks
+            region = self.crop.cut(formats.lone_image(parts.images(part_number)[image], self.max_pixels))
+        return png.write(region)
+
+    def _report(self, part: Group, image: int, size: int) -> DecodedReport | RegionReport:
+        method = part.entries[image].method
+        if not self.crop:
+            return DecodedReport(method, size)
+        return RegionReport(method, str(self.crop), size, is_checked=len(part.entries) > 1)
 
 
 @dataclass

@@ -247,11 +247,12 @@ def _set_log_errors(errors, cells, p, weights, log_spreads, out):
 @compiled
 def _set_features(features, places, neighbours, out):
     """Set rows of out (neighbours F, N) to the features of neighbours (rows up, columns to the right); 0 outside the tile."""
-    count = features.shape[1]
-    for n in range(len(places)):
-        cell, y, x, width = places[n, 0], places[n, 1], places[n, 2], places[n, 3]
-        for i in range(len(neighbours)):
-            up, right = neighbours[i]
-            inside = up <= y and 0 <= x + right < width
-            for f in range(count):
-                out[i * count + f, n] = features[cell + right - up * width, f] if inside else 0
+    count, cells = features.shape[1], np.empty(len(places), np.int64)
+    for i in range(len(neighbours)):
+        up, right = neighbours[i]
+        for n in range(len(places)):
+            cell, y, x, width = places[n, 0], places[n, 1], places[n, 2], places[n, 3]
+            cells[n] = cell + right - up * width if up <= y and 0 <= x + right < width else _START
+        for f in range(count):
+            for n in range(len(places)):
+                out[i * count + f, n] = 0 if cells[n] == _START else features[cells[n], f]

@@ -18,11 +18,13 @@ class Fronts:
     """The fronts of tiles (height, width). bits: of a sample.
 
     Attributes:
+        shapes: of the tiles.
         pixels: the number of all pixels.
         bounds: front f has the pixels bounds[f] to bounds[f + 1] - 1 of the order, int64 (F + 1,).
     """
 
     def __init__(self, shapes: Sequence[tuple[int, int]], bits: int = 8):
+        self.shapes = shapes
         tiles = np.array(shapes, np.int64).reshape(-1, 2)
         areas = tiles.prod(1)
         corners = np.cumsum(areas) - areas
@@ -60,6 +62,17 @@ class Fronts:
         """A front's batch of tiles, int64 (T, 2), the number of its first tile, and x + SLOPE y of the front's pixels."""
         tiles, _, first, turn = self._fronts[front]
         return tiles, first, turn
+
+    def until(self, windows: Sequence[tuple[slice, slice] | None]) -> int:
+        """How many fronts hold all pixels in the windows: (rows, columns) for each tile; None has no pixels."""
+        turns = np.array(
+            [window[1].stop - 1 + SLOPE * (window[0].stop - 1) if window else -1 for window in windows], np.int64
+        )  # of each window's last pixel
+        for front in range(len(self) - 1, -1, -1):
+            tiles, first, turn = self.batch(front)
+            if (turns[first : first + len(tiles)] == turn).any():
+                return front + 1
+        return 0
 
     def chunks(self, front: int) -> Iterator[slice]:
         """The chunks of a front, in the order of decoding, as slices of its places."""

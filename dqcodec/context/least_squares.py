@@ -7,9 +7,9 @@ each row between it and the pixel. Along the rows above a filter weighs columns;
 left the weight falls by DECAY for each column.
 
 All numbers are float32. Each operation stands alone, in a fixed order, so every machine makes the same predictions. The rows
-of tiles are lanes, since a front (x + SLOPE y constant) has at most one pixel in each row. LANES rows form a block, and the
-rows of a tile start a block. Loops over the lanes of a block become vector instructions; the loops' length is not a constant,
-because LLVM unrolls loops of a constant length before it looks for vectors. A regression of n regressors is n (n + 1) / 2 + n
+of tiles are lanes, since a front (x + SLOPE y constant) has at most one pixel in each row. At most LANES rows form a block,
+and the rows of a tile start a block. Loops over lanes become vector instructions, and skip rows that have no pixel near the
+front. Their indices are unsigned, because signed ones may count from the end, which no vector can. A regression of n regressors is n (n + 1) / 2 + n
 numbers: the lower triangle of its matrix, row by row, then its right side. The regressions of all planes follow each other.
 """
 
@@ -31,7 +31,8 @@ from dqcodec.frozen.autoregressive import (
     TAPS,
 )
 
-LANES = 32  # more lanes make longer vectors, but more of them have no pixel
+LANES = 128  # the scratch memory of a block fits into the second cache
+_NEXT = np.uint64(1)
 _SLOTS = 4  # fronts that the history remembers: three before this one, and this one
 _DECAY, _PERSISTENCE, _RIDGE, _LEAST_PIVOT = map(np.float32, (DECAY, PERSISTENCE, RIDGE, LEAST_PIVOT))
 _TAPS = np.array(TAPS, np.float32)
@@ -39,21 +40,22 @@ _WEST, _NORTH = NEIGHBOURS.index((0, -1)), NEIGHBOURS.index((1, 0))
 
 
 class Predictor(NamedTuple):
-    """The regressions of P planes over T tiles that share their fronts. They have B blocks of lanes, R = B LANES rows.
+    """The regressions of P planes over T tiles that share their fronts. They have B blocks of L lanes, R = B L rows.
 
     Attributes:
         first_tile: the number of the first tile.
         first_rows: the first row of each tile, int64 (T,).
         starts: the first front that has a pixel of a block, int64 (B,).
         stops: one more than the last front that has a pixel of a block, int64 (B,).
+        widths: of the tile of a block, int64 (B,).
         follows: whether the next block's rows follow in the same tile, bool (B,).
-        above: the filtered sums over the rows above, float32 (B, M, LANES). M numbers describe the regressions of all planes.
-        left: the sums over a row's own pixels, float32 (B, M, LANES).
-        history: the sums of a column down to a row, for the last fronts, float32 (fronts, B, M, LANES + 1). Lane i + 1 belongs
+        above: the filtered sums over the rows above, float32 (B, M, L). M numbers describe the regressions of all planes.
+        left: the sums over a row's own pixels, float32 (B, M, L).
+        history: the sums of a column down to a row, for the last fronts, float32 (fronts, B, M, L + 1). Lane i + 1 belongs
             to row i, and lane 0 to the row above the block.
         weights: the weights of the regressors for the pixels of this front, float32 (P, n, R).
-        values: the regressors of these pixels, float32 (P, n, R). Rows without a pixel in this front have 0.
-        targets: these pixels less their means, float32 (P, R), or 0.
+        values: the regressors of these pixels, and last these pixels less their means, float32 (P, n + 1, R). Rows without a
+            pixel in this front have 0.
         gains: the inverse spreads of these pixels, float32 (P, R), or 0.
     """
 
@@ -61,19 +63,20 @@ class Predictor(NamedTuple):
     first_rows: np.ndarray
     starts: np.ndarray
     stops: np.ndarray
+    widths: np.ndarray
     follows: np.ndarray
     above: np.ndarray
     left: np.ndarray
     history: np.ndarray
     weights: np.ndarray
     values: np.ndarray
-    targets: np.ndarray
     gains: np.ndarray
 
 
 def predictor(tiles: np.ndarray, first_tile: int, planes: int) -> Predictor:
     """The Predictor of tiles (height, width), int64 (T, 2), before the first pixel. The first tile has the number first_tile."""
-    counts = -(-tiles[:, 0] // LANES)
+    lanes = min(LANES, int(tiles[:, 0].max()))
+    counts = -(-tiles[:, 0] // lanes)
     blocks = int(counts.sum())
     parts = np.arange(blocks) - np.repeat(np.cumsum(counts) - counts, counts)
     heights, widths = np.repeat(tiles, counts, axis=0).T
@@ -84,17 +87,17 @@ def predictor(tiles: np.ndarray, first_tile: int, planes: int) -> Predictor:
 
     return Predictor(
         first_tile=first_tile,
-        first_rows=LANES * (np.cumsum(counts) - counts),
-        starts=SLOPE * LANES * parts,
-        stops=SLOPE * (np.minimum(LANES * (parts + 1), heights) - 1) + widths,
+        first_rows=lanes * (np.cumsum(counts) - counts),
+        starts=SLOPE * lanes * parts,
+        stops=SLOPE * (np.minimum(lanes * (parts + 1), heights) - 1) + widths,
+        widths=widths,
         follows=parts + 1 < np.repeat(counts, counts),
-        above=zeros(blocks, numbers, LANES),
-        left=zeros(blocks, numbers, LANES),
-        history=zeros(_SLOTS, blocks, numbers, LANES + 1),
-        weights=zeros(planes, most, blocks * LANES),
-        values=zeros(planes, most, blocks * LANES),
-        targets=zeros(planes, blocks * LANES),
-        gains=zeros(planes, blocks * LANES),
+        above=zeros(blocks, numbers, lanes),
+        left=zeros(blocks, numbers, lanes),
+        history=zeros(_SLOTS, blocks, numbers, lanes + 1),
+        weights=zeros(planes, most, blocks * lanes),
+        values=zeros(planes, most + 1, blocks * lanes),
+        gains=zeros(planes, blocks * lanes),
     )
 
 
@@ -114,16 +117,24 @@ def _size(n):
 def advance(predictor, front):
     """Learn from the pixels of the front before, and set the weights of a front; nothing is known of its pixels then."""
     planes, numbers, lanes = len(predictor.gains), predictor.left.shape[1], predictor.left.shape[2]
-    system = np.empty((numbers, lanes), np.float32)
+    system, scaled = np.empty((numbers, lanes), np.float32), np.empty(lanes, np.float32)
     for block in range(len(predictor.starts)):
         start, stop, first = predictor.starts[block], predictor.stops[block], np.int64(0)
         for p in range(planes):
             n = regressors(p)
             if start <= front - 1 < stop + 2:
-                _remember(predictor, block, front - 1, p, n, first)
+                _remember(predictor, block, front - 1, p, n, first, _lanes(predictor, block, front - 1, 0), scaled)
             if start - 2 <= front < stop + 2:
-                _fit(predictor, block, front, p, n, first, system)
+                _fit(predictor, block, front, p, n, first, _lanes(predictor, block, front, 2), system)
             first += _size(n)
+
+
+@compiled
+def _lanes(predictor, block, front, before):
+    """The lanes of a block that have a pixel within `before` fronts after a front or within 2 before it: (from, to)."""
+    start, lanes = predictor.starts[block], predictor.left.shape[2]
+    first = (front - 2 - start - predictor.widths[block]) // SLOPE + 1
+    return np.uint64(max(0, first)), np.uint64(min(lanes, (front + before - start) // SLOPE + 1))
 
 
 @compiled
@@ -173,107 +184,104 @@ def predict(values, weights, rows, p, means, least, largest, predictions):
 def set_pixels(predictor, rows, p, values, means):
     """Set plane p of pixels, int16 (N,), when it is known: as the targets, and as regressors of later planes."""
     for n in range(len(rows)):
-        predictor.targets[p, rows[n]] = np.float32(np.int32(8 * values[n] - means[n])) * np.float32(1 / 8)
+        predictor.values[p, regressors(p), rows[n]] = np.float32(np.int32(8 * values[n] - means[n])) * np.float32(1 / 8)
     for later in range(p + 1, len(predictor.gains)):
         for n in range(len(rows)):
             predictor.values[later, OWN_REGRESSORS + OTHER_REGRESSORS * p, rows[n]] += np.float32(values[n])
 
 
 @compiled
-def _fit(predictor, block, front, p, n, first, system):
-    """Set the weights of plane p of a front in a block, and forget the pixels of the front before.
+def _fit(predictor, block, front, p, n, first, lanes, system):
+    """Set the weights of plane p of a front in lanes of a block, and forget the pixels of the front before.
 
-    n: the number of regressors. first: where the plane's numbers start. system: scratch memory (M, LANES).
+    n: the number of regressors. first: where the plane's numbers start. system: scratch memory (M, L).
     """
-    lanes, numbers = predictor.left.shape[2], slice(first, first + _size(n))
-    above, left = predictor.above[block, numbers], predictor.left[block, numbers]
-    two, one = (
-        predictor.history[(front + 3) % _SLOTS, block, numbers],
-        predictor.history[(front + 2) % _SLOTS, block, numbers],
+    above, left, history = predictor.above[block], predictor.left[block], predictor.history
+    two, one, here = (
+        history[(front + 3) % _SLOTS, block],
+        history[(front + 2) % _SLOTS, block],
+        history[(front + 1) % _SLOTS, block],
     )
-    here = predictor.history[(front + 1) % _SLOTS, block, numbers]
-    for e in range(len(above)):
-        for q in range(lanes):
-            total = above[e, q] * _PERSISTENCE + two[e, q] * _TAPS[0]
-            total = total + one[e, q] * _TAPS[1] + here[e, q] * _TAPS[2]
-            above[e, q] = total
-            system[e, q] = total + left[e, q]
-    weights, rows = np.empty((n, lanes), np.float32), slice(block * lanes, (block + 1) * lanes)
-    _solve(system, weights, n)
+    begin, end = lanes
+    for e in range(_size(n)):
+        for q in range(begin, end):
+            total = above[first + e, q] * _PERSISTENCE + two[first + e, q] * _TAPS[0]
+            total = total + one[first + e, q] * _TAPS[1] + here[first + e, q] * _TAPS[2]
+            above[first + e, q] = total
+            system[e, q] = total + left[first + e, q]
+    weights, values, gains = predictor.weights[p], predictor.values[p], predictor.gains[p]
+    _solve(system, n, lanes)
+    row = np.uint64(block * left.shape[1])
+    right = n * (n + 1) // 2
     for i in range(n):
-        predictor.weights[p, i, rows] = weights[i]
-        predictor.values[p, i, rows] = 0
-    predictor.targets[p, rows] = 0
-    predictor.gains[p, rows] = 0
+        for q in range(begin, end):
+            weights[i, row + q] = system[right + i, q]
+            values[i, row + q] = 0
+    for q in range(begin, end):
+        values[n, row + q] = 0
+        gains[row + q] = 0
 
 
 @compiled
-def _solve(system, weights, n):
-    """Set weights (n, LANES) to the solutions of a regression of n regressors with a ridge.
+def _solve(system, n, lanes):
+    """Replace the right sides of regressions of n regressors by their solutions, with a ridge.
 
     L D L' takes the place of the matrix: L below the diagonal, 1 / D on it. Then come both substitutions.
     """
-    lanes = system.shape[1]
+    begin, end = lanes
+    right = n * (n + 1) // 2
     for i in range(n):
         line = i * (i + 1) // 2
-        for q in range(lanes):
+        for q in range(begin, end):
             system[line + i, q] += _RIDGE
         for j in range(i):
             other = j * (j + 1) // 2
             for k in range(0, j - 1, 2):  # two products a loop save half of the loads and stores
-                for q in range(lanes):
+                for q in range(begin, end):
                     rest = system[line + j, q] - system[line + k, q] * system[other + k, q]
                     system[line + j, q] = rest - system[line + k + 1, q] * system[other + k + 1, q]
             if j % 2:
-                for q in range(lanes):
+                for q in range(begin, end):
                     system[line + j, q] -= system[line + j - 1, q] * system[other + j - 1, q]
         for j in range(i):
             diagonal = j * (j + 1) // 2 + j
-            for q in range(lanes):
+            for q in range(begin, end):
                 product = system[line + j, q] * system[diagonal, q]
                 system[line + i, q] -= product * system[line + j, q]
                 system[line + j, q] = product
-        for q in range(lanes):
+        for q in range(begin, end):
             system[line + i, q] = np.float32(1) / max(system[line + i, q], _LEAST_PIVOT)
-    right = n * (n + 1) // 2
     for i in range(n):
         line = i * (i + 1) // 2
-        for q in range(lanes):
-            weights[i, q] = system[right + i, q]
         for k in range(i):
-            for q in range(lanes):
-                weights[i, q] -= system[line + k, q] * weights[k, q]
+            for q in range(begin, end):
+                system[right + i, q] -= system[line + k, q] * system[right + k, q]
     for i in range(n - 1, -1, -1):
-        for q in range(lanes):
-            weights[i, q] *= system[i * (i + 1) // 2 + i, q]
+        for q in range(begin, end):
+            system[right + i, q] *= system[i * (i + 1) // 2 + i, q]
         for k in range(i + 1, n):
-            for q in range(lanes):
-                weights[i, q] -= system[k * (k + 1) // 2 + i, q] * weights[k, q]
+            for q in range(begin, end):
+                system[right + i, q] -= system[k * (k + 1) // 2 + i, q] * system[right + k, q]
 
 
 @compiled
-def _remember(predictor, block, front, p, n, first):
-    """Add the pixels of plane p of a front in a block. n: the number of regressors. first: where the plane's numbers start."""
-    lanes, numbers, e = predictor.left.shape[2], slice(first, first + _size(n)), 0
-    left, history = predictor.left[block, numbers], predictor.history
-    here, now = history[(front + 1) % _SLOTS, block, numbers], history[front % _SLOTS, block, numbers]
-    rows, gains = slice(block * lanes, (block + 1) * lanes), np.empty(lanes, np.float32)
-    values, scaled = (
-        np.empty((n + 1, lanes), np.float32),
-        np.empty(lanes, np.float32),
-    )  # copies, whose places the compiler knows
-    gains[:] = predictor.gains[p, rows]
-    values[:n] = predictor.values[p, :n, rows]
-    values[n] = predictor.targets[p, rows]
+def _remember(predictor, block, front, p, n, first, lanes, scaled):
+    """Add the pixels of plane p of a front in lanes of a block.
+
+    n: the number of regressors. first: where the plane's numbers start. scaled: scratch memory (L,).
+    """
+    left, history, values, gains = predictor.left[block], predictor.history, predictor.values[p], predictor.gains[p]
+    here, now = history[(front + 1) % _SLOTS, block], history[front % _SLOTS, block]
+    (begin, end), row, e = lanes, np.uint64(block * left.shape[1]), first
     for i in range(n + 1):
-        for q in range(lanes):
-            scaled[q] = values[i, q] * gains[q]
+        for q in range(begin, end):
+            scaled[q] = values[i, row + q] * gains[row + q]
         for j in range(i + 1 if i < n else n):
-            for q in range(lanes):
-                product = scaled[q] * values[j, q]
+            for q in range(begin, end):
+                product = scaled[q] * values[j, row + q]
                 left[e, q] = left[e, q] * _DECAY + product
-                now[e, q + 1] = here[e, q] * _DECAY + product
+                now[e, q + _NEXT] = here[e, q] * _DECAY + product
             e += 1
     if predictor.follows[block]:
-        for e in range(len(now)):
-            history[front % _SLOTS, block + 1, first + e, 0] = now[e, lanes]
+        for e in range(first, first + _size(n)):
+            history[front % _SLOTS, block + 1, e, 0] = now[e, left.shape[1]]

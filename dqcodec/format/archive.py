@@ -26,7 +26,7 @@ archive.
     1-5    number      varint: number of the group, or of the block's first group
     1-5    header      varint, its length in bytes
     1-5    body        varint, its length in bytes: 0 for an index block, at least 1 for a group
-    *      header      1 byte, the packing (1 raw, 2 deflate, 3 LZMA), and a section
+    *      header      1 byte, the packing (1 to 4, see container.py), and a section
     4      CRC-32      from the mark on, little-endian
     *      body
     4      CRC-32      from the mark on, without the first CRC-32; absent if the body is empty

@@ -17,9 +17,9 @@ A varint is a number of 1 to 5 bytes, see base/varint.py. A section is a varint 
     1      kind        bits 0-3 samples: 0 stored; else number of (colour type, bit depth) in this list, from 1 on:
                                 (0, 1) (0, 2) (0, 4) (0, 8) (0, 16) (2, 8) (2, 16) (3, 1) (3, 2) (3, 4) (3, 8)
                                 (4, 8) (4, 16) (6, 8) (6, 16)
-                       bits 4-5 packing of the chunks' section: 0 no chunks, 1 raw, 2 deflate, 3 LZMA
+                       bits 4-5 packing of the chunks' section: 0 no chunks, 1 raw, 2 deflate, 3 LZMA;
                        bit 6 a recipe is present
-                       bit 7 zero
+                       bit 7 third bit of the packing: 4 deflate with the dictionary for profiles
     1-5    width       varint, at least 1
     1-5    height      varint, at least 1
     *      chunks      section, see below                       only if present
@@ -44,8 +44,8 @@ model, or all layers by a mixing without a model that have one number of channel
 modules of dqcodec/methods specify the contents.
 
 **chunks**: the PNG's chunks except the image data, packed by png/metadata.py, the palette by palette.py. Packing 1 is
-this raw form. Packings 2 and 3 are a varint, the length of the raw form (at most 2^26), and a raw stream: deflate with
-the preset dictionary of png/metadata.py, or LZMA1 with lc 3, lp 0, pb 0 and a dictionary of 1 MiB.
+this raw form. Packings 2 to 4 are a varint, the length of the raw form (at most 2^26), and a raw stream: deflate with
+the preset dictionary TEXTS (2) or PROFILES (4) of png/dictionary.py, or LZMA1 with lc 3, lp 0, pb 0 and a dictionary of 1 MiB.
 
 **checksum**: the first 8 bytes of a SHA-256. For each raster it hashes width, height and samples per pixel, each as a
 varint, and the samples in the order rows, columns, channels: one byte each, or two with the high byte first.
@@ -70,7 +70,8 @@ import numpy as np
 from dqcodec.base.errors import CorruptError, FormatError, UnsupportedImageError
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.format.split import Split, Step
-from dqcodec.png import MAX_PIXELS, Header, Skeleton, metadata
+from dqcodec.format.values import Map, Values
+from dqcodec.png import MAX_PIXELS, Header, Png, Skeleton, dictionary, metadata
 from dqcodec.png.chunks import KINDS
 
 MAGIC = b"\x89DQC"
@@ -80,10 +81,11 @@ CHECKSUM_BYTES = 8
 CRC_BYTES = 4
 FRAME_BYTES = len(MAGIC) + 1 + CRC_BYTES
 _MAX_RAW_BYTES, _MIN_LZMA_BYTES = 1 << 26, 1 << 11
-_RAW, _DEFLATE, _LZMA = 1, 2, 3
+_RAW, _DEFLATE, _LZMA, _PROFILES = 1, 2, 3, 4
+_DICTIONARIES = {_DEFLATE: dictionary.TEXTS, _PROFILES: dictionary.PROFILES}
 _MAX_NOISE_BYTES = 1 << 20  # LZMA takes a second; longer noise is not tried
 _ODD = 0x9E3779B97F4A7C15  # 2^64 divided by the golden ratio: multiplying by it hashes a word
-_PACKED_CHUNKS: weakref.WeakKeyDictionary[Skeleton, tuple[int, bytes]] = weakref.WeakKeyDictionary()
+_PACKED_CHUNKS: weakref.WeakKeyDictionary[Skeleton, dict[bytes, tuple[int, bytes]]] = weakref.WeakKeyDictionary()
 _REPEAT = 6 << 4
 _LZMA_FILTERS = [{"id": lzma.FILTER_LZMA1, "preset": 9, "lc": 3, "lp": 0, "pb": 0, "dict_size": 1 << 20}]
 
@@ -124,7 +126,8 @@ class Entry:
     """The head of an image.
 
     skeleton: None for a stored image. With the step COLORS its palette is coded, see palette.py. rasters: the layers of
-    each raster. recipe: see png/exact.py, or b"". repeats: d > 0 means that the image has no layers, and the samples of
+    each raster. recipe: see png/exact.py, or b"". values: the code of the map to the view that the layers hold, see
+    values.py; b"" if they hold the image's own samples. repeats: d > 0 means that the image has no layers, and the samples of
     the image d places before.
     """
 
@@ -133,6 +136,7 @@ class Entry:
     rasters: tuple[tuple[Layer, ...], ...] = ()
     recipe: bytes = b""
     repeats: int = 0
+    values: bytes = b""
 
     @property
     def layers(self) -> list[Layer]:
@@ -144,7 +148,21 @@ class Entry:
         """The shape (H, W, C) of each layer; raises CorruptError: the split does not fit."""
         if self.repeats:
             return []
-        return [shape for size in self.skeleton.sizes for shape in self.split.shapes(size, self.skeleton)]
+        return [shape for size in self.skeleton.sizes for shape in self.split.shapes(size, self.view)]
+
+    @property
+    def view(self) -> Skeleton:
+        """The skeleton of the view that the layers hold; raises CorruptError: the values are malformed."""
+        if not self.values:
+            return self.skeleton
+        return Map.parse(self.values, self.skeleton.header).view(self.skeleton)
+
+    def undo(self, layers: Sequence[Sequence[np.ndarray]]) -> Png:
+        """The image of the layers (H, W, C) uint8 of every raster. Raises CorruptError: samples out of range."""
+        if not self.values:
+            return self.split.undo(layers, self.skeleton)
+        found = Map.parse(self.values, self.skeleton.header)
+        return found.undo(self.split.undo(layers, found.view(self.skeleton)), self.skeleton)
 
     @property
     def method(self) -> str:
@@ -163,8 +181,13 @@ class Entry:
         if self.skeleton is None:
             return bytes([Method.STORED])
         header = self.skeleton.header
-        coding, section = pack_chunks(self.skeleton) if is_lone else _raw_chunks(self.skeleton)
-        kind = 1 + KINDS.index((header.color_type, header.bit_depth)) | coding << 4 | bool(self.recipe) << 6
+        coding, section = (pack_chunks if is_lone else _raw_chunks)(self.skeleton, self.values)
+        kind = (
+            1 + KINDS.index((header.color_type, header.bit_depth))
+            | (coding & 3) << 4
+            | bool(self.recipe) << 6
+            | coding >> 2 << 7
+        )
         out = [bytes([kind]), write_varint(header.width), write_varint(header.height), section]
         out += [write_varint(len(self.recipe)), self.recipe] if self.recipe else []
         if self.repeats:
@@ -315,20 +338,22 @@ def checked_reader(data: bytes, magic: bytes, version: int | None, what: str) ->
     return Reader(data, start, end)
 
 
-def pack_chunks(skeleton: Skeleton) -> tuple[int, bytes]:
-    """The smallest (packing, section) of a skeleton's chunks; (0, b"") without chunks.
+def pack_chunks(skeleton: Skeleton, values: bytes = b"") -> tuple[int, bytes]:
+    """The smallest (packing, section) of a skeleton's chunks and of values; (0, b"") if there are none.
 
     The result is kept as long as the skeleton, because the search in codec/choose.py asks for it many times.
     """
-    if skeleton not in _PACKED_CHUNKS:
-        chunks = metadata.pack(skeleton)
-        _PACKED_CHUNKS[skeleton] = pack_section(chunks) if chunks else (0, b"")
-    return _PACKED_CHUNKS[skeleton]
+    packed = _PACKED_CHUNKS.setdefault(skeleton, {})
+    if values not in packed:
+        forms = {metadata.pack(skeleton, values, inflate=inflate) for inflate in (False, True)}
+        sections = [pack_section(chunks) if chunks else (0, b"") for chunks in sorted(forms)]
+        packed[values] = min(sections, key=lambda section: len(section[1]))
+    return packed[values]
 
 
-def _raw_chunks(skeleton: Skeleton) -> tuple[int, bytes]:
-    """The raw (packing, section) of a skeleton's chunks; (0, b"") without chunks."""
-    chunks = metadata.pack(skeleton)
+def _raw_chunks(skeleton: Skeleton, values: bytes) -> tuple[int, bytes]:
+    """The raw (packing, section) of a skeleton's chunks and of values; (0, b"") if there are none."""
+    chunks = metadata.pack(skeleton, values)
     return (_RAW, write_varint(len(chunks)) + chunks) if chunks else (0, b"")
 
 
@@ -336,8 +361,9 @@ def pack_section(raw: bytes) -> tuple[int, bytes]:
     """The smallest (packing, section) of bytes."""
     sections = {_RAW: raw}
     if len(raw) <= _MAX_RAW_BYTES:
-        deflate = zlib.compressobj(9, wbits=-15, zdict=metadata.DICTIONARY)
-        sections[_DEFLATE] = write_varint(len(raw)) + deflate.compress(raw) + deflate.flush()
+        for packing, texts in _DICTIONARIES.items():
+            deflate = zlib.compressobj(9, wbits=-15, zdict=texts)
+            sections[packing] = write_varint(len(raw)) + deflate.compress(raw) + deflate.flush()
         is_hopeless = len(raw) > _MAX_NOISE_BYTES and len(sections[_DEFLATE]) >= len(raw) and not _has_repeats(raw)
         if len(raw) >= _MIN_LZMA_BYTES and not is_hopeless:
             sections[_LZMA] = write_varint(len(raw)) + lzma.compress(raw, lzma.FORMAT_RAW, filters=_LZMA_FILTERS)
@@ -361,14 +387,14 @@ def read_section(reader: Reader, packing: int) -> bytes:
     section = reader.take(reader.varint())
     if packing == _RAW:
         return section
-    if packing not in (_DEFLATE, _LZMA):
+    if packing not in (*_DICTIONARIES, _LZMA):
         raise CorruptError("a section of the .dqc file has an unknown packing")
     inner = Reader(section, 0, len(section))
     raw_bytes = inner.varint()
     if raw_bytes > _MAX_RAW_BYTES:
         raise CorruptError("a section of the .dqc file is too large")
-    if packing == _DEFLATE:
-        stream = zlib.decompressobj(-15, metadata.DICTIONARY)
+    if packing in _DICTIONARIES:
+        stream = zlib.decompressobj(-15, _DICTIONARIES[packing])
     else:
         stream = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=_LZMA_FILTERS)
     try:
@@ -385,27 +411,31 @@ def _read_head(reader: Reader, last_id: bytes, max_pixels: int) -> tuple[Entry, 
     (kind,) = reader.take(1)
     if kind == Method.STORED:
         return Entry(), last_id
-    if not kind & 15 or kind >> 7:
+    if not kind & 15:
         raise CorruptError("malformed .dqc header")
     width, height = reader.varint(), reader.varint()
     if not width or not height:
         raise CorruptError("malformed .dqc header")
     header = Header(width, height, *KINDS[(kind & 15) - 1])
     _check_pixels(header, [(height, width)], max_pixels)
-    packing = kind >> 4 & 3
-    skeleton = metadata.unpack(read_section(reader, packing) if packing else b"", header)
+    packing = kind >> 4 & 3 | kind >> 7 << 2
+    skeleton, values = metadata.unpack(read_section(reader, packing) if packing else b"", header)
     _check_pixels(header, skeleton.sizes, max_pixels)
-    recipe = reader.take(reader.varint()) if kind >> 6 else b""
+    recipe = reader.take(reader.varint()) if kind >> 6 & 1 else b""
     (code,) = reader.take(1)
     if code == _REPEAT:
         entry = Entry(skeleton, recipe=recipe, repeats=reader.varint())
-        if not entry.repeats:
+        if not entry.repeats or values:
             raise CorruptError("malformed .dqc header")
         return entry, last_id
     if code & 7 > max(Step):
         raise CorruptError("malformed .dqc header")
-    split, code = Split(Step(code & 7), bool(code >> 3 & 1)), code >> 4
-    counts = [len(split.shapes(size, skeleton)) for size in skeleton.sizes]
+    view, kind = skeleton, Values.SAMPLES
+    if values:
+        found = Map.parse(values, header)
+        view, kind = found.view(skeleton), found.kind
+    split, code = Split(Step(code & 7), bool(code >> 3 & 1), kind), code >> 4
+    counts = [len(split.shapes(size, view)) for size in skeleton.sizes]
     layers = []
     for number in range(sum(counts)):
         if number:
@@ -418,7 +448,7 @@ def _read_head(reader: Reader, last_id: bytes, max_pixels: int) -> tuple[Entry, 
         layers.append(Layer(Method(method), last_id if method in LEARNED else b""))
     ordered = iter(layers)
     rasters = tuple(tuple(next(ordered) for _ in range(count)) for count in counts)
-    return Entry(skeleton, split, rasters, recipe), last_id
+    return Entry(skeleton, split, rasters, recipe, values=values), last_id
 
 
 def _can_repeat(entry: Entry, other: Entry) -> bool:

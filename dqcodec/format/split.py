@@ -11,8 +11,9 @@ A split has two parts. Its step turns samples into one or two arrays of bytes:
                images, green is first subtracted from red and blue
     COLORS     palette indices: the colours of the palette, (H, W, 3), or (H, W, 4) with a tRNS chunk. It is used only
                if the colours determine the indices
+    PAIRS      16 bits, one channel: (H, W, 2), the low bytes and the high bytes
 
-With `alpha`, each array of 2 or 4 channels becomes two layers: the colours, then the alphas.
+The samples are those of the PNG, or of a view of it, see values.py. With `alpha`, each array of 2 or 4 channels becomes two layers: the colours, then the alphas.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import numpy as np
 
 from dqcodec.base.errors import CorruptError
 from dqcodec.format import palette
+from dqcodec.format.values import Values, views
 from dqcodec.png import Png, Skeleton, color_types
 from dqcodec.png.chunks import PALETTE, check_palette
 
@@ -37,14 +39,16 @@ class Step(IntEnum):
     BYTES = 2
     RESIDUAL = 3
     COLORS = 4
+    PAIRS = 5
 
 
 @dataclass(frozen=True)
 class Split:
-    """How all rasters of a PNG become layers: see the module."""
+    """How all rasters of a PNG become layers: see the module. values: the view that is split."""
 
     step: Step
     alpha: bool = False
+    values: Values = Values.SAMPLES
 
     def apply(self, samples: np.ndarray, skeleton: Skeleton) -> list[np.ndarray]:
         """Split the samples (H, W, C), uint8 or uint16, of a raster into layers (H, W, C) uint8."""
@@ -61,9 +65,17 @@ class Split:
                 arrays = _bytes(gradient.residual(samples))
             case Step.COLORS:
                 arrays = [palette.table(skeleton)[samples[..., 0]]]
+            case Step.PAIRS:
+                arrays = [np.concatenate(_bytes(samples)[::-1], axis=2)]
         if self.alpha:
             arrays = [part for array in arrays for part in (array[..., :-1], array[..., -1:])]
         return [np.ascontiguousarray(array) for array in arrays]
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether a pixel depends on the same pixel of the layers alone, so that a part of the layers gives a part of
+        the image."""
+        return self.step in (Step.PLAIN, Step.SCALED, Step.BYTES, Step.PAIRS)
 
     def names(self, skeleton: Skeleton) -> list[str]:
         """What each layer of a raster holds, in words: `alpha of RGBA`."""
@@ -74,6 +86,8 @@ class Split:
                 names = ["high residuals", "low residuals"]
             case Step.COLORS:
                 names = ["palette colours"]
+            case _ if self.values == Values.INDICES:
+                names = ["colour indices"]
             case _:
                 color_type = skeleton.header.color_type
                 names = ["palette indices" if color_type == PALETTE else color_types.NAMES[color_type]]
@@ -90,9 +104,13 @@ class Split:
         """
         header = skeleton.header
         depth = palette.channels(skeleton) if self.step == Step.COLORS else header.samples
-        is_deep = self.step in (Step.SCALED, Step.BYTES, Step.RESIDUAL)
+        is_deep = self.step in (Step.SCALED, Step.BYTES, Step.RESIDUAL, Step.PAIRS)
         if is_deep != (header.bit_depth == 16) or (self.step == Step.COLORS and header.color_type != PALETTE):
             raise CorruptError("the split does not fit the samples of the file")
+        if self.step == Step.PAIRS:
+            if self.alpha or depth != 1:
+                raise CorruptError("the split does not fit the samples of the file")
+            return [(*size, 2)]
         if self.alpha and depth not in (2, 4):
             raise CorruptError("the split sets alpha apart, but the samples have no alpha")
         depths = [depth - 1, 1] if self.alpha else [depth]
@@ -122,6 +140,8 @@ class Split:
                 return arrays[0] * np.uint16(257)
             case Step.BYTES:
                 return _from_bytes(arrays)
+            case Step.PAIRS:
+                return _from_bytes([arrays[0][..., 1:], arrays[0][..., :1]])
             case Step.RESIDUAL:
                 from dqcodec.format import gradient
 
@@ -140,24 +160,35 @@ def skeleton(image: Png, split: Split) -> Skeleton:
 
 def candidates(image: Png) -> list[Split]:
     """The splits that an encoder tries: those that may give the smallest file."""
-    header, rasters = image.header, image.rasters
-    if header.bit_depth == 16:
-        is_scaled = all(np.array_equal(raster >> 8, raster & 255) for raster in rasters)
-        steps = [Step.SCALED] if is_scaled else [Step.BYTES, Step.RESIDUAL]
-    elif header.color_type == PALETTE and _has_colors(image):
-        steps = [Step.PLAIN, Step.COLORS]
-    else:
-        steps = [Step.PLAIN]
-    alphas = [False, True] if header.samples in (2, 4) else [False]
-    return [Split(step, alpha) for step in steps for alpha in alphas]
+    return [
+        Split(step, alpha, kind)
+        for kind, view in views(image).items()
+        for step in _steps(view.image, kind)
+        for alpha in ([False, True] if view.image.header.samples in (2, 4) else [False])
+    ]
 
 
 def for_models(image: Png) -> Split | None:
     """The split with layers that a model may code, or None."""
-    header = image.header
-    if header.color_type == PALETTE:
-        return None
-    return next((split for split in candidates(image) if split.alpha == (header.samples in (2, 4))))
+    for kind, view in views(image).items():
+        header = view.image.header
+        if header.color_type != PALETTE and (kind != Values.INDICES or header.bit_depth < 8):
+            return Split(_steps(view.image, kind)[0], header.samples in (2, 4), kind)
+    return None
+
+
+def _steps(image: Png, kind: Values) -> list[Step]:
+    """The steps that an encoder tries for a view of this kind, the one for models first."""
+    header, rasters = image.header, image.rasters
+    if header.bit_depth == 16:
+        if kind == Values.INDICES:
+            return [Step.PAIRS]
+        if all(np.array_equal(raster >> 8, raster & 255) for raster in rasters):
+            return [Step.SCALED]
+        return [Step.BYTES, Step.RESIDUAL]
+    if header.color_type == PALETTE and _has_colors(image):
+        return [Step.PLAIN, Step.COLORS]
+    return [Step.PLAIN]
 
 
 def _has_colors(image: Png) -> bool:

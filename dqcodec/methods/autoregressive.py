@@ -9,32 +9,36 @@ seed is s zero bytes, which the first pops borrow.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import CorruptError, StackUnderflow, SymbolError
-from dqcodec.base.threads import single_thread
+from dqcodec.base.threads import in_threads, single_thread
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram, Slots
-from dqcodec.exact.boxes import Box, cut, part, sides
+from dqcodec.exact.boxes import Box, Window, cut, inside, overlap, part, sides, whole
 from dqcodec.frozen.autoregressive import MAX_STACK_PIXELS
 from dqcodec.methods.payload import Effort, ModelReport, Payload
 
 
 def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram, effort: Effort = Effort()) -> Payload:
     """The payload of layers (H, W, C) uint8. C and the bits of samples are those of the program."""
-    coded, layer_bits = [], np.zeros(len(layers))
+    of_stacks, layer_bits = list(stacks([layer.shape[:2] for layer in layers], program)), np.zeros(len(layers))
+
+    def code(boxes: Sequence[Box]) -> tuple[np.ndarray, int, bytes]:
+        slots = program.slots([part(layers, box) for box in boxes])
+        return slots.tile_bits, *_push(slots, program)
+
     with single_thread():
-        for boxes in stacks([layer.shape[:2] for layer in layers], program):
-            slots = program.slots([part(layers, box) for box in boxes])
-            np.add.at(layer_bits, [number for number, *_ in boxes], slots.tile_bits)
-            coded.append(_push(slots, program))
-    payload = b"".join(write_varint(seed_bytes) + write_varint(len(stack)) + stack for seed_bytes, stack in coded)
-    seed_bits, stack_bits = (
-        8 * sum(sizes) for sizes in zip(*((seed_bytes, len(stack)) for seed_bytes, stack in coded))
-    )
+        coded = _for_each(code, of_stacks)
+    for boxes, (tile_bits, *_) in zip(of_stacks, coded):
+        np.add.at(layer_bits, [number for number, *_ in boxes], tile_bits)
+    payload = b"".join(write_varint(seed_bytes) + write_varint(len(stack)) + stack for _, seed_bytes, stack in coded)
+    seed_bits = 8 * sum(seed_bytes for _, seed_bytes, _ in coded)
+    stack_bits = 8 * sum(len(stack) for *_, stack in coded)
     report = ModelReport(
         layer_bits=tuple(layer_bits.tolist()),
         seed_bits=seed_bits,
@@ -50,17 +54,53 @@ def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Auto
     Raises:
         CorruptError: the payload is damaged, or was not made by this program.
     """
-    layers, position = [np.empty(shape, np.uint8) for shape in shapes], 0
-    with single_thread():
-        for boxes in stacks([shape[:2] for shape in shapes], program):
-            seed_bytes, position = read_varint(payload, position)
-            length, position = read_varint(payload, position)
-            tiles = [part(layers, box) for box in boxes]
-            _pop(tiles, payload[position : position + length], seed_bytes, program)
-            position += length
+    return decode_windows(payload, shapes, list(map(whole, shapes)), program)
+
+
+def decode_windows(
+    payload: bytes,
+    shapes: Sequence[tuple[int, int, int]],
+    windows: Sequence[Window | None],
+    program: AutoregressiveProgram,
+) -> list[np.ndarray | None]:
+    """The pixels (H, W, C) uint8 in a window of each layer, or None. Only stacks that hold some of them are decoded,
+    each up to the last front with such a pixel.
+
+    Raises:
+        CorruptError: the payload is damaged, or was not made by this program.
+    """
+    layers = [window and np.empty((*sides((0, *window)), shape[2]), np.uint8) for shape, window in zip(shapes, windows)]
+    position, wanted = 0, []
+    for boxes in stacks([shape[:2] for shape in shapes], program):
+        seed_bytes, position = read_varint(payload, position)
+        length, position = read_varint(payload, position)
+        shared = [overlap(place, windows[number]) for number, *place in boxes]
+        if any(shared):
+            wanted.append((boxes, shared, payload[position : position + length], seed_bytes))
+        position += length
     if position != len(payload):
         raise CorruptError("damaged payload")
+
+    def pop(stack: tuple[list[Box], list[Window | None], bytes, int]) -> None:
+        boxes, shared, data, seed_bytes = stack
+        tiles = _pop(boxes, shared, data, seed_bytes, program)
+        for (number, *place), pixels, tile in zip(boxes, shared, tiles):
+            if pixels:
+                layers[number][inside(pixels, windows[number])] = tile[inside(pixels, place)]
+
+    with single_thread():
+        _for_each(pop, wanted)
     return layers
+
+
+def code_lengths(layers: Sequence[np.ndarray], program: AutoregressiveProgram) -> list[np.ndarray]:
+    """-log2 P of each sample of layers that are coded together, float32 (H, W, C) each."""
+    lengths = [np.empty(layer.shape, np.float32) for layer in layers]
+    with single_thread():
+        for boxes in stacks([layer.shape[:2] for layer in layers], program):
+            for box, bits in zip(boxes, program.slots([part(layers, box) for box in boxes]).sample_bits()):
+                part(lengths, box)[:] = bits
+    return lengths
 
 
 def stacks(shapes: Sequence[tuple[int, int]], program: AutoregressiveProgram) -> Iterator[list[Box]]:
@@ -78,6 +118,12 @@ def stacks(shapes: Sequence[tuple[int, int]], program: AutoregressiveProgram) ->
     yield tiles
 
 
+def _for_each(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+    """The results of a function for each of one or more items, in threads."""
+    results = in_threads(lambda part: [function(item) for item in items[part]], len(items), 1)
+    return [result for of_thread in results for result in of_thread]
+
+
 def _push(slots: Slots, program: AutoregressiveProgram) -> tuple[int, bytes]:
     """(length of the seed in bytes, the stack as bytes). The seed grows until the first pops can borrow it."""
     seed_bytes = 0
@@ -90,13 +136,21 @@ def _push(slots: Slots, program: AutoregressiveProgram) -> tuple[int, bytes]:
             seed_bytes += max(4, seed_bytes // 8 * 4)
 
 
-def _pop(tiles: Sequence[np.ndarray], data: bytes, seed_bytes: int, program: AutoregressiveProgram) -> None:
-    """Decode a stack into its tiles (H, W, C), in place; raises CorruptError."""
+def _pop(
+    boxes: Sequence[Box],
+    shared: Sequence[Window | None],
+    data: bytes,
+    seed_bytes: int,
+    program: AutoregressiveProgram,
+) -> list[np.ndarray]:
+    """The tiles (H, W, C) of a stack; of each the pixels that are shared with a window are decoded. Raises
+    CorruptError."""
     stack = Stack.from_bytes(data)
+    wanted = [pixels and inside(pixels, place) for pixels, (_, *place) in zip(shared, boxes)]
     try:
-        for tile, pixels in zip(tiles, program.pop(stack, [tile.shape[:2] for tile in tiles])):
-            tile[:] = pixels
+        tiles, is_end = program.pop_windows(stack, list(map(sides, boxes)), wanted)
     except (StackUnderflow, SymbolError) as error:
         raise CorruptError(f"the bit stack is damaged ({error})") from error
-    if any(stack.seed(seed_bytes)):
+    if is_end and any(stack.seed(seed_bytes)):
         raise CorruptError("the bit stack does not end at its seed")
+    return tiles

@@ -18,6 +18,7 @@ import numpy as np
 from PIL import Image, WebPImagePlugin
 
 from dqcodec.base.errors import CorruptError, UnsupportedImageError
+from dqcodec.exact.boxes import Window, inside, overlap, sides, whole
 from dqcodec.frozen.classical import BLOCK, FRAMING_BYTES, FROM_WEBP, TO_WEBP
 from dqcodec.methods.payload import Effort, Payload
 
@@ -48,16 +49,24 @@ def _encode(pixels: np.ndarray, settings: tuple[tuple[int, int], ...]) -> bytes:
 
 def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = None) -> list[np.ndarray]:
     """The one layer (H, W, C) uint8 of a payload; raises CorruptError: damaged, or of another shape."""
-    (shape,) = shapes
-    return [_decode(data, shape)]
+    return decode_windows(data, shapes, list(map(whole, shapes)))
 
 
-def _decode(data: bytes, shape: tuple[int, int, int]) -> np.ndarray:
+def decode_windows(
+    data: bytes, shapes: Sequence[tuple[int, int, int]], windows: Sequence[Window], program: None = None
+) -> list[np.ndarray]:
+    """The pixels (H, W, C) uint8 in a window of the one layer. Only blocks that hold some of them are decoded. Raises
+    CorruptError: damaged, or of another shape."""
+    (shape,), (window,) = shapes, windows
+    return [_decode(data, shape, window)]
+
+
+def _decode(data: bytes, shape: tuple[int, int, int], window: Window) -> np.ndarray:
     tag, position = data[:1], 1
     if tag == _RAW:
         if len(data) - 1 != int(np.prod(shape)):
             raise CorruptError("raw pixels of the wrong length")
-        return np.frombuffer(data, np.uint8, offset=1).reshape(shape)
+        return np.frombuffer(data, np.uint8, offset=1).reshape(shape)[window]
     if tag != _WEBP:
         raise CorruptError("classical payload with an unknown tag")
     parts = []
@@ -71,13 +80,15 @@ def _decode(data: bytes, shape: tuple[int, int, int]) -> np.ndarray:
             raise CorruptError("truncated classical payload")
         parts.append(data[position : position + length])
         position += length
-    pixels = np.empty(shape, np.uint8)
+    pixels = np.empty((*sides((0, *window)), shape[2]), np.uint8)
     for part, block in zip(parts, blocks):
-        pixels[block] = _decode_block(part, pixels[block].shape)
+        if shared := overlap(block, window):
+            block_pixels = _decode_block(part, (*sides((0, *block)), shape[2]))
+            pixels[inside(shared, window)] = block_pixels[inside(shared, block)]
     return pixels
 
 
-def _blocks(shape: tuple[int, int, int]) -> Iterator[tuple[slice, slice]]:
+def _blocks(shape: tuple[int, int, int]) -> Iterator[Window]:
     """(rows, columns) of each block, row by row."""
     for top in range(0, shape[0], BLOCK):
         for left in range(0, shape[1], BLOCK):

@@ -44,3 +44,12 @@ def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = 
         layers.append(np.empty(shape, np.uint8))
         layers[-1][..., ORDERS[shape[2]]] = own[MARGIN:, MARGIN:-MARGIN]
     return layers
+
+
+def code_lengths(layers: Sequence[np.ndarray], program: None = None) -> list[np.ndarray]:
+    """The bits of each sample of layers that are coded together, float32 (H, W, C) each."""
+    from dqcodec.exact.mixing.lengths import lengths
+
+    bits = [max(1, int(pixels.max()).bit_length()) for pixels in layers]
+    mixer = Mixer.new([pixels.shape for pixels in layers], bits)
+    return [lengths(mixer, pixels, bits_here).astype(np.float32) for pixels, bits_here in zip(layers, bits)]

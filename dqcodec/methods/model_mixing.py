@@ -37,3 +37,16 @@ def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Auto
             for box, pixels in zip(boxes, unmix(program, [sides(box) for box in boxes], mixer)):
                 part(layers, box)[:] = pixels
     return layers
+
+
+def code_lengths(layers: Sequence[np.ndarray], program: AutoregressiveProgram) -> list[np.ndarray]:
+    """The bits of each sample of layers that are coded together, float32 (H, W, C) each."""
+    from dqcodec.exact.mixing.lengths import model_lengths
+
+    mixer = Mixer.new([layer.shape for layer in layers], [program.bits] * len(layers))
+    lengths = [np.empty(layer.shape, np.float32) for layer in layers]
+    with single_thread():
+        for boxes in stacks([layer.shape[:2] for layer in layers], program):
+            for box, bits in zip(boxes, model_lengths(program, [part(layers, box) for box in boxes], mixer)):
+                part(lengths, box)[:] = bits
+    return lengths

@@ -6,8 +6,9 @@ uint8. A module is imported at its first use.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from dqcodec.methods.payload import Effort, Payload
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from dqcodec.exact.boxes import Window
     from dqcodec.exact.program import FindProgram, Program
 
 
@@ -28,13 +30,17 @@ class Row:
     """A method.
 
     number: in the format. module: its name in dqcodec.methods. needs: the kind of program that it codes with, or None.
-    is_slow: coding and decoding take long, so it codes large layers only with Effort.best.
+    is_slow: coding and decoding take long, so it codes large layers only with Effort.best. in_parts: its module has
+    `decode_windows`, which decodes a part of a layer in less time than all of it. has_lengths: its module has
+    `code_lengths`, which says where the bits go.
     """
 
     number: Method
     module: str
     needs: str | None = None
     is_slow: bool = False
+    in_parts: bool = False
+    has_lengths: bool = False
 
     def encode(
         self, layers: Sequence[np.ndarray], program: Program | None = None, effort: Effort = Effort()
@@ -53,6 +59,25 @@ class Row:
         payload."""
         return self._module().decode(data, shapes, program)
 
+    def decode_windows(
+        self,
+        data: bytes,
+        shapes: Sequence[tuple[int, int, int]],
+        windows: Sequence[Window | None],
+        program: Program | None = None,
+    ) -> list[np.ndarray | None]:
+        """The pixels in a window of each layer of these shapes; None for a layer without a window. Errors: those of
+        decode."""
+        if self.in_parts:
+            return self._module().decode_windows(data, shapes, windows, program)
+        layers = self.decode(data, shapes, program)
+        return [window and pixels[window] for pixels, window in zip(layers, windows)]
+
+    def code_lengths(self, layers: Sequence[np.ndarray], program: Program | None = None) -> list[np.ndarray] | None:
+        """The bits of each sample of layers that are coded together, float32 (H, W, C) each; None if the method does
+        not say where its bits go."""
+        return self._module().code_lengths(layers, program) if self.has_lengths else None
+
     def _module(self) -> ModuleType:
         return importlib.import_module(f"dqcodec.methods.{self.module}")
 
@@ -60,11 +85,11 @@ class Row:
 METHODS = {
     row.number: row
     for row in (
-        Row(Method.CLASSICAL, "classical"),
+        Row(Method.CLASSICAL, "classical", in_parts=True),
         Row(Method.FLOW, "flow", needs="flow"),
-        Row(Method.AUTOREGRESSIVE, "autoregressive", needs="autoregressive"),
-        Row(Method.MIXING, "mixing", is_slow=True),
-        Row(Method.MODEL_MIXING, "model_mixing", needs="autoregressive", is_slow=True),
+        Row(Method.AUTOREGRESSIVE, "autoregressive", needs="autoregressive", in_parts=True, has_lengths=True),
+        Row(Method.MIXING, "mixing", is_slow=True, has_lengths=True),
+        Row(Method.MODEL_MIXING, "model_mixing", needs="autoregressive", is_slow=True, has_lengths=True),
         Row(Method.PIXEL_MIXING, "pixel_mixing", is_slow=True),
     )
 }
@@ -94,19 +119,49 @@ def decode(
 
     Raises CorruptError (the payload is damaged, or the model or the shapes do not fit), UnknownModelError.
     """
-    row, program = METHODS[layer.method], None
-    if row.needs:
-        program = find_program(layer.model_id)
-        if row not in rows_of(program):
-            raise CorruptError("the model is of another kind than the method needs")
-        if not all(map(program.fits, shapes)):
-            raise CorruptError("the image does not fit the model")
-    try:
+    row, program = _coder(layer, shapes, find_program)
+    with _damage():
         layers = row.decode(data, shapes, program)
-    except DqcodecError:
-        raise
-    except (ValueError, IndexError, ArithmeticError) as error:  # a damaged payload
-        raise CorruptError(f"the payload does not decode ({error})") from error
     if [pixels.shape for pixels in layers] != list(shapes):
         raise CorruptError("the payload decodes to another shape")
     return layers
+
+
+def decode_windows(
+    data: bytes,
+    layer: Layer,
+    shapes: Sequence[tuple[int, int, int]],
+    windows: Sequence[Window | None],
+    find_program: FindProgram,
+) -> list[np.ndarray | None]:
+    """The pixels (H, W, C) in a window (rows, columns) of each layer of a payload; None without a window. Errors: those
+    of decode."""
+    row, program = _coder(layer, shapes, find_program)
+    with _damage():
+        return row.decode_windows(data, shapes, windows, program)
+
+
+def _coder(
+    layer: Layer, shapes: Sequence[tuple[int, int, int]], find_program: FindProgram
+) -> tuple[Row, Program | None]:
+    """The method and the program of a layer; raises CorruptError, UnknownModelError."""
+    row = METHODS[layer.method]
+    if not row.needs:
+        return row, None
+    program = find_program(layer.model_id)
+    if row not in rows_of(program):
+        raise CorruptError("the model is of another kind than the method needs")
+    if not all(map(program.fits, shapes)):
+        raise CorruptError("the image does not fit the model")
+    return row, program
+
+
+@contextlib.contextmanager
+def _damage() -> Iterator[None]:
+    """Errors that a damaged payload may raise become CorruptError."""
+    try:
+        yield
+    except DqcodecError:
+        raise
+    except (ValueError, IndexError, ArithmeticError) as error:
+        raise CorruptError(f"the payload does not decode ({error})") from error

@@ -3,6 +3,7 @@
 What is here needs no torch. How an image is coded is said in full, as the choice of a method is no part of the format.
 """
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -17,13 +18,15 @@ from dqcodec.exact.program import Program, load_program
 from dqcodec.format import split
 from dqcodec.format.container import LEARNED, Entry, Group, Layer, Method, owners, sample_checksum
 from dqcodec.format.split import Split, Step
+from dqcodec.format.values import Values, views
 from dqcodec.methods import table
 from dqcodec.methods.payload import Effort
-from dqcodec.png import exact
+from dqcodec.png import dictionary, exact
 
 HERE = Path(__file__).parent
 TINY = HERE / "tiny"
-SHIPPED = HERE.parents[1] / "models"
+_MODELS = HERE.parents[1] / "models"
+SHIPPED = sorted([*_MODELS.glob("*.safetensors"), *(_MODELS / "earlier").glob("*.safetensors")])
 EXAMPLE = np.array([[128, 129, 131, 130], [127, 130, 133, 131], [126, 129, 132, 140]])[..., None]  # of docs/format.md
 
 
@@ -64,6 +67,33 @@ def tiled(height: int, width: int, side: int) -> np.ndarray:
     """A dither of two values that repeats after `side` rows and columns, (height, width, 1)."""
     tile = np.random.default_rng(5).random((side, side)) < np.linspace(0, 0.9, side)
     return np.tile(tile, (height // side + 1, width // side + 1))[:height, :width, None].astype(np.uint8)
+
+
+def many() -> np.ndarray:
+    """300 values of 16 bits, far from each other, (12, 25, 1)."""
+    return 200 * np.random.default_rng(4).permutation(300).reshape(12, 25, 1)
+
+
+def left_out() -> np.ndarray:
+    """RGBA of few colours: blue is red, alpha is full, (16, 20, 4)."""
+    red, green = 30 * flat(16, 20, 3), 40 + flat(16, 20, 5, seed=2)
+    return np.concatenate([red, green, red, np.full_like(red, 255)], axis=2)
+
+
+def profiles() -> bytes:
+    """Chunks with compressed contents: a colour profile, texts, and a profile in hexadecimal digits."""
+    exif = b"Exif\0\0II*\0" + bytes(range(90))
+    dump = b"\nexif\n%8d\n" % len(exif) + b"".join(
+        exif[n : n + 36].hex().encode() + b"\n" for n in range(0, len(exif), 36)
+    )
+    contents = {
+        b"iCCP": (b"ICC profile\0\0", bytes(100) + b"acspMSFT" + dictionary.srgb_curve()[:900], 6),
+        b"zTXt": (b"Raw profile type exif\0\0", dump, 9),
+        b"iTXt": (b"Comment\0\1\0en\0Comment\0", b"so long, and thanks for all the fish, all the fish " * 9, 5),
+    }
+    return b"".join(
+        pngs.chunk(kind, start + zlib.compress(content, level)) for kind, (start, content, level) in contents.items()
+    )
 
 
 def noise(height: int, width: int, channels: int) -> np.ndarray:
@@ -124,6 +154,7 @@ def program_of(path: Path) -> Program:
 def cases() -> dict[str, Case]:
     """By their names."""
     method, step = Method, Step
+    ranks = Split(step.PLAIN, values=Values.RANKS)
     return {
         "stored": Case(lambda: pngs.write(smooth(4, 6, 3), tail=b"after"), method.STORED),
         "raw": Case(lambda: pngs.write(noise(5, 6, 3), before=text(b"raw")), method.CLASSICAL),
@@ -133,6 +164,7 @@ def cases() -> dict[str, Case]:
             lambda: pngs.write(noise(2, 3, 1), before=pngs.chunk(b"tEXt", b"Software\0Matplotlib version 3.9, https://matplotlib.org/")),
             method.CLASSICAL, is_reproducible=False,
         ),
+        "profiles": Case(lambda: pngs.write(noise(2, 3, 1), before=profiles()), method.CLASSICAL, is_reproducible=False),
         "lzma": Case(lambda: pngs.write(noise(2, 3, 1), before=text(b"long " * 999)), method.CLASSICAL, is_reproducible=False),
         "exact": Case(
             lambda: pngs.write(noise(9, 7, 3), interlace=True, idats=3, before=text(b"exact")), method.CLASSICAL, has_recipe=True
@@ -171,6 +203,10 @@ def cases() -> dict[str, Case]:
         "16-bit-autoregressive": Case(
             lambda: pngs.write(smooth(5, 6, 3, 16), 16), method.AUTOREGRESSIVE, _golden("autoregressive"), Split(step.BYTES)
         ),
+        "ranks": Case(lambda: pngs.write(257 * flat(5, 9, 7) + 3 * flat(5, 9, 4, seed=2), 16), method.MIXING, split=ranks),
+        "ranks-pairs": Case(lambda: pngs.write(many(), 16), method.MIXING, split=Split(step.PAIRS, values=ranks.values)),
+        "ranks-rgba": Case(lambda: pngs.write(left_out()), method.MIXING, split=ranks, is_quick=False),
+        "indices": Case(lambda: pngs.write(left_out()), method.MIXING, split=Split(step.PLAIN, values=Values.INDICES)),
         "animation": Case(animation, method.MIXING, split=Split(step.PLAIN, True), is_quick=False),
         "uniform": _flow("uniform", is_quick=True),
         "gaussian": _flow("gaussian"),
@@ -178,7 +214,7 @@ def cases() -> dict[str, Case]:
         "ard": _flow("ard"),
         "alternating": _flow("alternating"),
         "particles": _flow("uniform", particles=5),
-        **{path.stem: _shipped(path) for path in sorted(SHIPPED.glob("*.safetensors"))},
+        **{path.stem: _shipped(path) for path in SHIPPED},
     }  # fmt: skip
 
 
@@ -188,11 +224,12 @@ def encode(case: Case, data: bytes) -> bytes:
     if case.method == Method.STORED:
         return Group((Entry(),), (data,)).pack()
     model_id = file_id(case.model) if case.method in LEARNED else b""
-    rasters = [case.split.apply(raster, image.skeleton) for raster in image.rasters]
+    view = views(image)[case.split.values]
+    rasters = [case.split.apply(raster, view.image.skeleton) for raster in view.image.rasters]
     entry = Entry(
         split.skeleton(image, case.split), case.split,
         tuple(tuple(Layer(case.method, model_id) for _ in layers) for layers in rasters),
-        exact.find(data, image) if case.has_recipe else b"",
+        exact.find(data, image) if case.has_recipe else b"", values=view.code,
     )  # fmt: skip
     layers = [layer for layers in rasters for layer in layers]
     payloads = tuple(_payload(case, [layers[number] for _, number in owned]) for owned in owners([entry]))
@@ -205,5 +242,5 @@ def _payload(case: Case, layers: list[np.ndarray]) -> bytes:
 
 
 def find_program(model_id: bytes) -> Program:
-    paths = [*HERE.glob("*.safetensors"), *SHIPPED.glob("*.safetensors")]
+    paths = [*HERE.glob("*.safetensors"), *SHIPPED]
     return program_of(next(path for path in paths if file_id(path) == model_id))

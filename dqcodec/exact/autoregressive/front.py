@@ -37,7 +37,7 @@ class Model(NamedTuple):
 def code_symbols(coder, model, canvas, places, laws, p, symbols):
     """Set the symbols of plane p, int32 (N,), which a coder reads, or which it writes where they are known.
 
-    Each kind of coder `implements` it. Symbols are G, R, B, or gray. laws: float64 (3, K, N), see
+    Each kind of coder `implements` it. Symbols are G, R, B, or gray. laws: int32 (3, K, N), see
     mixture. Other arguments: see code_front.
     """
     raise NotImplementedError
@@ -63,7 +63,7 @@ def code_front(model, canvas, predictor, places, coder, slots):
     channels, count = seen.predictions.shape
     known, standards = np.empty((2 * channels + PREDICTED, count), np.float32), np.empty((channels, count), np.float32)
     values, offsets = np.empty(count, np.int16), np.zeros(count, np.int32)
-    laws, symbols = np.empty((3, model.matrices.shape[2] // 3, count)), np.empty(count, np.int32)
+    laws, symbols = np.empty((3, model.matrices.shape[2] // 3, count), np.int32), np.empty(count, np.int32)
     gradients = np.zeros(model.matrices.shape)
     for p in range(channels):
         spreads = seen.moments[p, 1]

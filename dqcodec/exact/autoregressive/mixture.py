@@ -1,8 +1,8 @@
 """Mixtures of logistics as exact distribution functions over symbols; twin of dqcodec.flows.mixture.
 
 Positions are 64ths of a pixel step. The symbol x holds the slots start(x) .. start(x + 1) - 1 of TOTAL, at least one. The laws
-of N symbols are float64 (3, K, N): weights, means and inverse scales, integers. The weights of a law add up to a little less
-than 2^14, so that every symbol gets a slot beside its mass.
+of N symbols are int32 (3, K, N): weights, means and inverse scales. The weights of a law add up to a little less than 2^14,
+so that every symbol gets a slot beside its mass. No product below reaches 2^31.
 """
 
 from typing import NamedTuple
@@ -30,6 +30,7 @@ from dqcodec.frozen.autoregressive import (
 )
 
 _MASS_SHIFT = 16 + WEIGHT_BITS - TOTAL_BITS
+_MEAN_SHIFT = MEAN_GRID.bit_length() - 1
 _SIGMOID_SHIFT = POSITION_BITS + INVERSE_SCALE_BITS - 8  # a sigmoid's cell is 1/256
 WEIGHT, MEAN, INVERSE_SCALE = range(3)
 
@@ -60,7 +61,7 @@ def set_mixtures(laws, symbols, tables, out, centers, spreads, log_spreads, offs
     """Set laws from a network's raw outputs.
 
     Args:
-        laws: float64 (3, K, N), set.
+        laws: int32 (3, K, N), set.
         symbols: their number.
         tables: MixtureTables.
         out: the raw outputs, float32 (3 K, N).
@@ -73,9 +74,9 @@ def set_mixtures(laws, symbols, tables, out, centers, spreads, log_spreads, offs
     components, count = laws.shape[1:]
     for k in range(components):
         for n in range(count):
-            mean = np.floor(np.float64(out[components + k, n]) * np.float64(spreads[n]) * (1 / MEAN_GRID))
-            mean += centers[n] + (offsets[n] << POSITION_BITS) + (1 << POSITION_BITS >> 1)
-            laws[MEAN, k, n] = min(max(mean, np.float64(LEAST_MEAN)), np.float64(LARGEST_MEAN))
+            mean = np.int32(np.int32(np.int32(out[components + k, n]) * spreads[n]) >> _MEAN_SHIFT)
+            mean += np.int32(centers[n] + (offsets[n] << POSITION_BITS) + (1 << POSITION_BITS >> 1))
+            laws[MEAN, k, n] = min(max(mean, np.int32(LEAST_MEAN)), np.int32(LARGEST_MEAN))
         for n in range(count):
             scale = np.int32(out[2 * components + k, n]) + log_spreads[spreads[n]] - LOG2_SCALE_LOW
             laws[INVERSE_SCALE, k, n] = tables.inverse_scale[min(max(scale, 0), LOG2_SCALE_HIGH - LOG2_SCALE_LOW)]
@@ -98,20 +99,20 @@ def _set_weights(laws, symbols, tables, out):
     shares = np.float64((1 << WEIGHT_BITS) - max(1, symbols >> 16 - _MASS_SHIFT))
     for k in range(components):
         for n in range(count):  # the quotient of integers below 2^30 is rounded to no other integer
-            laws[WEIGHT, k, n] = np.floor(laws[WEIGHT, k, n] * shares / whole[n])
+            laws[WEIGHT, k, n] = np.int32(laws[WEIGHT, k, n] * shares / whole[n])
 
 
 @compiled
 def _cell(position, mean, inverse_scale):
     """The cell of the sigmoid's table where a position lies for a component, counted from the middle; not clamped."""
-    return np.floor((np.float64(position << POSITION_BITS) - mean) * inverse_scale * np.float64(2.0**-_SIGMOID_SHIFT))
+    return np.int32(np.int32(np.int32((position << POSITION_BITS) - mean) * inverse_scale) >> _SIGMOID_SHIFT)
 
 
 @compiled
 def _sigmoid(sigmoid, cell):
     """2^16 times the mass of a component below a cell; cells outside the table count as its first or last."""
-    middle = np.float64(SIGMOID_CELLS // 2)
-    return sigmoid[np.int32(min(max(cell, -middle), middle - 1) + middle)]
+    middle = np.int32(SIGMOID_CELLS // 2)
+    return sigmoid[min(max(cell, -middle), middle - np.int32(1)) + middle]
 
 
 @compiled
@@ -142,7 +143,7 @@ def find(laws, sigmoid, symbols, slots, found):
         for k in range(components):
             for n in range(count):
                 cell = _cell(found[n] + step, laws[MEAN, k, n], laws[INVERSE_SCALE, k, n])
-                sums[n] += np.int32(_sigmoid(sigmoid, cell) * np.int32(laws[WEIGHT, k, n]))
+                sums[n] += np.int32(_sigmoid(sigmoid, cell) * laws[WEIGHT, k, n])
         for n in range(count):
             found[n] += step * ((sums[n] >> _MASS_SHIFT) + found[n] + step <= slots[n])
         step >>= 1
@@ -177,7 +178,7 @@ def set_slots(laws, masses, symbols, coded, slots, p):
     for edge in range(2):
         for k in range(components):
             for n in range(count):
-                sums[edge, n] += np.int32(masses[edge, k, n] * np.int32(laws[WEIGHT, k, n]))
+                sums[edge, n] += np.int32(masses[edge, k, n] * laws[WEIGHT, k, n])
     for n in range(count):
         end = TOTAL if coded[n] + 1 == symbols else (sums[1, n] >> _MASS_SHIFT) + coded[n] + 1
         slots[n, p, 0] = (sums[0, n] >> _MASS_SHIFT) + coded[n]

@@ -5,6 +5,7 @@ symbol's first slot + r below the total. These pops borrow bits. The image's end
 so its fronts are coded in small chunks.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from dqcodec.context.fronts import Fronts
 from dqcodec.exact.autoregressive.context_net import ContextNet
 from dqcodec.exact.autoregressive.mixture import MixtureTables
 from dqcodec.exact.autoregressive.walk import Walk
+from dqcodec.exact.boxes import Window, whole
 from dqcodec.frozen.autoregressive import TOTAL, TOTAL_BITS
 
 _LEAST_TILE, _LARGEST_TILE = 8, 1 << 12  # a side
@@ -82,10 +84,24 @@ class Slots:
         bits = TOTAL_BITS * self.slots.shape[1] - np.log2(self.slots[..., 1]).sum(1, dtype=np.float64)
         return np.bincount(self.fronts.tiles(), bits)
 
+    def sample_bits(self) -> list[np.ndarray]:
+        """-log2 P of each sample of each tile, float64 (H, W, C), channels as in the image."""
+        places = np.concatenate([self.fronts.places(front)[:, 0] for front in range(len(self.fronts))])
+        bits = np.empty(self.slots.shape[:2])
+        bits[places] = TOTAL_BITS - np.log2(self.slots[..., 1])
+        return by_tiles(bits, self.fronts.shapes)
+
     @property
     def bits(self) -> float:
         """-log2 P of all tiles."""
         return float(self.tile_bits.sum())
+
+
+def by_tiles(planes: np.ndarray, shapes: Sequence[tuple[int, int]]) -> list[np.ndarray]:
+    """Values (pixels, planes) of all tiles, in the order of positions -> (H, W, C) of each, channels as in the image."""
+    channels = planes[:, [1, 0, 2]] if planes.shape[1] == 3 else planes
+    ends = np.cumsum([height * width for height, width in shapes])[:-1]
+    return [each.reshape(*shape, -1) for each, shape in zip(np.split(channels, ends), shapes)]
 
 
 class AutoregressiveProgram:
@@ -159,11 +175,24 @@ class AutoregressiveProgram:
         Raises:
             StackUnderflow: not what push left.
         """
+        return self.pop_windows(stack, shapes, list(map(whole, shapes)))[0]
+
+    def pop_windows(
+        self, stack: BitStack, shapes: Sequence[tuple[int, int]], windows: Sequence[Window | None]
+    ) -> tuple[list[np.ndarray], bool]:
+        """Undo push up to the last front with a pixel in the window of its tile; None has no pixels.
+
+        Returns the uint8 tiles, whose later pixels have any value, and whether all fronts are decoded.
+
+        Raises:
+            StackUnderflow: not what push left.
+        """
         walk = Walk(self, shapes)
-        for front in walk.learning_fronts():
+        count = walk.fronts.until(windows)
+        for front in itertools.islice(walk.learning_fronts(), count):
             places = walk.fronts.places(front)
             for chunk in walk.fronts.chunks(front):
                 wanted = stack.pop(TOTAL, (chunk.stop - chunk.start, self.channels))
                 starts, sizes = walk.code(places[chunk], wanted).transpose(2, 0, 1)
                 uniform.push(stack, (wanted - starts).ravel(), sizes.ravel())
-        return walk.tiles()
+        return walk.tiles(), count == len(walk.fronts)

@@ -67,42 +67,34 @@ class Walk:
     def code(self, places: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
         """Code pixels of a front: the first slot and the number of slots of their symbols, int32 (N, P, 2).
 
-        places: int64 (N, 5), see Fronts.places. wanted: slots (N, P) whose symbols are found and entered into the canvas.
+        places: int64 (N, 5), see Fronts.places. wanted: slots, int64 (N, P), whose symbols are found and entered into the canvas.
         Without it the canvas has the symbols.
         """
         slots = np.empty((len(places), self.canvas.planes.shape[1], 2), np.int32)
+        sought = np.empty((0, slots.shape[1]), np.int64) if wanted is None else wanted
 
         def code_part(part: slice) -> np.ndarray:
-            coder = _Known(slots.shape[1]) if wanted is None else _Wanted(wanted[part])
-            return code_front(self.model, self.canvas, self.predictor, places[part], coder, slots[part])
+            return code_front(self.model, self.canvas, self.predictor, places[part], _Slots(sought[part]), slots[part])
 
         for gradients in in_threads(code_part, len(places), _LEAST_PART):
             self.gradients += gradients
         return slots
 
 
-class _Known(NamedTuple):
-    """The symbols are on the canvas. planes: the number of a pixel's planes."""
-
-    planes: int
-
-
-class _Wanted(NamedTuple):
-    """The symbols hold slots, integers (N, P)."""
+class _Slots(NamedTuple):
+    """A coder of symbols that hold slots, int64 (N, P). Without slots (0, P), the canvas has the symbols."""
 
     slots: np.ndarray
 
 
-@implements(code_symbols, _Known)
-def _take(coder, model, canvas, places, laws, p, symbols):
-    for n in range(len(places)):
-        pixel = canvas.planes[places[n, 0]]
-        symbols[n] = pixel[p] + (pixel[0] if p else 0)
-
-
-@implements(code_symbols, _Wanted)
+@implements(code_symbols, _Slots)
 def _find(coder, model, canvas, places, laws, p, symbols):
-    find(laws, model.tables.sigmoid, 1 << model.bits, coder.slots[:, p], symbols)
+    if len(coder.slots):
+        find(laws, model.tables.sigmoid, 1 << model.bits, coder.slots[:, p], symbols)
+    else:
+        for n in range(len(places)):
+            pixel = canvas.planes[places[n, 0]]
+            symbols[n] = pixel[p] + (pixel[0] if p else 0)
 
 
 def _planes(pixels: np.ndarray) -> np.ndarray:

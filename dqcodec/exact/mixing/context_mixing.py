@@ -305,7 +305,11 @@ def code_sample(mixer, pixels, y, x, c, bits, is_sought, laws, n, sigmoid):
 @compiled
 def code_image(mixer, pixels, bits, is_sought):
     """Code the samples of an image on its canvas, uint8 (rows, columns, channels), row by row; see code_sample."""
-    laws, n, sigmoid = np.empty((3, 0, 1)), np.int64(0), np.empty(0, np.int32)  # a literal 0 would be a type of its own
+    laws, n, sigmoid = (
+        np.empty((3, 0, 1), np.int32),
+        np.int64(0),
+        np.empty(0, np.int32),
+    )  # a literal 0 would be a type of its own
     for y in range(MARGIN, pixels.shape[0]):
         for x in range(MARGIN, pixels.shape[1] - MARGIN):
             for c in range(pixels.shape[2]):

@@ -1,0 +1,94 @@
+"""Whether the wheel works in an empty environment, and how much it takes.
+
+    python benchmarks/install.py [--json RESULT.json]
+
+Builds the wheel, installs it with its dependencies from the package index into a new virtual environment, and there
+compresses and decompresses an image: with no compiler on the path, and a home and an installation that cannot be
+written. As root it does this as the user nobody, since nothing is read-only to root.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from dqcodec.bench.machine import machine
+
+ROOT = Path(__file__).resolve().parents[1]
+_NOBODY = 65534
+_SHOWN = 6  # the largest packages
+
+
+def main() -> None:
+    """The command line, see the module."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o755)
+        result = measure(Path(name))
+    print(json.dumps(result, indent=1))
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"machine": machine()} | result, indent=1) + "\n")
+
+
+def measure(work: Path) -> dict:
+    """Build, install and use the wheel in the folder `work` -> the result, for JSON."""
+    pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"]
+    subprocess.run([*pip, "wheel", "--no-deps", "-w", str(work / "wheel"), str(ROOT)], check=True)
+    (wheel,) = (work / "wheel").glob("*.whl")
+    venv.create(work / "venv", with_pip=False)
+    python = work / "venv" / "bin" / "python"
+    subprocess.run([*pip, "--python", str(python), "install", "--no-cache-dir", "--no-compile", str(wheel)], check=True)
+    (packages,) = (work / "venv").glob("lib/python*/site-packages")
+    sizes = {}
+    for path in packages.iterdir():
+        name = path.name.split("-")[0].removesuffix(".libs")
+        sizes[name] = sizes.get(name, 0) + sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
+    largest = sorted(sizes, key=sizes.get, reverse=True)[:_SHOWN]
+    return {
+        "wheel_bytes": wheel.stat().st_size,
+        "installed_bytes": sum(sizes.values()),
+        "largest_bytes": {name: sizes[name] for name in largest},
+        "processor_seconds": there_and_back(python, work),
+    }
+
+
+def there_and_back(python: Path, work: Path) -> dict[str, float]:
+    """Compress and decompress an image with nothing but the installation -> processor seconds of each command."""
+    home, folder = work / "home", work / "files"
+    home.mkdir(mode=0o555)
+    folder.mkdir()
+    rows, columns = np.indices((64, 96))
+    noise = np.random.default_rng(0).integers(0, 9, (64, 96, 3))
+    pixels = (np.stack([rows * 3, columns * 2, rows + columns], 2) + noise).astype(np.uint8)
+    Image.fromarray(pixels).save(folder / "a.png")
+    user = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+    if user:
+        os.chown(folder, _NOBODY, _NOBODY)
+    environment = {"HOME": str(home), "PATH": str(python.parent), "TMPDIR": str(folder)}
+    seconds = {}
+    for command in (("compress", "a.png"), ("decompress", "a.png.dqc", "-o", "b.png")):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([str(python), "-m", "dqcodec", *command], check=True, cwd=folder, env=environment, **user)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        seconds[command[0]] = round(spent, 1)
+    kept = [*home.rglob("*"), *python.parents[1].rglob("*.nbc")]  # compiled loops
+    if kept:
+        raise SystemExit(f"{kept[0]} was written, so nothing was read-only")
+    if not np.array_equal(np.asarray(Image.open(folder / "b.png")), pixels):
+        raise SystemExit("the image did not come back")
+    return seconds
+
+
+if __name__ == "__main__":
+    main()

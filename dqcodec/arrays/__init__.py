@@ -1,0 +1,1 @@
+"""Codecs of zarr and numcodecs: chunks of arrays as .dqc files."""

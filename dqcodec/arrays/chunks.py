@@ -1,0 +1,87 @@
+"""A chunk of an array <-> bytes: a .dqc file of one image, or an archive of several, which are coded together.
+
+The last axes of a chunk are rows and columns, or rows, columns and channels (2 to 4 of them). All axes before count
+images: (Z, Y, X) is Z images, (1, 1, Y, X) is one. The bytes are files that all of dqcodec reads; the images of an
+archive are named by their numbers, 0 first.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import numpy as np
+
+from dqcodec import png
+from dqcodec.base.errors import CorruptError, UnsupportedImageError, VerifyError
+from dqcodec.codec import library, zoo
+from dqcodec.codec.archive import Archive
+from dqcodec.codec.formats import from_array
+from dqcodec.codec.group import encode_sets
+from dqcodec.codec.source import read
+from dqcodec.format import archive
+from dqcodec.format.archive import MAX_MEMBERS, ArchiveGroup, Member
+
+DTYPES = (np.dtype(np.uint8), np.dtype(np.uint16))
+_MOST_CHANNELS = 4
+
+
+def encode(chunk: np.ndarray, *, channels: bool | None = None, best: bool = False) -> bytes:
+    """The bytes of a chunk, uint8 or uint16, at least two axes. They are decoded and compared.
+
+    channels: whether the last axis holds channels; None: if it is of 2 to 4 samples and not one of the only two axes.
+    best: see codec.compress. Raises UnsupportedImageError (another type or shape, or too large), VerifyError.
+    """
+    if chunk.dtype.newbyteorder("=") not in DTYPES:
+        raise UnsupportedImageError(f"chunks of type {chunk.dtype} are not supported: uint8 and uint16 are")
+    if channels is None:
+        channels = chunk.ndim > 2 and 2 <= chunk.shape[-1] <= _MOST_CHANNELS
+    axes = 3 if channels else 2
+    if chunk.ndim < axes or 0 in chunk.shape:
+        raise UnsupportedImageError(f"a chunk of shape {chunk.shape} holds no image")
+    images = chunk.reshape(-1, *chunk.shape[-axes:])
+    if len(images) == 1:
+        return library.compress(images[0], best=best)
+    data = _encode_stack(images, best=best)
+    if not np.array_equal(decode(data, chunk.shape), chunk):
+        raise VerifyError("the chunk decodes to another")
+    return data
+
+
+def decode(data: bytes, shape: Sequence[int] | None = None) -> np.ndarray:
+    """The chunk of bytes, uint8 or uint16 in the machine's byte order.
+
+    shape: of the chunk; without it the result is (H, W), (H, W, C), (N, H, W) or (N, H, W, C). Raises CorruptError
+    (damaged, or of another shape), FormatError, UnknownModelError.
+    """
+    if archive.is_archive(data):
+        with Archive(io.BytesIO(data)) as images:
+            if images.damage:
+                raise CorruptError(images.damage[0].what)
+            pixels = [images.read(str(number)) for number in range(len(images))]
+        if len({(each.shape, each.dtype) for each in pixels}) != 1:
+            raise CorruptError("the images of a chunk differ in shape or type")
+        chunk = np.stack(pixels)
+    else:
+        chunk = library.decompress(data)
+    if shape is None:
+        return chunk
+    if chunk.size != np.prod(shape, dtype=object):
+        raise CorruptError(f"a chunk of shape {chunk.shape}, not {tuple(shape)}")
+    return chunk.reshape(shape)
+
+
+def _encode_stack(images: np.ndarray, *, best: bool) -> bytes:
+    """An archive of images (N, H, W) or (N, H, W, C)."""
+    programs = [zoo.load(name) for name in zoo.names()]
+    stream = io.BytesIO()
+    writer = archive.Writer(stream)
+    for first in range(0, len(images), MAX_MEMBERS):
+        sources = [read(png.write(from_array(image))) for image in images[first : first + MAX_MEMBERS]]
+        sets = encode_sets(sources, programs, best=best)
+        place = {number: content for content, number in enumerate(number for numbers, _ in sets for number in numbers)}
+        members = tuple(Member(str(first + number)) for number in range(len(sources)))
+        contents = tuple(place[number] for number in range(len(sources)))
+        writer.add(archive.pack_group(ArchiveGroup(members, contents, tuple(coded.group for _, coded in sets))))
+    writer.finish()
+    return stream.getvalue()

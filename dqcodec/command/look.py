@@ -1,0 +1,101 @@
+"""`dqcodec inspect`: where the bits of one image went, as a page or a map."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from dqcodec.base.errors import FAILURES, one_line
+from dqcodec.command import files
+from dqcodec.command import options as opts
+from dqcodec.command.kinds import DQC, PNG
+from dqcodec.command.names import STDIO
+from dqcodec.command.options import Looking
+from dqcodec.command.progress import tell_failure
+from dqcodec.command.results import FileResult, shown
+from dqcodec.command.run import usage
+from dqcodec.command.streams import tell
+from dqcodec.command.walk import source_path
+
+
+@click.command()
+@click.argument("path", metavar="FILE")
+@opts.takes(Looking)
+def inspect(path: str, options: Looking) -> None:
+    """Show where the bits of an image go.
+
+    The page has the image, a map of its bits, the layers, the lengths of the codes, and other codecs' sizes. It is one
+    file. An image is compressed first.
+
+    \b
+    dqcodec inspect a.png -o a.html
+    dqcodec inspect a.png.dqc --map bits.png
+    """
+    if not options.output and not options.map:
+        raise click.UsageError("give a page with -o or a map with --map.")
+    from dqcodec.codec import zoo
+
+    usage(lambda: [zoo.locate(name) for name in options.models])
+    try:
+        _inspect(path, options)
+    except FAILURES as error:
+        tell_failure(FileResult(path, error=one_line(error)), as_json=False)
+        sys.exit(3)
+
+
+def _inspect(path: str, options: Looking) -> None:
+    from dqcodec import png
+    from dqcodec.codec import codec, formats, library, zoo
+    from dqcodec.page import lengths, maps, page
+
+    targets = [None if name == STDIO else Path(name) for name in (options.output, options.map) if name]
+    for target in targets:
+        files.check_target(target, force=options.force)
+    data, _ = files.read(source_path(path), files.max_bytes(options.max_pixels))
+    given = data
+    if not DQC.has(data):
+        models = options.models or None
+        data = library.compress(data, models, best=options.best, max_pixels=options.max_pixels)
+    spent = lengths.spent(data, lambda model_id: zoo.find(model_id, options.models), options.max_pixels)
+    if options.map:
+        whole = lengths.per_sample(spent)
+        most = maps.scale([bits for layer in spent for _, bits in layer.planes])
+        map_png = png.write(png.plain(maps.colored(whole, most)))
+        files.write(targets[-1], map_png, force=options.force)
+        tell(f"{shown(options.map)}: from 0 bits a sample, dark, to {most} and more, light")
+    if options.output:
+        image = library.decompress_png(data, options.models, repack=True, max_pixels=options.max_pixels)
+        pixels = formats.to_array(image, options.max_pixels)
+        info = codec.info(data, max_pixels=options.max_pixels)
+        peers = _peers(given if PNG.has(given) else image, is_given=PNG.has(given))
+        text = page.page(Path(path).name, pixels, info, spent, len(given), peers)
+        files.write(targets[0], text.encode(), force=options.force)
+
+
+def _peers(image: bytes, *, is_given: bool) -> dict[str, int | str]:
+    """What other codecs take for a PNG file: title -> bytes, or why there are none. is_given: it is the user's own."""
+    from dqcodec.base.threads import available_cpus
+    from dqcodec.bench import images
+    from dqcodec.bench.peers import PEERS
+
+    try:
+        original = images.of(image)
+    except images.NotCompared as error:
+        return {"all": str(error)}
+    sizes: dict[str, int | str] = {}
+    for peer in PEERS:
+        if not (peer.encodes or is_given):
+            continue
+        if not peer.is_installed():
+            sizes[peer.title] = f"needs {peer.requires}"
+        elif not peer.takes(original):
+            sizes[peer.title] = "does not take such pixels"
+        else:
+            try:
+                peer.prepare(available_cpus())
+                sizes[peer.title] = len(peer.encode(original).data)
+            except Exception as error:  # of any type: the libraries are not ours
+                sizes[peer.title] = one_line(error)
+    return sizes

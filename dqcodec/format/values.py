@@ -1,0 +1,363 @@
+"""The samples of an image <-> samples of a simpler kind, its view. The step before split.py. A part of the .dqc format.
+
+Each channel of the samples is kept, ranked, or left out:
+
+    KEPT      the samples as they are
+    COPY      left out: equal to an earlier channel, the number of which is the mode minus COPY
+    RANKED    each sample is replaced by its rank in a table of the values that occur. A channel of one value is left out
+    ZERO      left out: all samples are 0
+    FULL      left out: all samples are the largest value of the bit depth
+
+At least one channel remains. If the map is `merged`, the remaining channels, none of them ranked, become one channel of
+indices into a table of the colours that occur. The code of a map:
+
+    2     modes   little-endian; bits 3 c to 3 c + 2: mode of channel c; bit 12: merged; others 0
+    *     tables  of each ranked channel, or of the colours: varint n, at least 1, then n differences of each channel
+
+Each difference is an entry minus the one before it (0 for the first), modulo 2^8, or modulo 2^16 if the bit depth is
+16; the differences of a channel have their high bytes first, then their low bytes. Entries may have any order.
+
+A view is a PNG of 1 to 4 channels, gray, gray and alpha, RGB or RGBA. Its bit depth is the smallest of 1, 2, 4, 8, 16
+that holds all its samples; 8 or 16 if it has more than one channel.
+"""
+
+from __future__ import annotations
+
+import weakref
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from dqcodec.base.errors import CorruptError
+from dqcodec.base.varint import read_varint, write_varint
+from dqcodec.png import Header, Png, Skeleton, color_types
+from dqcodec.png.chunks import PALETTE, check_palette
+
+_KEPT, _COPY, _RANKED, _ZERO, _FULL = 0, 1, 5, 6, 7  # modes of a channel
+_MERGED = 1 << 12
+_MAX_MODES = 2 * _MERGED
+_FEW = 16  # values or colours: a layer of at most 4 bits
+_MAX_COLORS = 1 << 12  # more colours make no palette; their order takes a time that grows with the square
+_PIXELS_PER_COLOR = 8  # with fewer, the table costs more than the indices save
+_PROBE_PIXELS = 1 << 15  # a palette is sought only if these pixels have few colours
+_SMALL_PIXELS = 1 << 16  # of smaller images, all views are tried
+_LEAST_GAIN = 0.05  # bits a sample that ranks must save beyond their table, by an estimate
+_DENSE = 15 / 16  # of the values between the least and the largest: if more occur, ranks save little
+_MAX_VALUES = 1 << 13  # more values in a table are not worth their bytes
+
+
+class Values(IntEnum):
+    """The view of an image that layers hold: its own samples, ranks of values, or indices of colours."""
+
+    SAMPLES = 0
+    RANKS = 1
+    INDICES = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """The map from the samples of an image to its view: see the module.
+
+    modes: of each channel. tables: of each ranked channel (n, 1), or one of the colours (n, C); uint8, or uint16 for 16
+    bits.
+    """
+
+    header: Header
+    modes: tuple[int, ...]
+    tables: tuple[np.ndarray, ...] = ()
+    is_merged: bool = False
+
+    @property
+    def kind(self) -> Values:
+        """What the view holds."""
+        return Values.INDICES if self.is_merged else Values.RANKS
+
+    def pack(self) -> bytes:
+        """The code of the map."""
+        modes = sum(mode << 3 * channel for channel, mode in enumerate(self.modes)) | _MERGED * self.is_merged
+        return modes.to_bytes(2, "little") + b"".join(map(_pack_table, self.tables))
+
+    @classmethod
+    def parse(cls, code: bytes, header: Header) -> Map:
+        """The inverse of pack. header: of the image. Raises CorruptError."""
+        number = int.from_bytes(code[:2], "little")
+        modes = tuple(number >> 3 * channel & 7 for channel in range(header.samples))
+        is_merged, position, tables = bool(number & _MERGED), 2, []
+        is_sound = len(code) >= 2 and number == number & (_MERGED | (1 << 3 * header.samples) - 1)
+        for channel, mode in enumerate(modes):
+            if _COPY <= mode < _RANKED:
+                is_sound &= mode - _COPY < channel and not _COPY <= modes[mode - _COPY] < _RANKED
+            is_sound &= not (is_merged and mode == _RANKED)
+        counts = [modes.count(_KEPT)] if is_merged else [1] * modes.count(_RANKED)
+        if not is_sound or 0 in counts:
+            raise CorruptError("malformed values in the .dqc file")
+        for channels in counts:
+            table, position = _parse_table(code, position, channels, header.bit_depth)
+            tables.append(table)
+        found = cls(header, modes, tuple(tables), is_merged)
+        if position != len(code) or not found._kept:
+            raise CorruptError("malformed values in the .dqc file")
+        return found
+
+    def view(self, skeleton: Skeleton) -> Skeleton:
+        """The skeleton of the view of an image with this skeleton."""
+        channels = 1 if self.is_merged else len(self._kept)
+        largest = [len(table) - 1 for table in self.tables]
+        if not self.is_merged and _KEPT in self.modes:
+            largest.append((1 << self.header.bit_depth) - 1)
+        bits = max(largest).bit_length()
+        depth = next(depth for depth in ((1, 2, 4, 8, 16) if channels == 1 else (8, 16)) if bits <= depth)
+        header = self.header._replace(color_type=color_types.OF_SAMPLES[channels], bit_depth=depth)
+        return Skeleton(header, skeleton.parts)
+
+    def apply(self, image: Png) -> Png:
+        """The view of an image, whose samples the map fits."""
+        skeleton = self.view(image.skeleton)
+        dtype = np.uint16 if skeleton.header.bit_depth == 16 else np.uint8
+        rasters = tuple(self._to_view(raster).astype(dtype, copy=False) for raster in image.rasters)
+        return Png(skeleton.header, skeleton, rasters)
+
+    def undo(self, view: Png, skeleton: Skeleton) -> Png:
+        """The image with this skeleton: the inverse of apply. Raises CorruptError: a sample of the view is in no
+        table."""
+        check_palette(skeleton.header, skeleton.parts[0])
+        return Png(skeleton.header, skeleton, tuple(map(self._from_view, view.rasters)))
+
+    @property
+    def _kept(self) -> list[int]:
+        """The channels that are not left out."""
+        tables = iter(self.tables)
+        return [
+            channel
+            for channel, mode in enumerate(self.modes)
+            if mode == _KEPT or (mode == _RANKED and len(next(tables)) > 1)
+        ]
+
+    def _to_view(self, samples: np.ndarray) -> np.ndarray:
+        """Samples (H, W, C) -> samples of the view."""
+        if self.is_merged:
+            return _places(_numbers(self.tables[0]), _numbers(samples[..., self._kept]))[..., None]
+        ranked = [channel for channel, mode in enumerate(self.modes) if mode == _RANKED]
+        tables = dict(zip(ranked, self.tables))
+        parts = [
+            _places(tables[channel][:, 0], samples[..., channel]) if channel in tables else samples[..., channel]
+            for channel in self._kept
+        ]
+        return np.stack(parts, axis=-1)
+
+    def _from_view(self, view: np.ndarray) -> np.ndarray:
+        """The inverse of _to_view; raises CorruptError."""
+        samples = np.empty((*view.shape[:2], len(self.modes)), np.uint16 if self.header.bit_depth == 16 else np.uint8)
+        tables, kept = iter(self.tables), self._kept
+        if self.is_merged:
+            samples[..., kept] = _looked_up(next(tables), view[..., 0])
+        for channel, mode in enumerate(self.modes):
+            if mode == _KEPT and not self.is_merged:
+                samples[..., channel] = view[..., kept.index(channel)]
+            elif mode == _RANKED:
+                table = next(tables)
+                is_kept = channel in kept
+                samples[..., channel] = _looked_up(table, view[..., kept.index(channel)])[..., 0] if is_kept else table
+            elif mode in (_ZERO, _FULL):
+                samples[..., channel] = (1 << self.header.bit_depth) - 1 if mode == _FULL else 0
+            elif mode != _KEPT:
+                samples[..., channel] = samples[..., mode - _COPY]
+        return samples
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """An image as layers hold it. code: of the map, or b"" if the image is its own view."""
+
+    image: Png
+    code: bytes = b""
+
+
+def views(image: Png) -> Mapping[Values, View]:
+    """The views of an image that an encoder tries, the one that suits models best first.
+
+    They are kept as long as the image, because the search in codec/choose.py asks for them many times.
+    """
+    if image not in _VIEWS:
+        _VIEWS[image] = _find(image)
+    return {kind: view or View(image) for kind, view in _VIEWS[image].items()}
+
+
+# None stands for the image itself: a value that refers to its key would keep it.
+_VIEWS: weakref.WeakKeyDictionary[Png, Mapping[Values, View | None]] = weakref.WeakKeyDictionary()
+
+
+def _find(image: Png) -> dict[Values, View | None]:
+    """The views; None for the image itself."""
+    header, own = image.header, {Values.SAMPLES: None}
+    if header.bit_depth < 8 or header.color_type == PALETTE:
+        return own
+    modes = _modes(image)
+    if _KEPT not in modes:  # all pixels are equal
+        return own
+    colors = _colors(image, modes) if modes.count(_KEPT) > 1 else None
+    found = {}
+    if colors is not None:
+        merged = tuple(_KEPT if mode == _RANKED else mode for mode in modes)
+        found[Values.INDICES] = _view(image, merged, (colors,), is_merged=True)
+    else:
+        modes = _ranked(image, modes)
+    if any(modes):
+        tables = [_present(image, channel) for channel, mode in enumerate(modes) if mode == _RANKED]
+        found[Values.RANKS] = _view(image, tuple(modes), tuple(tables))
+    is_small = sum(raster[..., 0].size for raster in image.rasters) <= _SMALL_PIXELS
+    if colors is not None and len(colors) <= _FEW:
+        return found | own if is_small else {Values.INDICES: found[Values.INDICES]}
+    found = {kind: found[kind] for kind in (Values.RANKS, Values.INDICES) if kind in found}
+    return found if Values.RANKS in found and not is_small else found | own
+
+
+def _view(image: Png, modes: tuple[int, ...], tables: tuple[np.ndarray, ...], *, is_merged: bool = False) -> View:
+    found = Map(image.header, modes, tables, is_merged)
+    return View(found.apply(image), found.pack())
+
+
+def _modes(image: Png) -> list[int]:
+    """The mode of each channel, if none with more than one value is ranked."""
+    modes: list[int] = []
+    for channel in range(image.header.samples):
+        parts = [raster[..., channel] for raster in image.rasters]
+        value = int(parts[0][0, 0])
+        if all((part[0] == value).all() and (part == value).all() for part in parts):
+            modes.append({0: _ZERO, (1 << image.header.bit_depth) - 1: _FULL}.get(value, _RANKED))
+            continue
+        equal = (
+            other
+            for other in range(channel)
+            if modes[other] == _KEPT
+            and all(np.array_equal(raster[0, :, other], part[0]) for raster, part in zip(image.rasters, parts))
+            and all(np.array_equal(raster[..., other], part) for raster, part in zip(image.rasters, parts))
+        )
+        modes.append(next((_COPY + other for other in equal), _KEPT))
+    return modes
+
+
+def _ranked(image: Png, modes: list[int]) -> list[int]:
+    """The modes, with the gray or colour channels ranked if their ranks are much cheaper, by an estimate.
+
+    The ranks of the colours of an image are more alike if all are ranked.
+    """
+    colors = [channel for channel in range(image.header.samples - (image.header.samples in (2, 4)))]
+    colors = [channel for channel in colors if modes[channel] == _KEPT]
+    is_lone = modes.count(_KEPT) == len(colors) == 1
+    if not colors or not (
+        is_lone
+        and len(_present(image, colors[0])) <= _FEW
+        or sum(_saved_bits(image, channel) for channel in colors) > 0
+    ):
+        return modes
+    return [_RANKED if channel in colors else mode for channel, mode in enumerate(modes)]
+
+
+def _saved_bits(image: Png, channel: int) -> float:
+    """The bits that ranks of a channel save, by an estimate, less those of the table and what makes the change
+    worthwhile.
+
+    A sample among values of a mean distance d costs log2 d bits more than its rank, where the prediction does not know
+    which values occur. Samples that equal their left neighbours cost nothing either way.
+    """
+    present = _present(image, channel)[:, 0].astype(np.int64)
+    span = present[-1] - present[0] + 1
+    if len(present) > min(_MAX_VALUES, _DENSE * span):
+        return 0.0
+    parts = [raster[..., channel] for raster in image.rasters]
+    changed = np.concatenate([part[:, 1:][part[:, 1:] != part[:, :-1]] for part in parts])
+    unit = 257 if image.header.bit_depth == 16 and not (present % 257).any() else 1  # see SCALED in split.py
+    saved = np.log2(np.maximum(1, np.gradient(present / unit)))
+    table_bytes = len(zlib.compress(_pack_table(_present(image, channel)), 9))
+    counts = np.bincount(changed, minlength=1 << image.header.bit_depth)[present]
+    return float(counts @ saved) - 8 * table_bytes - _LEAST_GAIN * sum(part.size for part in parts)
+
+
+def _present(image: Png, channel: int) -> np.ndarray:
+    """The table (n, 1) of the values of a channel, ascending."""
+    size = 1 << image.header.bit_depth
+    histogram = sum(np.bincount(raster[..., channel].ravel(), minlength=size) for raster in image.rasters)
+    return histogram.nonzero()[0].astype(image.pixels.dtype)[:, None]
+
+
+def _colors(image: Png, modes: Sequence[int]) -> np.ndarray | None:
+    """The colours (n, C) of the channels that are not left out as ZERO, FULL or COPY, in a good order for indices; None
+    if there are too many."""
+    channels = [channel for channel, mode in enumerate(modes) if mode in (_KEPT, _RANKED)]
+    flat = [raster.reshape(-1, raster.shape[2]) for raster in image.rasters]
+    pixels = sum(map(len, flat))
+    most = min(_MAX_COLORS, pixels // _PIXELS_PER_COLOR)
+    step = -(-pixels // _PROBE_PIXELS)
+    if len(np.unique(np.concatenate([_numbers(part[::step, channels]) for part in flat]))) > most:
+        return None
+    numbers = np.concatenate([_numbers(part[:, channels]) for part in flat])
+    found, first = np.unique(numbers, return_index=True)
+    if len(found) > most:
+        return None
+    return _chained(np.concatenate([part[:, channels] for part in flat])[first])
+
+
+def _chained(colors: np.ndarray) -> np.ndarray:
+    """Colours (n, C) in a chain from the darkest on: each is followed by the nearest of those that are left."""
+    left, order = colors.astype(np.int64), []
+    places = np.arange(len(colors))
+    at = int(left.sum(axis=1).argmin())
+    while True:
+        order.append(places[at])
+        color = left[at]
+        left[at], places[at] = left[-1], places[-1]
+        left, places = left[:-1], places[:-1]
+        if not len(left):
+            return colors[order]
+        at = int(((left - color) ** 2).sum(axis=1).argmin())
+
+
+def _numbers(colors: np.ndarray) -> np.ndarray:
+    """A number for each colour: (..., C) -> (...) uint64."""
+    bits = 8 * colors.dtype.itemsize
+    return sum(
+        colors[..., channel].astype(np.uint64) << np.uint64(bits * channel) for channel in range(colors.shape[-1])
+    )
+
+
+def _places(table: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """The place of each of `wanted` in a table (n,) of distinct numbers."""
+    if table.dtype.itemsize <= 2:
+        inverse = np.zeros(1 << 8 * table.dtype.itemsize, np.uint16)
+        inverse[table] = np.arange(len(table))
+        return inverse[wanted]
+    order = np.argsort(table)
+    return order[np.searchsorted(table[order], wanted)]
+
+
+def _looked_up(table: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """The entries (..., C) at places (...); raises CorruptError."""
+    if places.max() >= len(table):
+        raise CorruptError("a decoded sample is in no table of values")
+    return table[places]
+
+
+def _pack_table(table: np.ndarray) -> bytes:
+    """The code of a table (n, C) uint8 or uint16."""
+    differences = np.diff(table, axis=0, prepend=table.dtype.type(0))  # wraps
+    planes = differences.astype(table.dtype.newbyteorder(">")).view(np.uint8).reshape(len(table), -1)
+    return write_varint(len(table)) + planes.T.tobytes()
+
+
+def _parse_table(code: bytes, position: int, channels: int, bit_depth: int) -> tuple[np.ndarray, int]:
+    """(table (n, channels), position after its code); raises CorruptError."""
+    count, position = read_varint(code, position)
+    dtype = np.dtype(np.uint16 if bit_depth == 16 else np.uint8)
+    end = position + count * channels * dtype.itemsize
+    if not 0 < count <= 1 << 16 or end > len(code):
+        raise CorruptError("malformed values in the .dqc file")
+    planes = np.frombuffer(code[position:end], np.uint8).reshape(-1, count)
+    differences = np.ascontiguousarray(planes.T).view(dtype.newbyteorder(">")).astype(dtype)
+    table = np.cumsum(differences, axis=0, dtype=dtype)
+    if bit_depth < 8 and table.max() >= 1 << bit_depth:
+        raise CorruptError("malformed values in the .dqc file")
+    return table, end
