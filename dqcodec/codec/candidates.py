@@ -152,7 +152,8 @@ def _photographs(sources: Sequence[Source], modelled: Mapping[Place, Sequence[Co
     for (number, split, layer), (coded, *_) in modelled.items():
         if layer == 0 and sources[number].view(split).header.bit_depth >= 8:
             pixels = sources[number].layers(split)[0]
-            if effort.best or takes_mixing(pixels, is_modelled=True):
+            is_drawn = 2 * _busy_samples(pixels) <= pixels.size  # a sample of a drawing says little
+            if not is_drawn and (effort.best or takes_mixing(pixels, is_modelled=True)):
                 images.setdefault(coded.program, {})[number] = pixels
     return {
         number
@@ -193,10 +194,15 @@ def takes_model(pixels: np.ndarray) -> bool:
 def takes_mixing(pixels: np.ndarray, *, is_modelled: bool) -> bool:
     """Whether mixing a layer takes an acceptable time; is_modelled: a model codes it too, and suits it if most pixels
     differ from their neighbours, so the limit is lower."""
+    busy = _busy_samples(pixels)
+    limit = _MAX_RIVAL_SAMPLES if is_modelled and 2 * busy > pixels.size else _MAX_MIXING_SAMPLES
+    return busy + pixels[..., 0].size // _WHOLE_PIXELS <= limit
+
+
+def _busy_samples(pixels: np.ndarray) -> int:
+    """The samples of pixels that differ from their left or upper neighbour."""
     differs = (pixels[1:, 1:] != pixels[1:, :-1]) | (pixels[1:, 1:] != pixels[:-1, 1:])
-    busy = int(differs.any(axis=2).sum()) * pixels.shape[2]
-    is_rival = is_modelled and 2 * busy > pixels.size
-    return busy + pixels[..., 0].size // _WHOLE_PIXELS <= (_MAX_RIVAL_SAMPLES if is_rival else _MAX_MIXING_SAMPLES)
+    return int(differs.any(axis=2).sum()) * pixels.shape[2]
 
 
 def _by_channels(
