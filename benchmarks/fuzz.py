@@ -557,9 +557,12 @@ class Payloads:
         self.settings, self.seeds = [], []
         for channels in (1, 2, 3, 4):
             for several in (layers((9, 11, channels), (3, 1, channels)), layers((1, 1, channels))):
-                self._add(Layer(Method.MIXING), *several, payload=table.encode(Method.MIXING, several).data)
+                for method in (Method.MIXING, Method.PIXEL_MIXING):
+                    self._add(Layer(method), *several, payload=table.encode(method, several).data)
                 deep = [pixels.astype(np.uint16) * 37 for pixels in several]
                 self._add(Layer(Method.EXPERTS), *deep, payload=table.encode(Method.EXPERTS, deep).data)
+            tiled = np.tile(layers((17, 19, channels))[0], (6, 5, 1))  # it has periods
+            self._add(Layer(Method.PIXEL_MIXING), tiled, payload=table.encode(Method.PIXEL_MIXING, [tiled]).data)
             for pixels in (*layers((21, 30, channels)), layers((3, 2050, channels))[0] & 8):
                 self._add(Layer(Method.CLASSICAL), pixels, payload=quick(pixels))
         for program in programs():
@@ -870,7 +873,7 @@ def _child(arguments: argparse.Namespace, shared: Shared, end: float) -> None:
         with atheris.instrument_imports(include=["dqcodec"], exclude=_compiled_modules()):
             from dqcodec.codec import archive, codec  # noqa: F401
             from dqcodec.format import directory  # noqa: F401
-            from dqcodec.methods import autoregressive, experts, flow, mixing  # noqa: F401
+            from dqcodec.methods import autoregressive, experts, flow, mixing, pixel_mixing  # noqa: F401
             from dqcodec.png import exact, samples  # noqa: F401
     try:
         fuzzer = Fuzzer(arguments, shared)

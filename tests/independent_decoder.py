@@ -219,6 +219,8 @@ def decode_payloads(body, heads, models, trace):
             decoded = [classical(payload, shapes[0])]
         elif method == 4:
             decoded = mixing(payload, shapes, trace)
+        elif method == 7:
+            decoded = pixel_mixing(payload, shapes)
         elif method == 8:
             decoded = experts(payload, shapes)
         elif method == 2:
@@ -1010,6 +1012,7 @@ def put(layers, tiles, arrays):
 
 SQUASH = [round(65536 / (1 + math.exp(-i / 256))) for i in range(-2815, 2816)]
 STRETCH = [bisect.bisect_left(SQUASH, 16 * j + 8) - 2815 for j in range(4096)]
+FINE_STRETCH = [bisect.bisect_left(SQUASH, j) - 2815 for j in range(65536)]
 ORDER = {row[0]: row[1:] for row in numbers("order")}
 MASK = (1 << 64) - 1
 
@@ -1173,6 +1176,344 @@ def mixing(payload, shapes, trace=lambda name, value: None):
         layer = np.empty((height, width, channels), np.uint8)
         layer[..., ORDER[channels]] = canvas[2:, 2:-2]
         layers.append(layer)
+    return layers
+
+
+# --- 10.7
+
+
+class Counters(dict):
+    """Counters by their keys: probability (22 bits), uses."""
+
+    def __init__(self, first=lambda key: 1 << 21):
+        self.first = first
+
+    def __missing__(self, key):
+        return self.first(key), 0
+
+    def logit(self, key):
+        return FINE_STRETCH[self[key][0] >> 6]
+
+    def count(self, key, bit):
+        p, uses = self[key]
+        self[key] = p + ((((1 << 22) - 1) * bit - p) * rate_of(uses) >> 16), min(uses + 1, 255)
+
+
+class Stages(dict):
+    """Tables over logits by their keys."""
+
+    def __missing__(self, key):
+        self[key] = [SQUASH[min(max(176 * cell - 1, 0), 5630)] << 4 for cell in range(33)]
+        return self[key]
+
+    def look(self, key, logit):
+        cell, beyond = divmod(logit + 2816, 176)
+        table = self[key]
+        return (table[cell] * (176 - beyond) + table[cell + 1] * beyond) // 2816, cell + (2 * beyond > 176)
+
+    def learn(self, key, cell, bit):
+        self[key][cell] += 65535 * 16 * bit - self[key][cell] >> 5
+
+
+def logit_of(weights, inputs):
+    return min(max(sum(w * a for w, a in zip(weights, inputs)) >> 16, -2815), 2815)
+
+
+def learn_weights(weights, inputs, error, rate):
+    step = error * rate >> 4
+    for j, a in enumerate(inputs):
+        weights[j] += a * step + (1 << 13) >> 14
+
+
+def mixed_hash(h, a):
+    return ((h ^ a & MASK) * 0x9E3779B97F4A7C15 & MASK) ^ h >> 29
+
+
+def hash_of(h, *values):
+    for a in values:
+        h = mixed_hash(h, a)
+    return h
+
+
+def place_of(h, bits):
+    return (h * 0xD6E8FEB86659FD93 & MASK) >> 64 - bits
+
+
+def packed(*values):
+    number = 0
+    for a in values:
+        number = number << 8 | a
+    return number
+
+
+def clip(a):
+    return min(max(a, 0), 255)
+
+
+class PixelMixer:
+    def __init__(self, pixels, samples, code):
+        self.coder = Mixer(1, code)
+        self.slot_bits = min(18, (2 * samples).bit_length())
+        self.stage_bits = min(14, self.slot_bits)
+        self.hit_bits = min(20, (2 * pixels).bit_length())
+        self.checks, self.entries, self.done = {}, {}, 0
+        self.maps = Counters(lambda key: (65536 * (5 * key[2] + 2) // (5 * (key[1] + key[2]) + 4)) << 6)
+        self.stages, self.lengths, self.weights, self.finals = Stages(), Counters(), {}, {}
+        self.hits, self.trust, self.hit_stages, self.hit_weights = Counters(), Counters(), Stages(), {}
+        self.places = {}
+
+    def pixel(self, flat, at, stride, channels, b, periods, miss, predicted, matches):
+        """Decode the samples of a pixel; returns it."""
+        known, rest = 0, miss
+        for c in range(channels):
+            known = known << 8 | self.sample(flat, at, stride, c, channels, b, periods, rest, matches, known)
+            if rest == 1 and known != predicted >> 8 * (channels - 1 - c):
+                rest = 2
+        return known
+
+    def sample(self, flat, at, stride, c, channels, b, periods, rest, matches, known):
+        shift = 8 * (channels - 1 - c)
+        self.done += 1
+        rate = 6 + 10240 // (256 + self.done)
+        hashes, agree, stage_hash = pixel_contexts(flat, at, stride, c, channels, b, periods, rest > 0, known)
+        node = 1
+        for position in range(b):
+            if position % 4 == 0:
+                slots = []
+                for i, h in enumerate(hashes):
+                    own = mixed_hash(h, node) * 0xE7037ED1A0B428DB & MASK
+                    slots.append((i, own >> 64 - self.slot_bits))
+                    if self.checks.get(slots[i], 0) != own & 0xFFFFFFFF | 1:
+                        self.checks[slots[i]] = own & 0xFFFFFFFF | 1
+                        for inner in range(1, 16):
+                            self.entries.pop((slots[i], inner), None)
+            inner, left = (1 << position % 4) + node % (1 << position % 4), b - 1 - position
+            inputs, familiar = [], 0
+            for i, slot in enumerate(slots):
+                e, z, o = self.entries.get((slot, inner), (32768, 0, 0))
+                inputs += [FINE_STRETCH[e], self.maps.logit((i, z, o))]
+                familiar += z + o > 0
+            both, active = 0, []
+            for k, (pixel, length) in enumerate(matches):
+                expected = (pixel >> shift) % 256 | 1 << b
+                both *= 3
+                inputs.append(0)
+                if length and pixel >> shift + 8 == known and expected >> left + 1 == node:
+                    one = expected >> left & 1
+                    inputs[-1] = self.lengths.logit((k, length)) * (1 if one else -1)
+                    both += 1 + one
+                    active.append((k, length, one))
+            rows = [(0, c, position, rest), (1, familiar, position), (2, both, position, c), (3, agree, c)]
+            rows = [self.weights.setdefault(row, [4369] * 46) for row in rows]
+            logits = [logit_of(row, inputs) for row in rows]
+            finals = self.finals.setdefault((c, position), [16384] * 4)
+            logit = logit_of(finals, logits)
+            keys = [("a", 256 * c + node), ("b", place_of(mixed_hash(stage_hash, 256 * c + node), self.stage_bits))]
+            (first, cell), (second, other_cell) = [self.stages.look(key, logit) for key in keys]
+            bit = self.coder.bit(min(max(2 * squash(logit) + first + second >> 2, 1), 65535))
+            self.stages.learn(keys[0], cell, bit)
+            self.stages.learn(keys[1], other_cell, bit)
+            for row, own in zip(rows, logits):
+                learn_weights(row, inputs, 65535 * bit - squash(own), rate)
+            learn_weights(finals, logits, 65535 * bit - squash(logit), 2)
+            for k, length, one in active:
+                self.lengths.count((k, length), int(one == bit))
+            for i, slot in enumerate(slots):
+                e, z, o = self.entries.get((slot, inner), (32768, 0, 0))
+                e += (65535 * bit - e) * rate_of(z + o) >> 16
+                self.maps.count((i, z, o), bit)
+                if bit:
+                    o, z = min(o + 1, 15), (z + 1 >> 1 if z > 2 else z)
+                else:
+                    z, o = min(z + 1, 15), (o + 1 >> 1 if o > 2 else o)
+                self.entries[slot, inner] = e, z, o
+            node = 2 * node + bit
+        return node - (1 << b)
+
+    def layer(self, flat, first, height, width, channels, b, periods):
+        stride, length, distance = width + 12, 0, 0
+        above, lately, bits = [0] * width, [0] * (width + 2), self.hit_bits
+        for y in range(height):
+            run = past = corner = 0
+            for x in range(width):
+                at = first + y * stride + x
+
+                def pixel(rows, columns, place=at, stride=stride):
+                    return flat[place + rows * stride + columns]
+
+                W, N, NW, NE, WW, NN = (pixel(*d) for d in ((0, -1), (-1, 0), (-1, -1), (-1, 1), (0, -2), (-2, 0)))
+                NNE, NEE, NWW, NNW = (pixel(*d) for d in ((-2, 1), (-1, 2), (-1, -2), (-2, -1)))
+                near = hash_of(1, W, N, NW, NE)
+                wide = hash_of(near, WW, NN, NNE, NEE)
+                widest = hash_of(wide, NWW, NNW, pixel(0, -3), pixel(-1, 3), pixel(0, -4), pixel(-1, 4), pixel(-3, 0))
+                wide_key, widest_key = (0, place_of(wide, bits)), (1, place_of(widest, bits))
+
+                def alike(place, *offsets, at=at, stride=stride):
+                    return all(flat[place + r * stride + d] == flat[at + r * stride + d] for r, d in offsets)
+
+                if not length and above[x]:
+                    distance = above[x]
+                    length = int(alike(at - distance, (0, -1), (-1, 0), (-1, 1)))
+                o = self.places.get(widest_key, 0)
+                if not length and o > 2 * stride:
+                    near_ones = (0, -1), (-1, 0), (-1, 1), (0, -2), (-2, 0), (-1, -1), (0, -3), (0, -4)
+                    length, distance = int(alike(o, *near_ones)), at - o
+                o = self.places.get(wide_key, 0)
+                matches = [(flat[at - distance] if length else -1, min(length, 31)), (-1, 0)]
+                if o > 2 * stride:
+                    tests = (0, -1), (-1, 0), (0, -2), (-1, 1)
+                    matches[1] = flat[o], 1 + sum(alike(o, each) << i for i, each in enumerate(tests))
+                pattern = bits_of(W == N, N == NW, N == NE, W == NW, W == WW, N == NN)
+                candidates = [(W, (0, pattern)), (N, (1, pattern))]
+                candidates += [(match[0], (2 + k, match[1])) for k, match in enumerate(matches)]
+                best = 0
+                for k in range(1, 3 if length > 8 else 2):
+                    if self.trust[candidates[k][1]][0] > self.trust[candidates[best][1]][0]:
+                        best = k
+                predicted = candidates[best][0]
+                shape = bits_of(*(a == predicted for a in (W, N, NW, NE, WW, NN, NNE, NNW, NWW, NEE)))
+                match = bits_of(matches[0][0] == predicted, matches[1][0] == predicted, length > 0, matches[1][1] > 0)
+                history = past % 16 | lately[x + 1] % 4 << 4 | lately[x + 2] % 4 << 6 | corner % 4 << 8
+                shape_match = (shape & 15) << 4 | match
+                keys = [
+                    hash_of(near, predicted), hash_of(2, shape << 4 | match), hash_of(wide, predicted),
+                    hash_of(3, matches[0][1] << 12 | matches[1][1] << 8 | match << 4 | best), hash_of(4, W, N, predicted),
+                    hash_of(5, history << 8 | shape_match), hash_of(widest, predicted),
+                    hash_of(6, min(run, 255) << 8 | shape_match),
+                ]  # fmt: skip
+                keys = [(i, place_of(key, bits)) for i, key in enumerate(keys)]
+                inputs = [self.hits.logit(key) for key in keys]
+                inputs += [self.trust.logit(key) * (1 if a == predicted else -1) for a, key in candidates]
+                for k in range(2):
+                    inputs[10 + k] *= matches[k][1] > 0
+                inputs += [self.trust.logit(candidates[best][1]), 256]
+                rows = [(0, shape & 63), (1, match << 2 | best), (2, history & 255)]
+                rows = [self.hit_weights.setdefault(row, [13107] * 14) for row in rows]
+                logits = [logit_of(row, inputs) for row in rows]
+                logit = sum(logits) // 3
+                corrected, cell = self.hit_stages.look(shape, logit)
+                probability = min(max(squash(logit) + corrected >> 1, 1), 65535)
+                is_likely = probability >= 63500
+                if is_likely and self.coder.bit(probability):
+                    flat[at] = predicted
+                else:
+                    flat[at] = self.pixel(flat, at, stride, channels, b, periods, int(is_likely), predicted, matches)
+                hit = int(flat[at] == predicted)
+                self.hit_stages.learn(shape, cell, hit)
+                for row, own in zip(rows, logits):
+                    learn_weights(row, inputs, 65535 * hit - squash(own), 20)
+                for key in keys:
+                    self.hits.count(key, hit)
+                for a, key in candidates:
+                    self.trust.count(key, int(a == flat[at]))
+                corner = lately[x + 1]
+                past = lately[x + 1] = (past << 1 | hit) % 16
+                run = run + 1 if hit else 0
+                self.places[wide_key] = self.places[widest_key] = at
+                if length:
+                    length = length + 1 if matches[0][0] == flat[at] else 0
+                    above[x] = distance if length else 0
+
+
+def bits_of(*flags):
+    return sum(bool(flag) << i for i, flag in enumerate(flags))
+
+
+def pixel_contexts(flat, at, stride, c, channels, b, periods, is_rest, known):
+    """10.9: the hashes, which neighbours agree, and the hash of the second stage."""
+    shift = 8 * (channels - 1 - c)
+    Qs = [at - period if at - period >= 2 * stride else at - 2 * stride for period in periods]
+
+    def pixel(rows, columns, place=at):
+        return flat[place + rows * stride + columns]
+
+    def own(rows, columns, place=at):
+        return pixel(rows, columns, place) >> shift & 255
+
+    W, N, NW, NE, WW, NN = (own(*d) for d in ((0, -1), (-1, 0), (-1, -1), (-1, 1), (0, -2), (-2, 0)))
+    gradient, busy = clip(N + W - NW), abs(W - NW) + abs(N - NW) + abs(N - NE)
+    alpha = known >> 8 * (c - 1) if c and channels % 2 == 0 else 128
+    seed = 16 * c + b + 1 + 64 * is_rest + 128 * (alpha == 0) + 256 * (alpha == 255)
+    h = [0] * 22
+    h[0], h[1], h[2] = seed, hash_of(seed, packed(W, N)), hash_of(seed, packed(W, N, NW, NE))
+    h[3] = hash_of(h[2], packed(WW, NN))
+    if channels > 1:
+        last = known & 255 if c else 0
+        before = known >> 8 & 255 if c > 1 else 0
+        n, w, nw, q = (
+            (pixel(r, d, place) >> shift + 8 & 255 if c else 0)
+            for r, d, place in ((-1, 0, at), (0, -1, at), (-1, -1, at), (0, 0, Qs[0]))
+        )
+        last_gradient = clip(n + w - nw)
+        shifted = clip(gradient + last - last_gradient)
+        Q_W, R_W = (clip(own(0, 0, place) + W - own(0, -1, place)) for place in Qs)
+        Q_N = clip(own(0, 0, Qs[0]) + N - own(-1, 0, Qs[0]))
+        base = hash_of(seed, known)
+        h[4], h[5] = hash_of(seed, packed(W, last, before)), hash_of(seed, packed(N, last, before))
+        h[6], h[7] = base, hash_of(seed, shifted)
+        h[8] = hash_of(seed, packed(clip(W + last - w), clip(N + last - n)))
+        h[9] = hash_of(base, pixel(0, -1), pixel(-1, 0))
+        h[10] = hash_of(h[9], pixel(-1, -1), pixel(-1, 1))
+        h[11], h[12] = hash_of(base, pixel(0, -1)), hash_of(base, pixel(-1, 0))
+        h[13] = hash_of(seed, gradient << 16 | last - last_gradient + 256 << 5 | abs(W - N) >> 3)
+        h[14] = hash_of(seed, (W + N + 1 >> 1) << 9 | (last - (w + n + 1 >> 1) >> 1) + 256)
+        h[15] = hash_of(h[10], pixel(0, -2), pixel(-2, 0), packed(own(-1, -2), own(-1, 2), own(-2, -1), own(-2, 1)))
+        h[16] = hash_of(seed, shifted << 8 | busy >> 2)
+        h[17] = hash_of(base, pixel(-1, 1), pixel(-2, 0))
+        h[18] = hash_of(base, flat[Qs[0]])
+        h[19] = hash_of(seed, Q_W << 17 | Q_N << 9 | last - q + 256)
+        h[20] = hash_of(h[18], flat[Qs[1]])
+        h[21] = hash_of(seed, R_W << 17 | Q_W << 9 | last - q + 256)
+    else:
+
+        def four(*offsets):
+            return packed(*(pixel(*offset) for offset in offsets))
+
+        Q, QW, QE, QN = (pixel(*d, Qs[0]) for d in ((0, 0), (0, -1), (0, 1), (-1, 0)))
+        R, RW, RE = (pixel(*d, Qs[1]) for d in ((0, 0), (0, -1), (0, 1)))
+        h[4], h[5] = hash_of(seed, W), hash_of(seed, N)
+        h[6], h[7] = hash_of(seed, four((0, -1), (0, -2), (0, -3))), hash_of(seed, four((-1, 0), (-2, 0), (-3, 0)))
+        h[8] = hash_of(h[3], four((-1, -2), (-1, 2), (-2, -1), (-2, 1)))
+        h[9] = hash_of(h[8], four((-1, -3), (-1, 3), (-2, -2), (-2, 2)), four((0, -3), (-3, 0)))
+        h[10] = hash_of(h[9], four((-2, -3), (-2, 3), (-3, -1), (-3, 1)), four((-1, -4), (-1, 4), (-3, -2), (-3, 2)))
+        h[11] = hash_of(
+            h[10], four((0, -4), (-4, 0), (-4, -1), (-4, 1)), four((0, -5), (-1, -5), (-1, 5), (0, -6)),
+            four((-2, -4), (-2, 4), (-3, -3), (-3, 3)),
+        )  # fmt: skip
+        h[12], h[13] = hash_of(seed, gradient << 8 | busy >> 2), hash_of(seed, gradient << 8 | abs(W - N) >> 3)
+        h[14] = hash_of(seed, packed(W + N + 1 >> 1, NW + NE + 1 >> 1))
+        h[15], h[16] = hash_of(seed, packed(NW, NE, NN)), hash_of(h[8], four((0, -3), (-3, 0)))
+        h[17] = hash_of(h[6], packed(pixel(0, -4), pixel(0, -5), pixel(0, -6), 0))
+        h[18] = hash_of(seed, packed(Q, W, N))
+        h[19] = hash_of(h[18], packed(QW, QE, QN, 0), packed(NW, NE))
+        h[20] = hash_of(h[18], R, packed(QW, QE))
+        h[21] = hash_of(seed, packed(R, RW, RE, W))
+    agree = bits_of(W == N, N == NW, N == NE, W == NW, W == WW, N == NN)
+    return [value + i & MASK for i, value in enumerate(h)], agree, packed(W, N)
+
+
+def pixel_mixing(payload, shapes):
+    body, heads = Bytes(payload), []
+    for _, width, _ in shapes:
+        head, periods = body.byte(), [(0, 3), (3, 0)]
+        if head & 16:
+            numbers = [body.varint() for _ in range(4)]
+            lefts = [a >> 1 if a % 2 == 0 else -(a + 1 >> 1) for a in numbers[1::2]]
+            periods = list(zip(numbers[::2], lefts))
+        heads.append((head & 15, [up * (width + 12) + left for up, left in periods]))
+    pixels = sum(h * w for h, w, _ in shapes)
+    mixer = PixelMixer(pixels, pixels * shapes[0][2], body.rest())
+    flat, layers = [0] * sum((h + 6) * (w + 12) for h, w, _ in shapes), []
+    start = 0
+    for (height, width, channels), (b, periods) in zip(shapes, heads):
+        stride = width + 12
+        mixer.layer(flat, start + 6 * stride + 6, height, width, channels, b, periods)
+        rows = np.array(flat[start : start + (height + 6) * stride]).reshape(-1, stride)[6:, 6:-6]
+        layer = np.empty((height, width, channels), np.uint8)
+        for c in range(channels):
+            layer[..., ORDER[channels][c]] = rows >> 8 * (channels - 1 - c) & 255
+        layers.append(layer)
+        start += (height + 6) * stride
     return layers
 
 
@@ -1792,7 +2133,7 @@ def class_of(a):
     return 3 + k if a > 0 else 3 - k
 
 
-def hash_of(a, b):
+def expert_hash(a, b):
     m = (a + b) * 0xE7037ED1A0B428DB & MASK
     return m ^ m >> 29
 
@@ -1987,9 +2328,9 @@ class Experts:
             ((7 * c + first) * 7 + second) * 7 + third,
             ((8 * c + last) * 8 + (1 + k(0, 0, c - 2) if c > 1 else 0)) * 8 + min(level >> 3, 7),
         ]
-        hashes = [hash_of(hash_of(c, N - W), NE - W)]
-        value = hash_of(hash_of(hash_of(hashes[0], NW - W), at(0, -2) - W), at(-2, 0) - W)
-        hashes.append(hash_of(value, at(0, 0, c - 1) - at(0, -1, c - 1) if c else 0))
+        hashes = [expert_hash(expert_hash(c, N - W), NE - W)]
+        value = expert_hash(expert_hash(expert_hash(hashes[0], NW - W), at(0, -2) - W), at(-2, 0) - W)
+        hashes.append(expert_hash(value, at(0, 0, c - 1) - at(0, -1, c - 1) if c else 0))
         sets = 64 * c, 8 * level, 8 * (32 * c + (min(level_of(other if c else spread), 63) >> 1))
 
         def below(i, t):
@@ -2058,7 +2399,7 @@ class Experts:
         inputs = [FINE[q] if q else 0 for q in shares]
         keys = [(i, context, node) for i, context in enumerate(contexts)]
         for i, value in enumerate(hashes):
-            m = hash_of(value, gap) * 0xA0761D6478BD642F & MASK
+            m = expert_hash(value, gap) * 0xA0761D6478BD642F & MASK
             keys.append((5 + i, m >> 48))
             if self.owners.get(keys[-1], 0) != (m >> 24) % 65536:
                 self.owners[keys[-1]] = (m >> 24) % 65536

@@ -184,7 +184,7 @@ def test_layers_of_an_image_may_have_different_methods(monkeypatch):
     fake_learned.install(monkeypatch)
     hidden = np.dstack([photo(), photo(channels=1) // 100])
     dqc, report = codec.compress(pngs.write(hidden), [PROGRAM])
-    assert report.method == "flow+mixing" and report.model == "fake"
+    assert report.method == "flow+pixel-mixing" and report.model == "fake"
     assert [(layer.name, layer.model) for layer in report.layers] == [("RGBA", "fake"), ("alpha of RGBA", None)]
     assert np.array_equal(png.read(codec.decompress(dqc, the_program)[0]).pixels, hidden)
     alpha_bits = 8 * report.layers[1].bytes
@@ -229,7 +229,7 @@ def test_a_codec_that_does_not_give_the_image_back_is_caught(monkeypatch):
         codec.decompress(dqc, the_program)
 
 
-@pytest.mark.parametrize("method", ["stored", "mixing", "flow"])
+@pytest.mark.parametrize("method", ["stored", "pixel-mixing", "flow"])
 def test_any_flipped_byte_or_cut_is_a_named_error_never_a_wrong_image(method, monkeypatch):
     fake_learned.install(monkeypatch)
     pixels = np.random.default_rng(4).integers(0, 256, (2, 2, 3)) if method == "stored" else photo(9, 9)
@@ -338,7 +338,7 @@ def noise(height, width):
 def test_layers_of_several_images_are_mixed_in_one_payload_for_each_count_of_channels():
     pixels = [drawing(), drawing(shift=1), drawing(channels=1), drawing(30, 9), drawing(channels=1, shift=2)]
     coded = coded_together(map(pngs.write, pixels))
-    assert [entry.method for entry in coded.group.entries] == ["mixing"] * 5
+    assert [entry.method for entry in coded.group.entries] == ["pixel-mixing"] * 5
     assert owners(coded.group.entries) == [[(0, 0), (1, 0), (3, 0)], [(2, 0), (4, 0)]]
     assert len(coded.group.payloads) == 2 and coded.reports == (None, None) and coded.programs == []
     alone = sum(len(codec.encode([codec.read(pngs.write(each))], []).group.payloads[0]) for each in pixels)
@@ -415,7 +415,10 @@ def test_layers_that_leave_a_model_are_mixed_and_the_others_coded_anew(by_model)
     model, calls = by_model
     pixels = [noise(40, 60), noise(39, 60), shaded(), noise(40, 59)]
     coded = coded_together(list(map(pngs.write, pixels)), [model], lambda model_id: model)
-    assert [entry.method for entry in coded.group.entries] == ["autoregressive"] * 2 + ["mixing", "autoregressive"]
+    assert [entry.method for entry in coded.group.entries] == ["autoregressive"] * 2 + [
+        "pixel-mixing",
+        "autoregressive",
+    ]
     assert calls == [3] and coded.programs == [model] and len(coded.group.payloads) == 2
     assert owners(coded.group.entries) == [[(0, 0), (1, 0), (3, 0)], [(2, 0)]]
     assert [len(report.layer_bits) if report else None for report in coded.reports] == [3, None]

@@ -245,7 +245,7 @@ def test_other_files_and_versions_are_told_apart_from_damage():
         bytes([RGB, 1, 1]),  # no layers
         bytes([RGB, 1, 1, 16]) + SUM[:-1],
         bytes([RGB, 1, 1, 0x00]) + SUM,  # a layer that is stored
-        bytes([RGB, 1, 1, 0x70]) + SUM,  # no such method
+        bytes([RGB, 1, 1, 0x60]) + SUM,  # no such method
         bytes([RGB, 1, 1, 0xA0]) + SUM,  # the model of a layer before the first
         bytes([RGB, 1, 1, 0x90]) + SUM,  # a model for a layer that needs none
         bytes([RGB, 1, 1, 0x20]) + SUM[:7],  # a model's id past the end

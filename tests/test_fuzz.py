@@ -230,12 +230,12 @@ def test_many_frames_are_encoded_in_linear_time(monkeypatch):
     assert len(calls) <= 20 * count
 
 
-@pytest.mark.parametrize("method", [Method.MIXING, Method.MODEL_MIXING])
+@pytest.mark.parametrize("method", [Method.MIXING, Method.MODEL_MIXING, Method.PIXEL_MIXING])
 def test_mixing_of_more_than_a_payload_can_hold_is_refused(method):
     program = load_program(GOLDEN / "autoregressive.safetensors")
     layer, payload = Layer(method, program.id), b"\x08"  # every bit takes a 3000th of a bit at least
     with pytest.raises(CorruptError):
-        table.decode(payload, layer, [(100, 100, 3)], lambda model_id: program)
+        table.decode(payload, layer, [(3000, 1000, 3)], lambda model_id: program)
 
 
 def test_the_memory_of_model_mixing_is_that_of_its_pixels(tmp_path):

@@ -25,7 +25,7 @@ CASES = cases.cases()
 
 
 def test_there_is_a_golden_file_for_every_method_and_every_flows_dequantizer():
-    methods = {"stored", "classical", "mixing", "autoregressive", "model-mixing", "particles"}
+    methods = {"stored", "classical", "mixing", "pixel-mixing", "autoregressive", "model-mixing", "particles"}
     assert {path.stem for path in FILES} == methods | {"uniform", "gaussian", "bipartite", "ard", "alternating"}
 
 

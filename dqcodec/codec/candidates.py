@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     Place = tuple[int, Split, int]  # names a layer: number of its image, split that makes it, number of the layer
 
 _MIN_MODEL_PIXELS = 64
-_MAX_MIXING_SAMPLES = 1 << 20  # a layer's 8-bit samples: mixing takes about six seconds ...
-_MAX_RIVAL_SAMPLES = 1 << 18  # ... and one or two if a model codes the layer too
+_MAX_MIXING_SAMPLES = 3 << 19  # a layer's samples, as many as mixing codes bit by bit: it takes about six seconds ...
+_MAX_RIVAL_SAMPLES = 1 << 18  # ... and one if a model codes the layer too
+_WHOLE_PIXELS = 4  # that mixing codes whole in the time of a sample
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def by_webp(pixels: np.ndarray, *, quick: bool) -> CodedLayer:
     return CodedLayer(Layer(Method.CLASSICAL), data, len(data))
 
 
-def by_mixing(layers: Sequence[np.ndarray], method: Method = Method.MIXING) -> list[list[CodedLayer]]:
+def by_mixing(layers: Sequence[np.ndarray], method: Method = Method.PIXEL_MIXING) -> list[list[CodedLayer]]:
     """Layers of the same number of channels, together by mixing or by experts: a list of one way for each layer."""
     payload = table.encode(method, layers)
     return [[CodedLayer(Layer(method), payload.data, size, together=len(layers))] for size in payload.sizes]
@@ -149,7 +150,8 @@ def _photographs(sources: Sequence[Source], modelled: Mapping[Place, Sequence[Co
     for (number, split, layer), (coded, *_) in modelled.items():
         if layer == 0 and sources[number].view(split).header.bit_depth >= 8:
             pixels = sources[number].layers(split)[0]
-            if effort.best or takes_mixing(pixels, is_modelled=True):
+            is_drawn = 2 * _busy_samples(pixels) <= pixels.size  # a sample of a drawing says little
+            if not is_drawn and (effort.best or takes_mixing(pixels, is_modelled=True)):
                 images.setdefault(coded.program, {})[number] = pixels
     return {
         number
@@ -216,8 +218,17 @@ def takes_model(pixels: np.ndarray) -> bool:
 
 
 def takes_mixing(pixels: np.ndarray, *, is_modelled: bool) -> bool:
-    """Whether mixing a layer takes an acceptable time; is_modelled: a model codes it too, so the limit is lower."""
-    return pixels.size <= (_MAX_RIVAL_SAMPLES if is_modelled else _MAX_MIXING_SAMPLES)
+    """Whether mixing a layer takes an acceptable time; is_modelled: a model codes it too, and suits it if most pixels
+    differ from their neighbours, so the limit is lower."""
+    busy = _busy_samples(pixels)
+    limit = _MAX_RIVAL_SAMPLES if is_modelled and 2 * busy > pixels.size else _MAX_MIXING_SAMPLES
+    return busy + pixels[..., 0].size // _WHOLE_PIXELS <= limit
+
+
+def _busy_samples(pixels: np.ndarray) -> int:
+    """The samples of pixels that differ from their left or upper neighbour."""
+    differs = (pixels[1:, 1:] != pixels[1:, :-1]) | (pixels[1:, 1:] != pixels[:-1, 1:])
+    return int(differs.any(axis=2).sum()) * pixels.shape[2]
 
 
 def _by_channels(

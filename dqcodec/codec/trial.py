@@ -59,7 +59,7 @@ def mixing_loses(layers: Sequence[np.ndarray], program: Program) -> bool:
 def _bits(layers: Sequence[np.ndarray], program: Program) -> tuple[int, float]:
     """The bits that a sample takes: (by mixing, by the program)."""
     parts = list(sample(layers))
-    return 8 * len(table.encode(Method.MIXING, parts).data), program.code_length(parts)
+    return 8 * len(table.encode(Method.PIXEL_MIXING, parts).data), program.code_length(parts)
 
 
 def sample(layers: Sequence[np.ndarray], most: int = _SAMPLE_PIXELS) -> Iterator[np.ndarray]:

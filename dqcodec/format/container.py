@@ -30,7 +30,8 @@ A varint is a number of 1 to 5 bytes, see base/varint.py. A section is a varint 
                        the head ends: the samples are those of the image d places before, which has its own layers
     8      model id    of the first layer, as below
                        for each other layer:
-    1      method      bits 0-2: 1 classical, 2 flow, 3 autoregressive, 4 mixing, 5 model mixing;
+    1      method      bits 0-2: 1 classical, 2 flow, 3 autoregressive, 4 mixing, 5 model mixing,
+                       7 pixel mixing;
                        bit 3: the same model as the last layer with a model; bits 4-7 zero
     8      model id    first 8 bytes of the model file's SHA-256    only for 2, 3, 5, bit 3 not set
 
@@ -39,7 +40,7 @@ determine their number and shapes.
 
 **payloads**: a stored image has one payload, its PNG file. Otherwise each layer by method 1 has a payload, in order.
 Then each company has one, in the order of the companies' first layers. A company is all layers of one method and one
-model, or all mixing layers of one number of channels. A varint, the length, precedes each payload except the last. The
+model, or all layers by a mixing without a model that have one number of channels. A varint, the length, precedes each payload except the last. The
 modules of dqcodec/methods specify the contents.
 
 **chunks**: the PNG's chunks except the image data, packed by png/metadata.py, the palette by palette.py. Packing 1 is
@@ -98,6 +99,7 @@ class Method(IntEnum):
     AUTOREGRESSIVE = 3
     MIXING = 4
     MODEL_MIXING = 5
+    PIXEL_MIXING = 7  # 6 would make a head look like that of a repeated image
     EXPERTS = 8  # codes 9 to 15 are of models that the head has named before
 
     @property
@@ -108,8 +110,7 @@ class Method(IntEnum):
 
 LEARNED = {Method.FLOW, Method.AUTOREGRESSIVE, Method.MODEL_MIXING}  # methods that need a model
 METHODS = set(Method) - {Method.STORED}  # methods that code layers
-# methods that code layers together
-TOGETHER = {Method.FLOW, Method.AUTOREGRESSIVE, Method.MIXING, Method.MODEL_MIXING, Method.EXPERTS}
+TOGETHER = METHODS - {Method.CLASSICAL}  # methods that code layers together
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,7 @@ METHODS = {
         Row(Method.AUTOREGRESSIVE, "autoregressive", needs="autoregressive", in_parts=True, has_lengths=True),
         Row(Method.MIXING, "mixing", is_slow=True, has_lengths=True),
         Row(Method.MODEL_MIXING, "model_mixing", needs="autoregressive", is_slow=True, has_lengths=True),
+        Row(Method.PIXEL_MIXING, "pixel_mixing", is_slow=True),
         Row(Method.EXPERTS, "experts"),
     )
 }

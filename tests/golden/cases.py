@@ -63,6 +63,12 @@ def flat(height: int, width: int, count: int, seed: int = 0) -> np.ndarray:
     return patches.repeat(3, 0).repeat(4, 1)[:height, :width]
 
 
+def tiled(height: int, width: int, side: int) -> np.ndarray:
+    """A dither of two values that repeats after `side` rows and columns, (height, width, 1)."""
+    tile = np.random.default_rng(5).random((side, side)) < np.linspace(0, 0.9, side)
+    return np.tile(tile, (height // side + 1, width // side + 1))[:height, :width, None].astype(np.uint8)
+
+
 def many() -> np.ndarray:
     """300 values of 16 bits, far from each other, (12, 25, 1)."""
     return 200 * np.random.default_rng(4).permutation(300).reshape(12, 25, 1)
@@ -181,6 +187,13 @@ def cases() -> dict[str, Case]:
         "mixing-gray-alpha": Case(lambda: pngs.write(smooth(4, 6, 2)), method.MIXING),
         "mixing-rgba": Case(lambda: pngs.write(smooth(4, 6, 4)), method.MIXING),
         "mixing-1-bit": Case(lambda: pngs.write(flat(11, 19, 2), 1), method.MIXING),
+        "pixel-mixing": Case(lambda: pngs.write(flat(14, 30, 5)[..., 0][..., None] * np.array([40, 30, 20])), method.PIXEL_MIXING),
+        "pixel-mixing-smooth": Case(lambda: pngs.write(smooth(6, 9, 3)), method.PIXEL_MIXING),
+        "pixel-mixing-gray-alpha": Case(lambda: pngs.write(smooth(4, 6, 2)), method.PIXEL_MIXING),
+        "pixel-mixing-rgba": Case(lambda: pngs.write(smooth(4, 6, 4)), method.PIXEL_MIXING),
+        "pixel-mixing-1-bit": Case(lambda: pngs.write(flat(11, 19, 2), 1), method.PIXEL_MIXING),
+        "pixel-mixing-periods": Case(lambda: pngs.write(tiled(92, 96, 16), 1), method.PIXEL_MIXING, is_quick=False),
+        "pixel-mixing-frames": Case(animation, method.PIXEL_MIXING, split=Split(step.PLAIN)),
         "palette-indices": Case(lambda: pngs.write(flat(12, 10, 16), 4, 3), method.MIXING),
         "palette-colors": Case(lambda: palette(False), method.MIXING, split=Split(step.COLORS), is_quick=False),
         "palette-alpha": Case(lambda: palette(True), method.MIXING, split=Split(step.COLORS), is_quick=False),

@@ -25,7 +25,7 @@ from dqcodec.exact.autoregressive import changes
 from dqcodec.exact.program import load_program
 from dqcodec.format.archive import ArchiveGroup, Member, Model, Verbatim, Writer, pack_group
 from dqcodec.format.container import Entry, Group, Layer, Method, sample_checksum
-from dqcodec.methods import classical, mixing, model_mixing, table
+from dqcodec.methods import classical, mixing, model_mixing, pixel_mixing, table
 from dqcodec.methods.payload import Effort
 
 HERE = Path(__file__).parent
@@ -45,6 +45,7 @@ NAMES = (
     "stored",
     "classical",
     "mixing",
+    "pixel-mixing",
     "model-mixing",
     "particles",
     *MODELS,
@@ -88,6 +89,8 @@ def make(name: str) -> None:
             made = group(pixels, Method.CLASSICAL, classical.encode([pixels]).data, before=text)
         case "mixing":
             made = group(pixels, Method.MIXING, mixing.encode([pixels]).data, before=text)
+        case "pixel-mixing":
+            made = group(pixels, Method.PIXEL_MIXING, pixel_mixing.encode([pixels]).data, before=text)
         case "model-mixing":
             program = load_program(HERE / "autoregressive.safetensors")
             made = group(

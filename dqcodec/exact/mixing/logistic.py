@@ -7,6 +7,7 @@ import numpy as np
 
 from dqcodec.base.compiled import compiled
 from dqcodec.frozen.mixing import FINE_STRETCH, LIMIT, SQUASH
+from dqcodec.frozen.pixel_mixing import COUNT_RATES, MAX_COUNT, STAGE_CELLS, STAGE_RATE, STAGE_STEP
 
 _UNIT_BITS = 16  # weights are in units of 2^-16
 
@@ -24,29 +25,65 @@ def squash(logit):
 
 
 @compiled
-def mixed(weights, inputs):
+def mixed(weights, row, inputs):
     """The logit that is the weighted sum of logits.
 
     Args:
-        weights: int32 (n,), 2^-16.
+        weights: int32 (rows, n), 2^-16. A view of one row would cost more than its sum.
+        row: of the weights.
         inputs: the logits, int32 (n,).
     """
     total = np.int64(0)
     for i in range(len(inputs)):
-        total += np.int64(weights[i]) * np.int64(inputs[i])
+        total += np.int64(weights[row, i]) * np.int64(inputs[i])
     return min(LIMIT, max(-LIMIT, total >> _UNIT_BITS))
 
 
 @compiled
-def learn(weights, inputs, error, rate):
+def learn(weights, row, inputs, error, rate):
     """Change weights so that the mixed logit is nearer to a bit.
 
     Args:
-        weights: int32 (n,), changed.
-        inputs: the logits that were mixed, int32 (n,).
+        weights, row, inputs: see mixed; the row is changed.
         error: 65536 times the bit, less the mixed logit's probability.
         rate: at most 64.
     """
     step = np.int32(error * rate >> 4)
     for i in range(len(inputs)):
-        weights[i] += np.int32(np.int32(inputs[i] * step) + (1 << 13)) >> 14
+        weights[row, i] += np.int32(np.int32(inputs[i] * step) + (1 << 13)) >> 14
+
+
+@compiled
+def count(counters, at, bit):
+    """Count a bit in counter `at`: 22 bits of probability, 10 bits of uses, uint32. The more uses, the less it moves."""
+    counter = np.int64(counters[at])
+    uses, probability = counter & 1023, counter >> 10
+    probability += ((bit << 22) - bit - probability) * COUNT_RATES[uses] >> 16
+    counters[at] = probability << 10 | min(uses + 1, MAX_COUNT)
+
+
+@compiled
+def counted(counters, at):
+    """The logit of counter `at`."""
+    return np.int64(FINE_STRETCH[counters[at] >> 16])
+
+
+@compiled
+def staged(stages, row, logit):
+    """A final stage: what a logit was worth in a context: (probability, the nearer cell).
+
+    Args:
+        stages: tables over logits, 2^-20, int32 (rows, STAGE_CELLS + 1).
+        row: the context.
+    """
+    place = logit + STAGE_STEP * STAGE_CELLS // 2
+    cell = place // STAGE_STEP
+    beyond = place - cell * STAGE_STEP
+    sum_of_both = stages[row, cell] * (STAGE_STEP - beyond) + stages[row, cell + 1] * beyond
+    return sum_of_both // (16 * STAGE_STEP), cell + np.int64(2 * beyond > STAGE_STEP)
+
+
+@compiled
+def learn_stage(stages, row, cell, bit):
+    """Move a cell of a stage towards a bit."""
+    stages[row, cell] += ((bit << 20) - (bit << 4) - stages[row, cell]) >> STAGE_RATE

@@ -1,0 +1,206 @@
+"""Pixels by context mixing: whole where they are well predicted, else bit by bit.
+
+A pixel is predicted by its left or upper neighbour, or by what followed a match: an earlier place that looked alike. How likely
+the prediction is right is learned in contexts and mixed, as bits are in bit_mixing. If it is likely enough, one decision says
+whether it is right, and mostly that is all that codes the pixel. Else its bits are coded.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dqcodec.base.compiled import compiled
+from dqcodec.exact.mixing.binary_coder import code_bit
+from dqcodec.exact.mixing.bit_mixing import code_samples, hashed, place_of
+from dqcodec.exact.mixing.logistic import count, counted, learn, learn_stage, mixed, squash, staged
+from dqcodec.frozen.pixel_mixing import (
+    FIRST_HIT_ROWS,
+    FIRST_HIT_WEIGHT,
+    HIT_CONTEXTS,
+    HIT_INPUTS,
+    HIT_RATE,
+    HIT_ROWS,
+    HIT_SETS,
+    LEAST_HIT,
+    LEAST_MATCH,
+    LONGEST,
+    MARGIN,
+    MAX_HIT_BITS,
+    STAGE,
+)
+
+
+class PixelMixer(NamedTuple):
+    """What is learned of whole pixels.
+
+    Attributes:
+        counters: of hits, for each context, uint32.
+        weights: of the inputs, int32 (HIT_ROWS, HIT_INPUTS).
+        stages: by the neighbours that are as predicted, int32.
+        trust: of each candidate in its context, a counter of how often it was right, uint32.
+        places: for a wide and a near neighbourhood, where it was last, int32.
+        inputs, logits, rows: of the pixel at hand.
+        candidates: their pixels, and their contexts, int64 (2, 4).
+        matches: see bit_mixing.
+        bits: log2 of the counters of a context.
+    """
+
+    counters: np.ndarray
+    weights: np.ndarray
+    stages: np.ndarray
+    trust: np.ndarray
+    places: np.ndarray
+    inputs: np.ndarray
+    logits: np.ndarray
+    rows: np.ndarray
+    candidates: np.ndarray
+    matches: np.ndarray
+    bits: int
+
+    @classmethod
+    def new(cls, pixels: int) -> "PixelMixer":
+        """For so many pixels."""
+        bits = min(MAX_HIT_BITS, (2 * pixels).bit_length())
+        return cls(
+            np.full(HIT_CONTEXTS << bits, 1 << 31, np.uint32), np.full((HIT_ROWS, HIT_INPUTS), FIRST_HIT_WEIGHT, np.int32),
+            np.tile(STAGE, (1024, 1)).astype(np.int32), np.full(256, 1 << 31, np.uint32),
+            np.zeros(2 << bits, np.int32), np.zeros(HIT_INPUTS, np.int32), np.zeros(HIT_SETS, np.int64),
+            np.zeros(HIT_CONTEXTS + HIT_SETS, np.int64), np.zeros((2, 4), np.int64), np.zeros((2, 2), np.int64), bits,
+        )  # fmt: skip
+
+
+@compiled
+def code_layer(pixel_mixer, bit_mixer, coder, pixels, first, height, width, channels, bits, periods):
+    """Code the pixels of a layer, row by row.
+
+    Args:
+        pixel_mixer, bit_mixer: a PixelMixer and a BitMixer, which change.
+        coder: a BinaryCoder.
+        pixels: of all layers, see bit_mixing; those of this layer are entered if they are read.
+        first: the place of this layer's first pixel.
+        height, width, channels, bits: of the layer.
+        periods: places to the left, int64 (2,).
+    """
+    counters, weights, stages, trust = pixel_mixer.counters, pixel_mixer.weights, pixel_mixer.stages, pixel_mixer.trust
+    places, inputs, logits, rows = pixel_mixer.places, pixel_mixer.inputs, pixel_mixer.logits, pixel_mixer.rows
+    candidates, matches, size = pixel_mixer.candidates, pixel_mixer.matches, pixel_mixer.bits
+    stride = width + 2 * MARGIN
+    above, hits = np.zeros(width, np.int64), np.zeros(width + 2, np.int64)  # of the row above: matches, and lately hits
+    distance = length = np.int64(0)  # of the long match
+    for y in range(height):
+        run = past = np.int64(0)
+        corner = np.int64(0)
+        for x in range(width):
+            at = first + y * stride + x
+            W, N, NW, NE = pixels[at - 1], pixels[at - stride], pixels[at - stride - 1], pixels[at - stride + 1]
+            WW, NN = pixels[at - 2], pixels[at - 2 * stride]
+            NWW, NEE = pixels[at - stride - 2], pixels[at - stride + 2]
+            NNW, NNE = pixels[at - 2 * stride - 1], pixels[at - 2 * stride + 1]
+            near = hashed(hashed(hashed(hashed(np.uint64(1), W), N), NW), NE)
+            wide = hashed(hashed(hashed(hashed(near, WW), NN), NNE), NEE)
+            widest = hashed(hashed(hashed(hashed(wide, NWW), NNW), pixels[at - 3]), pixels[at - stride + 3])
+            widest = hashed(hashed(hashed(widest, pixels[at - 4]), pixels[at - stride + 4]), pixels[at - 3 * stride])
+            wide_place, widest_place = place_of(wide, size), (1 << size) + place_of(widest, size)
+
+            # matches
+            if length == 0 and above[x]:
+                o = at - above[x]
+                length = np.int64(pixels[o - 1] == W and pixels[o - stride] == N and pixels[o - stride + 1] == NE)
+                distance = above[x]
+            if length == 0 and places[widest_place] > 2 * stride:
+                o = np.int64(places[widest_place])
+                same = pixels[o - 1] == W and pixels[o - stride] == N and pixels[o - stride + 1] == NE
+                same = same and pixels[o - 2] == WW and pixels[o - 2 * stride] == NN and pixels[o - stride - 1] == NW
+                length = np.int64(same and pixels[o - 3] == pixels[at - 3] and pixels[o - 4] == pixels[at - 4])
+                distance = at - o
+            o = np.int64(places[wide_place])
+            matches[0, 1], matches[1, 1] = min(length, LONGEST), 0
+            matches[0, 0] = np.int64(pixels[at - distance]) if length else -1
+            matches[1, 0] = -1
+            if o > 2 * stride:
+                matches[1, 0] = np.int64(pixels[o])
+                matches[1, 1] = 1 + np.int64(pixels[o - 1] == W) + 2 * np.int64(pixels[o - stride] == N)
+                matches[1, 1] += 4 * np.int64(pixels[o - 2] == WW) + 8 * np.int64(pixels[o - stride + 1] == NE)
+
+            # the prediction
+            pattern = np.int64(W == N) | np.int64(N == NW) << 1 | np.int64(N == NE) << 2 | np.int64(W == NW) << 3
+            pattern |= np.int64(W == WW) << 4 | np.int64(N == NN) << 5
+            candidates[0, 0], candidates[1, 0] = W, pattern
+            candidates[0, 1], candidates[1, 1] = N, 64 + pattern
+            candidates[0, 2], candidates[1, 2] = matches[0, 0], 128 + matches[0, 1]
+            candidates[0, 3], candidates[1, 3] = matches[1, 0], 192 + matches[1, 1]
+            best = 0
+            for k in range(1, 2 + np.int64(length > LEAST_MATCH)):
+                if trust[candidates[1, k]] >> 10 > trust[candidates[1, best]] >> 10:
+                    best = k
+            predicted = np.int64(candidates[0, best])
+
+            # how likely it is right
+            shape = np.int64(W == predicted) | np.int64(N == predicted) << 1 | np.int64(NW == predicted) << 2
+            shape |= np.int64(NE == predicted) << 3 | np.int64(WW == predicted) << 4 | np.int64(NN == predicted) << 5
+            farther = np.int64(NNE == predicted) | np.int64(NNW == predicted) << 1 | np.int64(NWW == predicted) << 2
+            shape |= (farther | np.int64(NEE == predicted) << 3) << 6
+            match = np.int64(matches[0, 0] == predicted) | np.int64(matches[1, 0] == predicted) << 1
+            match |= np.int64(length > 0) << 2 | np.int64(matches[1, 1] > 0) << 3
+            history = past & 15 | (hits[x + 1] & 3) << 4 | (hits[x + 2] & 3) << 6 | (corner & 3) << 8
+            lengths = matches[0, 1] << 12 | matches[1, 1] << 8 | match << 4 | best
+            rows[0] = place_of(hashed(near, predicted), size)
+            rows[1] = place_of(hashed(np.uint64(2), shape << 4 | match), size)
+            rows[2] = place_of(hashed(wide, predicted), size)
+            rows[3] = place_of(hashed(np.uint64(3), lengths), size)
+            rows[4] = place_of(hashed(hashed(hashed(np.uint64(4), W), N), predicted), size)
+            rows[5] = place_of(hashed(np.uint64(5), history << 8 | (shape & 15) << 4 | match), size)
+            rows[6] = place_of(hashed(widest, predicted), size)
+            rows[7] = place_of(hashed(np.uint64(6), min(run, 255) << 8 | (shape & 15) << 4 | match), size)
+            for i in range(HIT_CONTEXTS):
+                rows[i] += i << size
+                inputs[i] = counted(counters, rows[i])
+            for k in range(4):
+                logit = counted(trust, candidates[1, k])
+                inputs[HIT_CONTEXTS + k] = logit if candidates[0, k] == predicted else -logit
+            if matches[0, 1] == 0:
+                inputs[HIT_CONTEXTS + 2] = 0
+            if matches[1, 1] == 0:
+                inputs[HIT_CONTEXTS + 3] = 0
+            inputs[HIT_CONTEXTS + 4] = counted(trust, candidates[1, best])
+            inputs[HIT_CONTEXTS + 5] = 256
+            rows[HIT_CONTEXTS] = FIRST_HIT_ROWS[0] + (shape & 63)
+            rows[HIT_CONTEXTS + 1] = FIRST_HIT_ROWS[1] + (match << 2 | best)
+            rows[HIT_CONTEXTS + 2] = FIRST_HIT_ROWS[2] + (history & 255)
+            total = np.int64(0)
+            for k in range(HIT_SETS):
+                logits[k] = mixed(weights, rows[HIT_CONTEXTS + k], inputs)
+                total += logits[k]
+            logit = total // HIT_SETS
+            corrected, cell = staged(stages, shape, logit)
+            probability = min(65535, max(1, squash(logit) + corrected >> 1))
+
+            # the pixel
+            hit = np.int64(pixels[at] == predicted)
+            is_likely = np.int64(probability >= LEAST_HIT)
+            if is_likely:
+                hit = code_bit(coder, probability, hit)
+            if is_likely and hit:
+                pixels[at] = predicted
+            else:
+                code_samples(
+                    bit_mixer, coder, pixels, at, stride, channels, bits, periods, is_likely, predicted, matches
+                )
+                hit = np.int64(pixels[at] == predicted)
+
+            learn_stage(stages, shape, cell, hit)
+            target = (hit << 16) - hit
+            for k in range(HIT_SETS):
+                learn(weights, rows[HIT_CONTEXTS + k], inputs, target - squash(logits[k]), HIT_RATE)
+            for i in range(HIT_CONTEXTS):
+                count(counters, rows[i], hit)
+            for k in range(4):
+                count(trust, candidates[1, k], np.int64(candidates[0, k] == np.int64(pixels[at])))
+            corner = hits[x + 1]
+            past = (past << 1 | hit) & 15
+            hits[x + 1] = past
+            run = run + 1 if hit else 0
+            places[wide_place] = places[widest_place] = at
+            if length:
+                length = length + 1 if matches[0, 0] == np.int64(pixels[at]) else 0
+                above[x] = distance if length else 0
