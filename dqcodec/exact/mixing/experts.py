@@ -547,11 +547,10 @@ def _decide(experts, sample, node, value, threshold, low, end, west, c, rate, co
     depth, rest = np.int64(0), node
     while rest:
         depth, rest = depth + 1, rest >> 1
-    rows = weights[0, sets[0] + node], weights[1, sets[1] + depth], weights[2, sets[2] + depth]
+    rows = sets[0] + node, sets[1] + depth, sets[2] + depth
     for m in range(SETS):
-        logits[m] = mixed(rows[m], inputs)
-    final = experts.finals[8 * c + depth]
-    logit = mixed(final, logits)
+        logits[m] = mixed(weights[m], rows[m], inputs)
+    logit = mixed(experts.finals, 8 * c + depth, logits)
     mixture = squash(logit)
     cell, offset = (logit + LIMIT) // _CELL, (logit + LIMIT) % _CELL
     first, second = node * 64 + (sets[1] >> 3), contexts[1] % 49 * 64 + node
@@ -562,8 +561,8 @@ def _decide(experts, sample, node, value, threshold, low, end, west, c, rate, co
     bit = code_bit(coder, probability, np.int64(value >= threshold))
 
     for m in range(SETS):
-        learn(rows[m], inputs, (bit << 16) - squash(logits[m]), rate)
-    learn(final, logits, (bit << 16) - mixture, 2)
+        learn(weights[m], rows[m], inputs, (bit << 16) - squash(logits[m]), rate)
+    learn(experts.finals, 8 * c + depth, logits, (bit << 16) - mixture, 2)
     near = cell + np.int64(2 * offset > _CELL)
     target = bit * ((1 << 22) - 64)
     refinements[0, first, near] += (target - np.int64(refinements[0, first, near])) >> 6
