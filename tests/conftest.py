@@ -15,4 +15,5 @@ def quick_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(zoo, "directory", lambda: tmp_path / "models")
     monkeypatch.setattr(candidates, "takes_mixing", lambda *_, **__: False)
+    monkeypatch.setattr(candidates, "takes_experts", lambda *_: False)
     return tmp_path

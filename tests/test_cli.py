@@ -105,6 +105,7 @@ def test_rm_removes_sources_after_success_only(folder):
     assert run("compress", "--rm", "a.png", "b.png").exit_code == 1
     assert tree(folder) == ["a.png.dqc", "b.png"]
     assert run("compress", "--rm", "--no-verify", "b.png").exit_code == 2
+    assert run("compress", "--fast", "--best", "b.png").exit_code == 2
 
 
 def test_outputs_of_a_folder_lie_in_the_same_tree(folder):
@@ -297,6 +298,7 @@ STAMPS = {"a.png": (0o640, 1_000_000_000_123_456_789), "deep/b.png": (0o600, -5)
 def quick(monkeypatch):
     """Without mixing, whose loops would be compiled first."""
     monkeypatch.setattr(candidates, "takes_mixing", lambda *_, **__: False)
+    monkeypatch.setattr(candidates, "takes_experts", lambda *_: False)
 
 
 def grow(folder, count=3, **options):

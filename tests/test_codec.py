@@ -215,7 +215,7 @@ def test_a_flow_that_cannot_code_the_image_gives_way(monkeypatch, error):
 
 def test_an_image_that_no_program_fits_is_coded_without(monkeypatch):
     fake_learned.install(monkeypatch)
-    assert codec.compress(pngs.write(photo(channels=1)), [PROGRAM])[1].method == "classical"
+    assert codec.compress(pngs.write(photo(channels=1)), [PROGRAM])[1].model is None
 
 
 def test_a_codec_that_does_not_give_the_image_back_is_caught(monkeypatch):
@@ -326,22 +326,24 @@ def drawing(height=20, width=24, channels=3, shift=0):
     return (rings * np.arange(20, 20 + 9 * channels, 9)).astype(np.uint8)
 
 
-def shaded():
+def shaded(height=20, width=24, channels=3, shift=0):
     """A drawing of too many colours for indices."""
-    return drawing() + np.indices((20, 24)).sum(0).astype(np.uint8)[..., None]
+    shades = np.indices((height, width)).sum(0).astype(np.uint8)[..., None]
+    return drawing(height, width, channels, shift) + shades
 
 
 def noise(height, width):
     return np.random.default_rng(height * width).integers(0, 256, (height, width, 3)).astype(np.uint8)
 
 
-def test_layers_of_several_images_are_mixed_in_one_payload_for_each_count_of_channels():
-    pixels = [drawing(), drawing(shift=1), drawing(channels=1), drawing(30, 9), drawing(channels=1, shift=2)]
+def test_layers_of_several_images_are_mixed_in_one_payload_for_each_count_of_channels(monkeypatch):
+    monkeypatch.setattr(candidates, "takes_experts", lambda *_: False)
+    pixels = [shaded(), shaded(shift=1), shaded(channels=1), shaded(30, 9), shaded(channels=1, shift=2)]
     coded = coded_together(map(pngs.write, pixels))
     assert [entry.method for entry in coded.group.entries] == ["pixel-mixing"] * 5
     assert owners(coded.group.entries) == [[(0, 0), (1, 0), (3, 0)], [(2, 0), (4, 0)]]
     assert len(coded.group.payloads) == 2 and coded.reports == (None, None) and coded.programs == []
-    alone = sum(len(codec.encode([codec.read(pngs.write(each))], []).group.payloads[0]) for each in pixels)
+    alone = sum(len(METHODS[Method.PIXEL_MIXING].encode([each]).data) for each in pixels)
     assert sum(map(len, coded.group.payloads)) < 0.9 * alone
 
 
@@ -422,7 +424,7 @@ def test_layers_that_leave_a_model_are_mixed_and_the_others_coded_anew(by_model)
     assert calls == [3] and coded.programs == [model] and len(coded.group.payloads) == 2
     assert owners(coded.group.entries) == [[(0, 0), (1, 0), (3, 0)], [(2, 0)]]
     assert [len(report.layer_bits) if report else None for report in coded.reports] == [3, None]
-    assert coded.group.payloads[1] == METHODS[Method.MIXING].encode([shaded()]).data
+    assert coded.group.payloads[1] == METHODS[Method.PIXEL_MIXING].encode([shaded()]).data
 
 
 def test_layers_that_all_stay_with_a_model_are_coded_once(by_model):

@@ -301,6 +301,7 @@ def packed_by_lzma(monkeypatch):
 
 def test_the_chunks_of_an_image_are_packed_once_however_many_ways_to_code_it_are_tried(packed_by_lzma, monkeypatch):
     monkeypatch.setattr(candidates, "takes_mixing", lambda *_, **__: False)
+    monkeypatch.setattr(candidates, "takes_experts", lambda *_: False)
     text = pngs.chunk(b"tEXt", b"Comment\0" + np.random.default_rng(0).bytes(5000))
     for color_type, bit_depth in [(2, 8), (6, 8), (6, 16)]:
         packed_by_lzma.clear()

@@ -50,12 +50,13 @@ def test_the_workers_of_a_loader_decode_an_archive_though_their_parent_did_befor
     (tmp_path / "in").mkdir()
     for number in range(8):
         y, x = np.mgrid[:24, : 40 + number]
-        samples = (
-            128 + 60 * np.sin(x / 7 + number) + 50 * np.cos(y / 5) + np.random.default_rng(number).normal(0, 4, x.shape)
-        )
-        (tmp_path / f"in/{number}.png").write_bytes(pngs.write(samples.astype(np.uint8)[..., None]))
+        smooth = 128 + 60 * np.sin(x / 7 + number) + 50 * np.cos(y / 5)
+        samples = smooth[..., None] + np.random.default_rng(number).normal(0, 4, (*x.shape, 3))
+        (tmp_path / f"in/{number}.png").write_bytes(pngs.write(samples.astype(np.uint8)))
     archive = str(tmp_path / "all.dqc")
-    result = CliRunner().invoke(main, ["compress", "-m", "gray", "--group", "1", str(tmp_path / "in"), "-o", archive])
+    result = CliRunner().invoke(
+        main, ["compress", "-m", "photo-fast", "--group", "1", str(tmp_path / "in"), "-o", archive]
+    )
     assert result.exit_code == 0, result.stderr
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-c", LOADED, archive]

@@ -84,6 +84,7 @@ def test_any_bytes_decode_to_the_shape(data):
 def by_models_alone(monkeypatch):
     """Models of random weights have no chance beside the other methods."""
     monkeypatch.setattr(candidates, "takes_mixing", lambda pixels, *, is_modelled: False)
+    monkeypatch.setattr(candidates, "takes_experts", lambda *_: False)
     monkeypatch.setattr(
         classical, "encode", lambda layers, program, effort: Payload(b"\0" + layers[0].tobytes(), (1 + layers[0].size,))
     )

@@ -70,6 +70,7 @@ def page(quick_folder, monkeypatch):
     (quick_folder / "models").mkdir()
     shutil.copy(programs.path("autoregressive"), quick_folder / "models" / "small.safetensors")
     monkeypatch.setattr(candidates, "takes_mixing", lambda *_, **__: False)
+    monkeypatch.setattr(candidates, "takes_experts", lambda *_: False)
     monkeypatch.setattr(peers, "PEERS", (peers.PngAsGiven(), peers.WebP(), peers.JpegXl(7)))
     rows, columns = np.indices((48, 64))
     image = np.stack([rows * 5, columns * 3, rows + columns], 2) + RNG.integers(0, 9, (48, 64, 3))

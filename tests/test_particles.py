@@ -277,6 +277,7 @@ def by_models_alone(monkeypatch):
     loser = candidates.CodedLayer(Layer(Method.CLASSICAL), bytes(1 << 16), 1 << 16)
     monkeypatch.setattr(choose, "by_webp", lambda pixels, quick: loser)
     monkeypatch.setattr(candidates, "takes_mixing", lambda pixels, **told: False)
+    monkeypatch.setattr(candidates, "takes_experts", lambda *_: False)
 
 
 def gray(bits: int, count: int = 90) -> bytes:

@@ -39,6 +39,7 @@ def sizes(files: list[bytes]) -> tuple[int, int]:
 def unmixed(monkeypatch):
     """Without mixing, which takes long."""
     monkeypatch.setattr(candidates, "takes_mixing", lambda *_, **__: False)
+    monkeypatch.setattr(candidates, "takes_experts", lambda *_: False)
 
 
 names = 2 + 1 + 2 + 4  # of a short name, content, time and mode, about
@@ -50,6 +51,7 @@ def test_a_group_is_never_larger_than_its_files_alone_and_sixteen_bytes_an_image
     files = [kinds()[name] for name in chosen] + [pngs.write(photo(20 + seed, 30))]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(candidates, "takes_mixing", lambda *_, **__: False)
+        patch.setattr(candidates, "takes_experts", lambda *_: False)
         size, alone = sizes(files)
     assert size <= alone + (16 + names) * len(files)
 

@@ -193,8 +193,7 @@ def _expert(sources: Sequence[Source], effort: Effort) -> dict[Place, list[Coded
         split = for_models(source.image) if source.is_expressible else None
         if split and source.view(split).header.bit_depth == 8:
             for layer, pixels in enumerate(source.layers(split)):
-                is_quick = pixels.shape[2] == 1 and pixels.size <= _MAX_RIVAL_SAMPLES
-                if takes_model(pixels) and pixels.shape[1] <= MAX_WIDTH and (effort.best or is_quick):
+                if takes_experts(pixels, effort):
                     places[number, split, layer] = pixels
     return _by_channels(places, by_experts)
 
@@ -223,6 +222,12 @@ def takes_mixing(pixels: np.ndarray, *, is_modelled: bool) -> bool:
     busy = _busy_samples(pixels)
     limit = _MAX_RIVAL_SAMPLES if is_modelled and 2 * busy > pixels.size else _MAX_MIXING_SAMPLES
     return busy + pixels[..., 0].size // _WHOLE_PIXELS <= limit
+
+
+def takes_experts(pixels: np.ndarray, effort: Effort) -> bool:
+    """Whether experts may suit a layer of 8 bits and take an acceptable time."""
+    is_quick = pixels.shape[2] == 1 and pixels.size <= _MAX_RIVAL_SAMPLES and not effort.fast
+    return takes_model(pixels) and pixels.shape[1] <= MAX_WIDTH and (effort.best or is_quick)
 
 
 def _busy_samples(pixels: np.ndarray) -> int:

@@ -114,9 +114,9 @@ def write(image: Png) -> bytes:
 
 
 def plain(pixels: np.ndarray, before: tuple[Chunk, ...] = (), after: tuple[Chunk, ...] = ()) -> Png:
-    """The PNG of samples (H, W, 1 to 4) uint8, with chunks before and after the image data."""
+    """The PNG of samples (H, W, 1 to 4), uint8 or uint16, with chunks before and after the image data."""
     height, width, channels = pixels.shape
-    header = Header(width, height, color_types.OF_SAMPLES[channels], 8)
+    header = Header(width, height, color_types.OF_SAMPLES[channels], 8 * pixels.dtype.itemsize)
     return Png(header, Skeleton(header, (before, after)), (pixels,))
 
 

@@ -1,1 +1,1 @@
-"""Context mixing, alone and with a model."""
+"""Context mixing, alone and with a model; pixel mixing of drawn images; experts for deep samples."""
