@@ -170,4 +170,4 @@ class Qoi(_Imagecodecs):
         return Coded(self._function("encode")(images.with_color(source.pixels)))
 
 
-PEERS: tuple[Codec, ...] = (PngAsGiven(), Oxipng(), WebP(), JpegXl(7), JpegXl(9), JpegLs(), Qoi())
+PEERS: tuple[Codec, ...] = (PngAsGiven(), Oxipng(), WebP(), JpegXl(3), JpegXl(7), JpegXl(9), JpegLs(), Qoi())
