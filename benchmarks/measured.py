@@ -125,7 +125,7 @@ def kinds() -> str:
     """PNG files of many kinds; a file's name starts with its kind. The bench leaves out animations."""
     codecs = "dqcodec", "webp", "jxl-e9", "oxipng"
     of_kinds: dict[str, dict[str, dict[str, int]]] = {}
-    for row in filter(lambda row: row["bytes"], read("kinds")["rows"]):
+    for row in filter(lambda row: row.get("bytes"), read("kinds")["rows"]):
         kind = Path(row["image"]).name.split("__")[0].replace("_", " ")
         of_kinds.setdefault(kind, {}).setdefault(row["image"], {})[row["codec"]] = row["bytes"]
     rows, smallest, files = [], 0, 0
