@@ -80,6 +80,7 @@ def photographs() -> str:
             count(total["bytes"]), f"{total['bpd']:.3f}", _beside(total, found["jxl-e9"]), *speeds(total),
         ]
         for codec, total in sorted(found.items(), key=lambda item: item[1]["bytes"])
+        if codec.startswith("dqcodec") or codec in ("jxl-e9", "webp", "png")
     ]  # fmt: skip
     return table(["", "bytes", "bpd", "to JPEG XL -e 9", "encode, MP/s", "decode, MP/s"], rows)
 
