@@ -14,7 +14,7 @@ from dqcodec.exact.autoregressive.front import code_front, code_symbols
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram, by_tiles
 from dqcodec.exact.autoregressive.walk import Walk
 from dqcodec.exact.mixing.context_mixing import _HIGH, _LOW, _POSITION, Mixer, canvas_shape, code_sample, fill
-from dqcodec.exact.mixing.model_mixing import Canvases
+from dqcodec.exact.mixing.model_mixing import Canvases, placed
 from dqcodec.frozen.mixing import MARGIN, ORDERS
 
 
@@ -73,10 +73,7 @@ class _Measuring(NamedTuple):
 def _measure(coder, model, canvas, places, laws, p, symbols):
     channels = canvas.planes.shape[1]
     for n in range(len(places)):
-        tile, y, x = places[n, 4], places[n, 1] + MARGIN, places[n, 2] + MARGIN
-        pixels = coder.samples[coder.bounds[tile] : coder.bounds[tile + 1]].reshape(
-            -1, places[n, 3] + 2 * MARGIN, channels
-        )
+        pixels, y, x = placed(coder.samples, coder.bounds, places[n], channels)
         before = _written(coder.mixer.coder)
         code_sample(coder.mixer, pixels, y, x, p, model.bits, False, laws, n, model.tables.sigmoid)
         coder.lengths[places[n, 0], p] = _written(coder.mixer.coder) - before

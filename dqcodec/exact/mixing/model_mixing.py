@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import implements
+from dqcodec.base.compiled import compiled, implements
 from dqcodec.exact.autoregressive.front import code_front, code_symbols
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram
 from dqcodec.exact.autoregressive.walk import Walk
@@ -61,6 +61,17 @@ def _code(walk: Walk, mixer: Mixer, canvases: Canvases, *, is_sought: bool) -> N
         walk.gradients += code_front(walk.model, walk.canvas, walk.predictor, places, coder, slots)
 
 
+@compiled
+def placed(samples, bounds, place, channels):
+    """The canvas (rows, columns, channels) of a pixel's tile, and the pixel's row and column there.
+
+    samples, bounds: of Canvases. place: int64 (5,), see Fronts.places.
+    """
+    tile, width = place[4], place[3] + 2 * MARGIN
+    pixels = samples[bounds[tile] : bounds[tile + 1]].reshape(-1, width, channels)
+    return pixels, place[1] + MARGIN, place[2] + MARGIN
+
+
 class _Mixing(NamedTuple):
     """The symbols are coded by a mixer.
 
@@ -80,9 +91,6 @@ class _Mixing(NamedTuple):
 def _mix(coder, model, canvas, places, laws, p, symbols):
     channels = canvas.planes.shape[1]
     for n in range(len(places)):
-        tile, y, x = places[n, 4], places[n, 1] + MARGIN, places[n, 2] + MARGIN
-        pixels = coder.samples[coder.bounds[tile] : coder.bounds[tile + 1]].reshape(
-            -1, places[n, 3] + 2 * MARGIN, channels
-        )
+        pixels, y, x = placed(coder.samples, coder.bounds, places[n], channels)
         code_sample(coder.mixer, pixels, y, x, p, model.bits, coder.is_sought, laws, n, model.tables.sigmoid)
         symbols[n] = pixels[y, x, p]
