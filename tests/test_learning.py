@@ -25,6 +25,7 @@ from dqcodec.codec import candidates, own_models, zoo
 from dqcodec.codec.archive import Archive
 from dqcodec.command import learning as command
 from dqcodec.command.cli import main
+from dqcodec.command.options import Compressing
 from dqcodec.command.packing import Packing
 from dqcodec.exact.autoregressive import changes
 from dqcodec.exact.program import load_program
@@ -310,12 +311,12 @@ LEARNED: dict[int, command.Learned] = {}  # by the number of crops: all folders 
 def learned(folder, images: int) -> command.Learned:
     inputs = [(path, path.name) for path in sorted((folder / "in").iterdir())]
     if images not in LEARNED:
-        LEARNED[images] = LEARN(inputs, ("base",), {}, {}, 1 << 20, Budget(images=images), Progress())
+        LEARNED[images] = LEARN(inputs, Compressing(models=("base",)), Budget(images=images), Progress())
     return LEARNED[images]
 
 
-def packing(folder, name: str, **options) -> Packing:
-    return Packing(folder / name, ("base",), group_images=32, **options)
+def packing(folder, name: str, learned=None, **options) -> Packing:
+    return Packing(folder / name, Compressing(models=("base",), group=32, **options), learned)
 
 
 def test_an_archive_with_a_model_that_pays_is_smaller_and_says_by_how_much(folder):

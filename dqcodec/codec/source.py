@@ -45,6 +45,11 @@ class Source:
         image = self.image
         return image.skeleton.sizes if image.skeleton else [(image.header.height, image.header.width)]
 
+    @property
+    def dims(self) -> int:
+        """The number of samples of all rasters."""
+        return self.image.header.samples * sum(height * width for height, width in self.sizes)
+
     def lost(self, *, is_stored: bool) -> tuple[str, ...]:
         """The types of chunks that the .dqc file lacks; is_stored: it stores the file."""
         return () if is_stored and not self.is_stripped else self.dropped

@@ -37,7 +37,7 @@ class Teller:
             click.echo(json.dumps(result.as_dict()))
         elif self.options.verbose or not (self.options.quiet or result.is_of_archive):
             tell(result.line())
-            if self.options.verbose and (details := result.details()):
+            if self.options.verbose and (details := result.report.details()):
                 tell(f"  {details}")
 
     def leave_out(self, left_out: Sequence[LeftOut]) -> None:

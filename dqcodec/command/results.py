@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from dqcodec.codec.report import CompressReport, DecodedReport, DecompressReport, PackedReport, RegionReport, rate
+from dqcodec.codec.report import PackedReport, Report, rate
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class FileResult:
 
     source: str
     target: str | None = None
-    report: CompressReport | DecompressReport | RegionReport | PackedReport | DecodedReport | None = None
+    report: Report | None = None
     error: str | None = None
     member: str | None = None
 
@@ -35,11 +35,6 @@ class FileResult:
         """`a.png 736501 -> 512003 B 69.5% 3.47 bpd (mixing) verified`, `b.png: not a PNG file`"""
         subject = shown(self.source if self.member is None else f"{self.source}: {self.member}")
         return f"{subject}: {shown(self.error)}" if self.error else f"{subject} {self.report.line()}"
-
-    def details(self) -> str | None:
-        """A second line for -v; some reports have none."""
-        has_details = isinstance(self.report, CompressReport | DecompressReport | PackedReport)
-        return self.report.details() or None if has_details else None
 
     def as_dict(self) -> dict[str, Any]:
         """Its places and its report or error, flat."""
