@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dqcodec.bench import images
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -88,6 +90,6 @@ class Codec(ABC):
     def encode(self, source: Original) -> Coded:
         """Compress the PNG file, or its pixels."""
 
-    @abstractmethod
     def decode(self, data: bytes) -> np.ndarray:
-        """The pixels, (H, W, C), or (H, W) if gray; uint8 or uint16."""
+        """The pixels, (H, W, C), or (H, W) if gray; uint8 or uint16. Codecs that write PNG files need no own decoder."""
+        return images.decode(data)

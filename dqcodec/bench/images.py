@@ -94,15 +94,14 @@ def decode(data: bytes) -> np.ndarray:
             image = image.convert("RGBA" if has_alpha else "RGB")
         elif bit_depth == 1:
             image = image.convert("L")
-        pixels = np.array(image)
-    return pixels[..., None] if pixels.ndim == 2 else pixels
+        return np.atleast_3d(np.array(image))
 
 
 def same(ours: np.ndarray, theirs: np.ndarray) -> bool:
     """Whether two images have the same colours. Gray may be RGB or (H, W), and 8 bits may be 16."""
     import numpy as np
 
-    ours, theirs = (pixels[..., None] if pixels.ndim == 2 else pixels for pixels in (ours, theirs))
+    ours, theirs = np.atleast_3d(ours), np.atleast_3d(theirs)
     if ours.shape[:2] != theirs.shape[:2]:
         return False
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
@@ -129,9 +128,10 @@ def _widest(pixels: np.ndarray) -> np.ndarray:
 
 
 def _decode_by_libpng(data: bytes) -> np.ndarray:
+    import numpy as np
+
     try:
         import imagecodecs
     except ImportError as error:
         raise NotCompared("16-bit colours and colour keys need: pip install 'dqcodec[bench]'") from error
-    pixels = imagecodecs.png_decode(data)
-    return pixels[..., None] if pixels.ndim == 2 else pixels
+    return np.atleast_3d(imagecodecs.png_decode(data))

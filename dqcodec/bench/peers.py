@@ -32,10 +32,6 @@ class PngAsGiven(Codec):
         """The file itself."""
         return Coded(source.data)
 
-    def decode(self, data: bytes) -> np.ndarray:
-        """By the reference decoder."""
-        return images.decode(data)
-
 
 class Oxipng(Codec):
     """oxipng at its highest level, with metadata. Encoding starts from the PNG file."""
@@ -60,10 +56,6 @@ class Oxipng(Codec):
         import oxipng
 
         return Coded(oxipng.optimize_from_memory(source.data, level=6))
-
-    def decode(self, data: bytes) -> np.ndarray:
-        """By the reference decoder."""
-        return images.decode(data)
 
 
 class WebP(Codec):

@@ -149,13 +149,12 @@ def _report(source: Source, coded: CodedGroup, png_bytes: int, dqc_bytes: int) -
         len(entry.head()) - len(dataclasses.replace(entry, **bare).head()) if entry.skeleton else 0
         for bare in ({"recipe": b""}, {"skeleton": Skeleton(header)})
     )
-    dims = header.samples * sum(height * width for height, width in source.sizes)
     return CompressReport(
         method=entry.method,
         width=header.width,
         height=header.height,
         samples=header.samples,
-        dims=dims,
+        dims=source.dims,
         png_bytes=png_bytes,
         dqc_bytes=dqc_bytes,
         payload_bytes=payload_bytes,
@@ -165,7 +164,7 @@ def _report(source: Source, coded: CodedGroup, png_bytes: int, dqc_bytes: int) -
         candidates=choice.candidates,
         layers=_describe(coded.group, [each.program and each.program.name for each in choice.coded]),
         model="+".join(dict.fromkeys(program.name for program in coded.programs)) or None,
-        learned=_learned(coded, dims),
+        learned=_learned(coded, source.dims),
         dropped=source.lost(is_stored=entry.skeleton is None),
         broken=source.damage,
         verified=False,

@@ -18,10 +18,10 @@ from dqcodec.command import training as training_cli
 from dqcodec.command.bench import bench
 from dqcodec.command.compress import compress
 from dqcodec.command.decompress import decompress, verify
-from dqcodec.command.inspect import info, list_images, models
-from dqcodec.command.look import inspect
+from dqcodec.command.inspect import inspect
 from dqcodec.command.manual import completion, manual
 from dqcodec.command.sample import sample
+from dqcodec.command.show import info, list_images, models
 
 
 class _Commands(click.Group):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dqcodec.base.errors import FAILURES, DqcodecError, one_line
+from dqcodec.base.errors import DqcodecError
 from dqcodec.codec.report import CompressReport
 from dqcodec.command import files
 from dqcodec.command import options as opts
@@ -20,8 +20,7 @@ from dqcodec.command.kinds import PNG, check_image
 from dqcodec.command.names import compressed_name
 from dqcodec.command.options import Compressing
 from dqcodec.command.plan import Job, check_outputs, is_for_archive, plan, plan_archive
-from dqcodec.command.progress import Teller, tell_failure
-from dqcodec.command.results import FileResult
+from dqcodec.command.progress import Teller, ending_with_failure
 from dqcodec.command.run import Removal, Work, mapping, run, usage
 from dqcodec.command.streams import tell
 from dqcodec.command.walk import find
@@ -86,14 +85,11 @@ def _to_archive(inputs: Sequence[tuple[Path, str]], teller: Teller, options: Com
     from dqcodec.command.packing import Packing
 
     target = Path(options.output)
-    try:
+    with ending_with_failure(str(target), options.as_json):
         files.check_target(target, force=options.force)
         learned = _learn(inputs, options) if options.learn else None
         with mapping(options, len(inputs)) as mapped, teller.progress(len(inputs)):
             report = Packing(target, options, learned).pack(inputs, mapped, teller.tell)
-    except FAILURES as error:
-        tell_failure(FileResult(str(target), error=one_line(error)), options.as_json)
-        sys.exit(3)
     if report:
         teller.sum_up(report)
     else:

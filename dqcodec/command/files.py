@@ -207,13 +207,13 @@ def writing(target: Path, *, force: bool = False, stamp: Stamp | None = None) ->
         return
     target = Path(os.path.realpath(target))  # a link stays a link
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _temporary(target) as (descriptor, temporary):
+    with _temporary(target, 0o600 if stamp else 0o666) as (descriptor, temporary):
         with open(descriptor, "w+b") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask() if stamp is None else stamp.mode)
         if stamp:
+            os.chmod(temporary, stamp.mode)
             time = max(-_MAX_TIME, min(stamp.mtime_ns, _MAX_TIME))
             os.utime(temporary, ns=(time, time))
         check_target(target, force=force)
@@ -260,7 +260,7 @@ def _exists(target: Path) -> FileExistsError:
 
 
 @contextlib.contextmanager
-def _temporary(target: Path) -> Iterator[tuple[int, Path]]:
+def _temporary(target: Path, mode: int) -> Iterator[tuple[int, Path]]:
     """(descriptor, path) of a new file beside a target. At the end, even by a signal, this name is gone.
 
     Temporary files of this target that dead processes left are removed.
@@ -279,7 +279,7 @@ def _temporary(target: Path) -> Iterator[tuple[int, Path]]:
 
     with contextlib.ExitStack() as stack:
         with ending.not_ending():
-            descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0), 0o600)
+            descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0), mode)
             stack.enter_context(ending.at_end(remove))
             stack.callback(remove)
         yield descriptor, temporary
@@ -318,9 +318,3 @@ def _sync(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def _umask() -> int:
-    umask = os.umask(0)
-    os.umask(umask)
-    return umask

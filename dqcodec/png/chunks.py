@@ -13,7 +13,7 @@ import dataclasses
 import functools
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
@@ -90,8 +90,7 @@ class Skeleton:
 
     def stripped(self) -> Skeleton:
         """The skeleton without chunks that change neither samples nor their meaning, such as texts, times and Exif."""
-        parts = tuple(tuple(chunk for chunk in part if chunk.kind in _MEANING) for part in self.parts)
-        return dataclasses.replace(self, parts=parts)
+        return self._filtered(lambda kind: kind in _MEANING)
 
     def repacked(self) -> Skeleton:
         """The skeleton without chunks that describe the file's bytes: iDOT, dSIG, caBX. A new packing makes them wrong.
@@ -99,10 +98,12 @@ class Skeleton:
         All other chunks stay. Many of them are unsafe to copy by their names, because they depend on the samples, the
         palette or the order of chunks; none of these change here.
         """
-        if not any(chunk.kind in _PACKED for part in self.parts for chunk in part):
-            return self
-        parts = tuple(tuple(chunk for chunk in part if chunk.kind not in _PACKED) for part in self.parts)
-        return dataclasses.replace(self, parts=parts)
+        return self._filtered(lambda kind: kind not in _PACKED)
+
+    def _filtered(self, keeps: Callable[[bytes], bool]) -> Skeleton:
+        """The skeleton with some types of chunks; itself if it has no others."""
+        parts = tuple(tuple(chunk for chunk in part if keeps(chunk.kind)) for part in self.parts)
+        return self if parts == self.parts else dataclasses.replace(self, parts=parts)
 
     def lost(self, kept: Skeleton) -> tuple[str, ...]:
         """The types of chunks that are in this skeleton, but not in `kept`."""
@@ -132,8 +133,7 @@ class Skeleton:
         is_animated = any(chunk.kind == b"fcTL" for part in self.parts for chunk in part)
         if is_animated != (self.find(b"acTL") is not None):
             raise CorruptError("an animated PNG's frames do not match its fcTL and acTL chunks")
-        palettes = [len(chunk.body) for part in self.parts for chunk in part if chunk.kind == b"PLTE"]
-        if len(palettes) > 1:
+        if [chunk.kind for part in self.parts for chunk in part].count(b"PLTE") > 1:
             raise CorruptError("PNG with two palettes")
         if self.header.color_type == PALETTE and self.find(b"PLTE") is None:
             raise CorruptError("PNG without a palette")
