@@ -7,14 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from dqcodec.bench import images
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from dqcodec.bench.images import Original
+from dqcodec.bench.images import Original
 
 
 @dataclass(frozen=True)

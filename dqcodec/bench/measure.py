@@ -7,15 +7,15 @@ import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from dqcodec import png
 from dqcodec.base.errors import CorruptError, one_line
 from dqcodec.bench import images, memory
 from dqcodec.bench.codecs import Codec, ModelBits
 from dqcodec.bench.images import Image, Original
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 @dataclass(frozen=True)
@@ -140,10 +140,6 @@ def measure(codec: Codec, image: Image, repeat: int = 1) -> Row:
 
 def warm_up(codec: Codec) -> None:
     """Code a small image, so that the first measured image does not pay for lazy loading."""
-    import numpy as np
-
-    from dqcodec import png
-
     side = 64
     ramp = np.add.outer(np.arange(side), np.arange(side))
     pixels = np.repeat(ramp[..., None], 3, axis=2).astype(np.uint8)
