@@ -41,7 +41,7 @@ def _processor() -> str:
 
 
 def _instruction_sets() -> list[str]:
-    """numpy's names of the instruction sets that it was built for, and of those that it found."""
+    """numpy's names of the instruction sets: those that it was built for, and those that it found."""
     known = np.show_config(mode="dicts")["SIMD Extensions"]
     return [*known.get("baseline", ()), *known.get("found", ())]
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def base_for(layers: Sequence[np.ndarray], bits: int, programs: Sequence[Program], **coding: Any) -> Program | None:
-    """The program to train further on layers, (H, W, C) uint8 of samples of so many bits: of those that can be, the one that suits
-    them best; None if there is none. coding: fields of Effort."""
+    """The program that suits layers, (H, W, C) uint8, best and can be trained further; None if there is none. bits: of
+    a sample. coding: fields of Effort."""
     able = [program for program in programs if (program.kind, program.bits) == ("autoregressive", bits)]
     return trial.best_program(layers, able, Effort(**coding)) if layers else None
 

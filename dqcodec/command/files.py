@@ -40,8 +40,8 @@ _NO_LINKS = {errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP, errno.EN
 class Stamp:
     """What is kept of a file beside its content: its permissions, and its time of change, nanoseconds since 1970.
 
-    identity: device, inode, size and times. They differ for another file, and for this one after a change. Two stamps
-    are equal whatever their identities are.
+    identity: device, inode, size and times. They differ for another file, and for this one after a change. Equality
+    ignores the identity.
     """
 
     mode: int

@@ -1,4 +1,4 @@
-"""The options of the commands, one dataclass for each command that has many.
+"""The options of the commands: a dataclass for each command with many options.
 
 A field is an option. `option` describes it for click. `takes` gives a command an object of the dataclass.
 """

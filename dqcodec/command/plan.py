@@ -125,6 +125,6 @@ def _clash(target: Path | None, uses: Counter[Path | None]) -> str | None:
 
 
 def _image_path(source: Path, relative: Path) -> Path:
-    """An image's path in an archive. A PNG keeps its path, whatever its suffix is."""
+    """An image's path in an archive. A PNG keeps its path, with any suffix."""
     is_converted = relative.suffix.lower() in IMAGE_SUFFIXES and not files.starts_as(source, PNG)
     return relative.with_suffix(".png") if is_converted else relative

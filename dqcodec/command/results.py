@@ -115,7 +115,8 @@ class LearnedReport:
 class ArchiveReport:
     """An archive that was made.
 
-    images: all its members; verbatim: those of them that are kept as they are. failed: inputs that are not in it, or
+    images: the number of its members; verbatim: of members that are kept as they are. failed: inputs that are not in
+    it, or
     were not removed. png_bytes: of the sources; dims: number of all samples.
     """
 

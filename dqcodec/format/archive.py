@@ -5,7 +5,7 @@ head, checksum and payloads see container.py.
 
     4      magic       89 44 51 41 ("\\x89DQA")
     1      version     2
-    *      models      that the archive brings, numbered from 0 on; mostly none
+    *      models      that the archive brings, numbered from 0 on; most archives have none
     *      groups      numbered from 0 on, one after the other
     *      index       blocks, one after the other; none without groups
     *      models      again

@@ -127,8 +127,8 @@ class Entry:
 
     skeleton: None for a stored image. With the step COLORS its palette is coded, see palette.py. rasters: the layers of
     each raster. recipe: see png/exact.py, or b"". values: the code of the map to the view that the layers hold, see
-    values.py; b"" if they hold the image's own samples. repeats: d > 0 means that the image has no layers, and the samples of
-    the image d places before.
+    values.py; b"" if they hold the image's own samples. repeats: d > 0 means that the image has no layers: it has the
+    samples of the image d places before.
     """
 
     skeleton: Skeleton | None = None

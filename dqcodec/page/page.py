@@ -124,7 +124,7 @@ def _layers(info: Info, layers: Sequence[Spent]) -> str:
     rows = [row + [""] * (8 - len(row)) for row in rows]
     header = ["layer", "method", "model", "bytes", "of the file", "bits a sample", "bound", "above it"]
     note = (
-        "<p>The bound is -log2 of the probabilities that the coder itself gave. What is above it is the price of the bit stack "
+        "<p>The bound is -log2 of the probabilities that the coder itself gave. The rest is the price of the bit stack "
         "and of its first bits.</p>"
     )
     return _table(header, rows, classes={len(rows) - 1: "total"}) + note
