@@ -212,7 +212,7 @@ def test_what_is_no_image_is_refused_by_its_first_bytes_and_what_is_too_large_by
         assert refused.exit_code == 3 and refused.stderr == "dqcodec: t.dqc: not a .dqc file\n"
 
 
-def test_names_that_cannot_be_are_errors_of_their_own_files(folder):
+def test_an_impossible_name_fails_its_own_file_only(folder):
     (folder / "loop").symlink_to("loop")
     name = "x" * 249 + ".png"  # with .dqc one byte too long
     grow(folder, [name, "a.png"])
@@ -301,7 +301,7 @@ def test_archives_are_read_from_streams(folder):
     assert run("list", "-", data=(folder / "a.dqc").read_bytes()).stdout.endswith(" <stdin>\n")
 
 
-def test_closed_and_full_standard_streams_are_no_reason_to_stop(folder):
+def test_work_goes_on_with_closed_or_full_standard_streams(folder):
     grow(folder, ["a.png", "b.png"])
     for number, streams in enumerate(["2> /dev/full", "<&- >&- 2>&-"]):
         result = shell(f"$dqcodec compress a.png missing.png b.png -o {number}/ {streams}")

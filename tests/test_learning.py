@@ -180,7 +180,7 @@ def test_hostile_changes_are_refused():
 
 @settings(max_examples=100)
 @given(place=st.integers(0, 10**6), byte=st.integers(0, 255))
-def test_changed_changes_give_a_proven_program_or_an_error_with_a_name(place, byte):
+def test_damaged_changes_give_a_proven_program_or_a_named_error(place, byte):
     data = bytearray(make.changed_model().changes)
     data[place % len(data)] = byte
     with little_memory(1 << 22), no_hang():
@@ -247,7 +247,7 @@ def test_a_flipped_byte_of_a_copy_of_the_model_costs_nothing(salvage):
             assert all(whole(bytes(damaged), salvage=salvage).values())
 
 
-def test_a_lost_model_costs_the_groups_that_need_it_and_no_others_and_is_told():
+def test_a_lost_model_costs_only_the_groups_that_need_it_and_is_reported():
     for offset in (4, 20, 200):  # in the archive id, the header, the body
         damaged = bytearray(archived())
         for start in marks(archived()):
@@ -346,7 +346,7 @@ def test_a_model_that_does_not_pay_is_left_out(folder):
     assert len(told) == 2 * len(inputs)
 
 
-def test_the_command_learns_and_everything_reads_what_it_made(folder, monkeypatch):
+def test_all_commands_read_an_archive_with_its_own_model(folder, monkeypatch):
     monkeypatch.setattr(command, "learn", lambda *_: learned(folder, 900))
     done = run("compress", "in", "-o", "set.dqc", "--learn", "1s", "--json")
     assert done.exit_code == 0, done.output
