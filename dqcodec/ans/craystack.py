@@ -28,7 +28,8 @@ any number of lanes. Pushes and pops return a new message; they never change the
 import numpy as np
 from craystack import Codec, rans
 
-from dqcodec.ans.protocol import ImageCodec, check_sizes, check_symbols
+from dqcodec.ans.checks import check_sizes, check_symbols
+from dqcodec.ans.protocol import ImageCodec
 from dqcodec.base.errors import CorruptError, StackUnderflow
 
 Message = tuple[np.ndarray, tuple]  # (uint64 lanes of any shape, (uint32 words, (uint32 words, ... ())), the top first)

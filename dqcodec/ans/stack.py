@@ -4,7 +4,7 @@ zeros from an empty stack."""
 import constriction
 import numpy as np
 
-from dqcodec.ans.protocol import check_sizes, check_symbols
+from dqcodec.ans.checks import check_sizes, check_symbols
 from dqcodec.base.errors import CorruptError, StackUnderflow
 
 AnsCoder = constriction.stream.stack.AnsCoder

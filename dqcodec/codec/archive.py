@@ -8,13 +8,17 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
+
+import numpy as np
 
 from dqcodec.base.errors import CorruptError, FormatError, UnsupportedImageError
 from dqcodec.codec import formats, own_models
-from dqcodec.codec.group import decode, decode_regions, restore
+from dqcodec.codec.group import Decoded, decode, decode_regions, restore
 from dqcodec.codec.region import Region
+from dqcodec.exact.program import FindProgram
 from dqcodec.format.archive import MAGIC, START, VERSION, ArchiveGroup, Member, Model, Verbatim, clashes, is_archive
+from dqcodec.format.container import Group
 from dqcodec.format.directory import (
     Damage,
     Directory,
@@ -27,13 +31,6 @@ from dqcodec.format.directory import (
     scan,
 )
 from dqcodec.png import MAX_PIXELS
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from dqcodec.codec.group import Decoded
-    from dqcodec.exact.program import FindProgram
-    from dqcodec.format.container import Group
 
 
 class Archive(Mapping[str, bytes]):

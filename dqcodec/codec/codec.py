@@ -6,18 +6,16 @@ import dataclasses
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dqcodec.base.varint import read_varint
 from dqcodec.codec.group import CodedGroup, check, decode, decode_regions, encode, restore, stored_header
+from dqcodec.codec.region import Region
 from dqcodec.codec.report import CompressReport, DecompressReport, LayerReport
 from dqcodec.codec.source import Source, read
+from dqcodec.exact.program import FindProgram, Program
 from dqcodec.format.container import Group, Method, owners
 from dqcodec.png import MAX_PIXELS, Png, Skeleton
-
-if TYPE_CHECKING:
-    from dqcodec.codec.region import Region
-    from dqcodec.exact.program import FindProgram, Program
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from dqcodec.base.errors import ModelError
 from dqcodec.codec import trial
+from dqcodec.exact.program import FindProgram, Program
+from dqcodec.format.archive import Model
 from dqcodec.methods.payload import Effort
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from dqcodec.exact.program import FindProgram, Program
-    from dqcodec.format.archive import Model
 
 
 def base_for(layers: Sequence[np.ndarray], bits: int, programs: Sequence[Program], **coding: Any) -> Program | None:

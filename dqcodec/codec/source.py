@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from dqcodec import png
 from dqcodec.base.errors import CorruptError
+from dqcodec.format.split import Split
 from dqcodec.format.values import views
 from dqcodec.png import MAX_PIXELS, Png
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from dqcodec.format.split import Split
 
 
 @dataclass(frozen=True)

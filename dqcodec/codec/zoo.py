@@ -11,15 +11,12 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dqcodec.base.errors import ModelError, UnknownModelError
 from dqcodec.exact.identity import file_id
+from dqcodec.exact.program import Program
 
-if TYPE_CHECKING:
-    from dqcodec.exact.program import Program
-
-    Model = str | os.PathLike | Program
+Model = str | os.PathLike | Program
 
 SUFFIX = ".safetensors"
 _PACKAGE = Path(__file__).resolve().parents[1]

@@ -14,12 +14,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from dqcodec.base.errors import FAILURES, CorruptError, DqcodecError, UnsupportedImageError, VerifyError, one_line
 from dqcodec.codec import group as groups
 from dqcodec.codec import own_models, zoo
 from dqcodec.codec.archive import Archive
+from dqcodec.codec.choose import Choice
+from dqcodec.codec.group import CodedGroup
 from dqcodec.codec.report import PackedReport
 from dqcodec.codec.source import Source, read
 from dqcodec.command import files
@@ -27,13 +29,9 @@ from dqcodec.command.batches import Item, batches, equal_together, read_item
 from dqcodec.command.learning import Learned
 from dqcodec.command.options import Compressing
 from dqcodec.command.results import ArchiveReport, FileResult
+from dqcodec.exact.program import Program
 from dqcodec.format import archive
 from dqcodec.format.archive import MAX_MEMBERS, ArchiveGroup, PackedGroup, Verbatim
-
-if TYPE_CHECKING:
-    from dqcodec.codec.choose import Choice
-    from dqcodec.codec.group import CodedGroup
-    from dqcodec.exact.program import Program
 
 Map = Callable[[Callable, Iterable], Iterable]  # map, or a map that several processes compute
 Kept = Sequence[tuple[Item, Source | Verbatim]]  # items and what they hold; equal items hold the same object

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dqcodec import png
 from dqcodec.base.errors import FAILURES, CorruptError, UnsupportedImageError, one_line
 from dqcodec.codec import formats, own_models, zoo
 from dqcodec.codec.archive import Archive
-from dqcodec.codec.group import decode, decode_regions, restore
+from dqcodec.codec.group import Decoded, decode, decode_regions, restore
 from dqcodec.codec.report import DecodedReport, RegionReport, Report
 from dqcodec.command import files
 from dqcodec.command.files import Stamp
@@ -27,14 +27,10 @@ from dqcodec.command.names import below, image_name
 from dqcodec.command.options import Decompressing
 from dqcodec.command.plan import Job
 from dqcodec.command.results import FileResult, RunReport, UnpackReport
-from dqcodec.format.archive import ArchiveGroup, Verbatim
+from dqcodec.exact.program import FindProgram
+from dqcodec.format.archive import ArchiveGroup, Model, Verbatim
+from dqcodec.format.container import Group
 from dqcodec.format.directory import Damage
-
-if TYPE_CHECKING:
-    from dqcodec.codec.group import Decoded
-    from dqcodec.exact.program import FindProgram
-    from dqcodec.format.archive import Model
-    from dqcodec.format.container import Group
 
 Task = Callable[[], list[FileResult]]
 

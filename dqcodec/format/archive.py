@@ -77,6 +77,7 @@ bytes of SHA-256(base ‖ changes).
 from __future__ import annotations
 
 import hashlib
+import itertools
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -443,11 +444,7 @@ def _differences(values: Sequence[int], step: int = 0) -> list[bytes]:
 
 def _sums(steps: Sequence[int], step: int = 0) -> list[int]:
     """The inverse of _differences, given the signed numbers."""
-    values, last = [], -step
-    for each in steps:
-        last += each + step
-        values.append(last)
-    return values
+    return [*itertools.accumulate(steps, lambda last, each: last + each + step, initial=-step)][1:]
 
 
 def _signed(code: int) -> int:
