@@ -324,7 +324,7 @@ def test_an_archive_with_a_model_that_pays_is_smaller_and_says_by_how_much(folde
     plain = packing(folder, "plain.dqc").pack(inputs, map, lambda result: None)
     found = learned(folder, 900)
     report = packing(folder, "set.dqc", learned=found).pack(inputs, map, lambda result: None)
-    assert found.is_hopeful and report.learned.saved_bytes > report.learned.bytes == found.cost
+    assert found.is_hopeful and report.learned.saved_bytes > report.learned.bytes == found.report.bytes
     assert report.dqc_bytes < plain.dqc_bytes
     assert plain.dqc_bytes - report.dqc_bytes == pytest.approx(report.learned.saved_bytes - report.learned.bytes, abs=9)
     assert "learned: base" in report.line() and report.as_dict()["learned"]["saved_bytes"]
@@ -338,7 +338,7 @@ def test_a_model_that_does_not_pay_is_left_out(folder):
     found = learned(folder, 1)
     told = []
     for is_hopeful in (False, True):
-        hopeless = command.Learned(found.model, found.base, 1.0, 1.0, is_hopeful)
+        hopeless = found._replace(is_hopeful=is_hopeful)
         report = packing(folder, "set.dqc", learned=hopeless, force=True).pack(inputs, map, told.append)
         assert (folder / "set.dqc").read_bytes() == (folder / "plain.dqc").read_bytes()
         assert report.learned.saved_bytes == 0 and report.line().endswith("does not pay")

@@ -20,12 +20,10 @@ def line(rows: Sequence[Row]) -> str:
 def shown(count: int, quiet: bool) -> Iterator[tuple[Callable[[Row], None], Callable[[str], None]]]:
     """Two functions: the first is called with each of `count` rows, the second prints a line."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress
 
     console = Console(stderr=True, quiet=quiet)
-    name = TextColumn("{task.description}")
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("left"), TimeRemainingColumn(), name)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=count)
         yield (
             lambda row: bar.update(task, advance=1, description=f"{row.codec} {row.image}"),

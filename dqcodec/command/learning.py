@@ -6,9 +6,9 @@ import functools
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dqcodec.base.errors import FAILURES, UnknownModelError
 from dqcodec.codec import own_models, trial, zoo
@@ -31,28 +31,12 @@ _COPIES = 2  # of a model in an archive
 _TRIAL_PIXELS = 1 << 17
 
 
-@dataclass(frozen=True)
-class Learned:
-    """A model that was learned.
-
-    base: the name of the model that it was before. seconds, processor_seconds: of learning. is_hopeful: a sample says
-    that it saves more than it costs.
-    """
+class Learned(NamedTuple):
+    """A model that was learned. report: without saved bytes. is_hopeful: a sample says that it saves more than it costs."""
 
     model: Model
-    base: str
-    seconds: float
-    processor_seconds: float
+    report: LearnedReport
     is_hopeful: bool
-
-    @property
-    def cost(self) -> int:
-        """The bytes that an archive takes for it."""
-        return model_bytes(self.model)
-
-    def report(self, saved: int) -> LearnedReport:
-        """saved: bytes of groups."""
-        return LearnedReport(self.base, self.seconds, self.processor_seconds, self.cost, saved)
 
 
 def learn(inputs: Sequence[tuple[Path, str]], options: Compressing, budget: Budget, progress: Progress) -> Learned:
@@ -72,9 +56,10 @@ def learn(inputs: Sequence[tuple[Path, str]], options: Compressing, budget: Budg
         changes = learning.learn(base, layers, budget, _COPIES, progress)
     model = Model(base.id, changes)
     own = own_models.program_of(model, functools.partial(zoo.find, named=options.models))
-    is_hopeful = _saved(layers, base, own) > model_bytes(model)
+    cost = model_bytes(model)
+    is_hopeful = _saved(layers, base, own) > cost
     seconds = round(time.monotonic() - start, 1), round(time.process_time() - used, 1)
-    return Learned(model, base.name, *seconds, is_hopeful)
+    return Learned(model, LearnedReport(base.name, *seconds, cost, saved_bytes=0), is_hopeful)
 
 
 def _most_alike(inputs: Sequence[tuple[Path, str]], options: Compressing) -> tuple[int, list[np.ndarray]]:

@@ -74,10 +74,10 @@ class Packing:
         files.check_target(self.target, force=self.options.force)
         packed = iter(mapped(self.pack_batch, self._batches(inputs)))
         if self.learned:
-            held = _until(packed, self.learned.cost) if self.learned.is_hopeful else []
+            held = _until(packed, self.learned.report.bytes) if self.learned.is_hopeful else []
             if not held:
                 report = replace(self, learned=None).pack(inputs, mapped, tell)
-                return report and replace(report, learned=self.learned.report(0))
+                return report and replace(report, learned=self.learned.report)
             packed = itertools.chain(held, packed)
         return self._write(packed, tell, start)
 
@@ -121,7 +121,7 @@ class Packing:
             dims=sum(result.report.dims for result in results if result.report),
             verified=not self.options.no_verify,
             seconds=time.perf_counter() - start,
-            learned=self.learned and self.learned.report(saved),
+            learned=self.learned and replace(self.learned.report, saved_bytes=saved),
         )
 
     def pack_batch(self, batch: list[Item]) -> Packed:
