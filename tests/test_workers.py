@@ -22,7 +22,7 @@ from dqcodec.codec import zoo
 from dqcodec.codec.archive import Archive
 from dqcodec.command import workers
 from dqcodec.command.cli import main
-from dqcodec.command.progress import Teller
+from dqcodec.command.progress import Printer
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # distributed's own
 
@@ -180,17 +180,17 @@ def test_relative_paths_start_here_not_in_the_workers_folder(one, pictures, tmp_
 
 
 def kill_at(monkeypatch, machines: Cluster, count: int) -> None:
-    """Kill a worker when so many results are told."""
-    tell, told = Teller.tell, []
+    """Kill a worker after this number of results."""
+    print_result, results = Printer.print_result, []
 
-    def counted(teller, result):
-        tell(teller, result)
-        told.append(result)
-        if len(told) == count:
+    def counted(printer, result):
+        print_result(printer, result)
+        results.append(result)
+        if len(results) == count:
             machines.processes[-1].kill()
             machines.processes[-1].wait()
 
-    monkeypatch.setattr(Teller, "tell", counted)
+    monkeypatch.setattr(Printer, "print_result", counted)
 
 
 def test_an_archive_is_the_same_bytes_as_made_here_though_a_worker_is_killed(two, pictures, tmp_path, monkeypatch):

@@ -18,7 +18,7 @@ from dqcodec.command.options import Compressing
 from dqcodec.format.archive import Member
 from dqcodec.png import Png
 
-GROUP_SECONDS = 1.0  # time to decode a group on one core, about; a single image may take longer
+GROUP_SECONDS = 1.0  # about the time to decode a group on one core; a single image may take longer
 PIXEL_SECONDS = 2e-6  # a model codes all samples of a pixel together
 SAMPLE_SECONDS = 5.5e-6  # mixing codes the 8 bits of a sample one by one
 BYTE_SECONDS = 2e-8  # of a file that is kept verbatim
@@ -31,7 +31,7 @@ class Item:
     """A source that was read, or the error that reading it gave.
 
     name: its name in the archive. data: its PNG file; with `is_verbatim` the file itself, of any kind. damage: what is
-    wrong with a broken PNG that is kept verbatim. pixels: of all frames. seconds: time to decode it, about.
+    wrong with a broken PNG that is kept verbatim. pixels: of all frames. seconds: about the time to decode it.
     """
 
     path: Path
@@ -53,7 +53,7 @@ class Item:
 
 
 def equal_together(inputs: Sequence[tuple[Path, str]]) -> list[tuple[Path, str]]:
-    """The inputs (path, name), with each file that equals an earlier one moved right behind it.
+    """The inputs (path, name), with each repeated file right behind the first equal one.
 
     Only files of the same size are read.
     """
@@ -124,6 +124,6 @@ def _pixels(image: Png) -> int:
 
 
 def _seconds(image: Png) -> float:
-    """The time to decode an image, about, by the slower method."""
+    """About the time to decode an image, by the slower method."""
     bits = image.header.samples * image.header.bit_depth
     return _pixels(image) * max(PIXEL_SECONDS, SAMPLE_SECONDS * bits / 8)

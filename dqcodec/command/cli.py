@@ -49,11 +49,11 @@ def main() -> None:
     dqcodec compress photos -o set.dqc  -> all images in one archive
     dqcodec decompress photo.png.dqc    -> photo.png
     """
-    click.get_current_context().with_resource(ending.ending_by_signals(_tell_of_end))
+    click.get_current_context().with_resource(ending.ending_by_signals(_print_end))
 
 
-def _tell_of_end(number: signal.Signals) -> None:
-    streams.tell(f"dqcodec: ended by {number.name}; files that were being written are removed")
+def _print_end(number: signal.Signals) -> None:
+    streams.print_line(f"dqcodec: ended by {number.name}; files that were being written are removed")
 
 
 for _command in (compress, decompress, verify, list_images, info, inspect, models, sample, bench):

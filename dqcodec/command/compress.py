@@ -20,9 +20,9 @@ from dqcodec.command.kinds import PNG, check_image
 from dqcodec.command.names import compressed_name
 from dqcodec.command.options import Compressing
 from dqcodec.command.plan import Job, check_outputs, is_for_archive, plan, plan_archive
-from dqcodec.command.progress import Teller, ending_with_failure
+from dqcodec.command.progress import Printer, ending_with_failure
 from dqcodec.command.run import Removal, Work, mapping, run, usage
-from dqcodec.command.streams import tell
+from dqcodec.command.streams import print_line
 from dqcodec.command.walk import find
 
 if TYPE_CHECKING:
@@ -64,23 +64,23 @@ def compress(paths: tuple[str, ...], options: Compressing) -> None:
         check_outputs(options, inputs)
     options = dataclasses.replace(options, models=options.models or tuple(zoo.names()))
     usage(lambda: [zoo.load(name) for name in options.models])
-    teller = Teller(options)
-    teller.announce_compiling()
-    teller.leave_out(found.left_out if options.keep_others else found.not_taken)
-    (_to_archive if is_archive else _to_files)(inputs, teller, options)
-    sys.exit(teller.run.return_code)
+    printer = Printer(options)
+    printer.announce_compiling()
+    printer.leave_out(found.left_out if options.keep_others else found.not_taken)
+    (_to_archive if is_archive else _to_files)(inputs, printer, options)
+    sys.exit(printer.run.return_code)
 
 
-def _to_files(jobs: Sequence[Job], teller: Teller, options: Compressing) -> None:
+def _to_files(jobs: Sequence[Job], printer: Printer, options: Compressing) -> None:
     """Compress each input into a file of its own."""
     work = Work(functools.partial(compress_bytes, options=options), check_image, options)
-    removal = Removal(teller)
-    run(map(work.task, removal.noted(jobs)), len(jobs), teller, removal)
-    if len(jobs) != 1 or teller.run.left_out:
-        teller.total()
+    removal = Removal(printer)
+    run(map(work.task, removal.noted(jobs)), len(jobs), printer, removal)
+    if len(jobs) != 1 or printer.run.left_out:
+        printer.total()
 
 
-def _to_archive(inputs: Sequence[tuple[Path, str]], teller: Teller, options: Compressing) -> None:
+def _to_archive(inputs: Sequence[tuple[Path, str]], printer: Printer, options: Compressing) -> None:
     """Pack all inputs, (path, name), into one archive."""
     from dqcodec.command.packing import Packing
 
@@ -88,12 +88,12 @@ def _to_archive(inputs: Sequence[tuple[Path, str]], teller: Teller, options: Com
     with ending_with_failure(str(target), options.as_json):
         files.check_target(target, force=options.force)
         learned = _learn(inputs, options) if options.learn else None
-        with mapping(options, len(inputs)) as mapped, teller.progress(len(inputs)):
-            report = Packing(target, options, learned).pack(inputs, mapped, teller.tell)
+        with mapping(options, len(inputs)) as mapped, printer.progress(len(inputs)):
+            report = Packing(target, options, learned).pack(inputs, mapped, printer.print_result)
     if report:
-        teller.sum_up(report)
+        printer.sum_up(report)
     else:
-        teller.total()
+        printer.total()
 
 
 def _learn(inputs: Sequence[tuple[Path, str]], options: Compressing) -> Learned | None:
@@ -107,7 +107,7 @@ def _learn(inputs: Sequence[tuple[Path, str]], options: Compressing) -> Learned 
         try:
             return learn(inputs, options, Budget(minutes=options.learn / 60), display)
         except DqcodecError as error:
-            tell(f"dqcodec: nothing is learned: {error}")
+            print_line(f"dqcodec: nothing is learned: {error}")
             return None
 
 

@@ -21,10 +21,10 @@ from dqcodec.command.kinds import ARCHIVE, DQC, check_dqc
 from dqcodec.command.names import DQC_SUFFIX, decompressed_name
 from dqcodec.command.options import Decompressing, Running
 from dqcodec.command.plan import Job, check_outputs, plan
-from dqcodec.command.progress import Teller
+from dqcodec.command.progress import Printer
 from dqcodec.command.results import FileResult, shown
 from dqcodec.command.run import Removal, Work, run, usage
-from dqcodec.command.streams import tell
+from dqcodec.command.streams import print_line
 from dqcodec.command.walk import find
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ def decompress(paths: tuple[str, ...], options: Decompressing) -> None:
     may_be_archives = (files.is_stream(job.source) or _is_archive(job.source, options.salvage) for job in jobs)
     if options.only and not all(may_be_archives):
         raise click.UsageError("--only is for archives.")
-    teller = Teller(options.placed())
-    teller.leave_out(found.not_taken)
-    _decode(jobs, _Plan(teller))
+    printer = Printer(options.placed())
+    printer.leave_out(found.not_taken)
+    _decode(jobs, _Plan(printer))
 
 
 @click.command()
@@ -76,9 +76,9 @@ def verify(paths: tuple[str, ...], options: Running) -> None:
     dqcodec verify -r packed set.dqc
     """
     found = usage(lambda: find(paths, options.recursive, DQC))
-    teller = Teller(Decompressing(**vars(options.placed())))
-    teller.leave_out(found.not_taken)
-    _decode([Job(source, None) for source, _ in found.inputs], _Plan(teller, is_written=False))
+    printer = Printer(Decompressing(**vars(options.placed())))
+    printer.leave_out(found.not_taken)
+    _decode([Job(source, None) for source, _ in found.inputs], _Plan(printer, is_written=False))
 
 
 def _is_archive(source: Path | None, salvage: bool, data: bytes | None = None) -> bool:
@@ -100,18 +100,18 @@ class _Plan:
     is_written: write the images; otherwise only check them.
     """
 
-    teller: Teller
+    printer: Printer
     is_written: bool = True
     tasks: list[Iterable[Task]] = field(default_factory=list)
     unpackings: list[Unpacking] = field(default_factory=list)
     total: int = 0
 
     def __post_init__(self) -> None:
-        self.options: Decompressing = self.teller.options
+        self.options: Decompressing = self.printer.options
         self.work = Work(functools.partial(_convert, options=self.options), check_dqc, self.options, self.is_written)
 
     def add(self, job: Job) -> None:
-        """Plan a job, or tell why it cannot be done."""
+        """Plan a job, or print why it cannot be done."""
         salvage = self.options.salvage
         try:
             if files.is_stream(job.source):  # only its bytes say what it is
@@ -124,7 +124,7 @@ class _Plan:
                 self.tasks.append([self.work.task(job)])
                 self.total += 1
         except FAILURES as error:
-            self.teller.tell(FileResult(job.names[0], error=one_line(error)))
+            self.printer.print_result(FileResult(job.names[0], error=one_line(error)))
 
     def _add_archive(self, job: Job) -> None:
         from dqcodec.command.unpacking import Unpacking
@@ -133,33 +133,33 @@ class _Plan:
             raise OSError("an archive goes to a folder: give one with -o")
         unpacking = Unpacking.plan(job, self.options)
         for failure in unpacking.failures():
-            self.teller.tell(failure)
+            self.printer.print_result(failure)
         for what in unpacking.oddities():
-            tell(f"dqcodec: {shown(f'{job.names[0]}: {what}')}")
+            print_line(f"dqcodec: {shown(f'{job.names[0]}: {what}')}")
         self.unpackings.append(unpacking)
         self.tasks.append(unpacking.tasks())
         self.total += len(unpacking.names)
 
 
 def _decode(jobs: Sequence[Job], plan: _Plan) -> None:
-    """Decode files and archives, tell each image, and exit."""
+    """Decode files and archives, print a line for each image, and exit."""
     from dqcodec.codec import zoo
 
-    teller, removal = plan.teller, Removal(plan.teller)
-    teller.announce_compiling()
-    usage(lambda: [zoo.locate(name) for name in teller.options.models])
+    printer, removal = plan.printer, Removal(plan.printer)
+    printer.announce_compiling()
+    usage(lambda: [zoo.locate(name) for name in printer.options.models])
     for job in removal.noted(jobs):
         plan.add(job)
-    run(itertools.chain.from_iterable(plan.tasks), plan.total, teller, removal)
+    run(itertools.chain.from_iterable(plan.tasks), plan.total, printer, removal)
     is_total = len(jobs) != 1
     for unpacking in plan.unpackings:
-        result = teller.run.of(unpacking.decoding.source)
-        teller.sum_up(unpacking.report(result), is_last=not is_total)
+        result = printer.run.of(unpacking.decoding.source)
+        printer.sum_up(unpacking.report(result), is_last=not is_total)
         if not result.failed:
             removal.after(FileResult(unpacking.decoding.source))
-    if is_total or (teller.run.left_out and not plan.unpackings):
-        teller.total()
-    sys.exit(teller.run.return_code)
+    if is_total or (printer.run.left_out and not plan.unpackings):
+        printer.total()
+    sys.exit(printer.run.return_code)
 
 
 def _convert(data: bytes, options: Decompressing) -> tuple[bytes, Report]:

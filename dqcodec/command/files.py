@@ -1,7 +1,7 @@
 """Read a file once, write it whole or not at all, remove only what was read.
 
 A file is written under a temporary name beside its target, `.NAME.PID-RANDOM.tmp`, and takes its place when it is
-whole. The next process that writes NAME in that folder removes what a killed one left.
+whole. The next process that writes NAME in that folder removes the files that a killed process left.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NO_LINKS = {errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP, errno.EN
 
 @dataclass(frozen=True)
 class Stamp:
-    """What is kept of a file beside its content: its permissions, and its time of change, nanoseconds since 1970.
+    """The properties of a file that are kept: its permissions, and its modification time, nanoseconds since 1970.
 
     identity: device, inode, size and times. They differ for another file, and for this one after a change. Equality
     ignores the identity.
@@ -70,7 +70,7 @@ def read(
 ) -> tuple[bytes, Stamp | None]:
     """All bytes of a file and its stamp; standard input (None) has no stamp.
 
-    limit: bytes. check: gets the first kilobytes and raises if the file is of no use. Raises what `check` raises,
+    limit: bytes. check: gets the first kilobytes and raises for a wrong kind of file. Raises what `check` raises,
     OSError if the file is larger than the limit or changes meanwhile, UnsupportedImageError for a PNG with more than
     chunks.MAX_TRAILING_BYTES after its end; those are not read.
     """
@@ -231,7 +231,7 @@ def _holds(path: Path, data: bytes) -> bool:
 
 
 def _move(temporary: Path, target: Path) -> None:
-    """Give a file its name unless that is taken; the old name may stay."""
+    """Give a file its name unless another file has it; the old name may stay."""
     try:
         os.link(temporary, target)
     except FileExistsError as error:
@@ -298,7 +298,7 @@ def _leftovers(folder: Path) -> dict[str, list[Path]]:
 
 
 def _is_alive(process: int) -> bool:
-    """Whether a process of this machine runs; if that cannot be known, it does."""
+    """Whether a process of this machine runs; True if this cannot be known."""
     if os.name != "posix":
         return True
     try:

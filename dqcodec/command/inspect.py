@@ -15,7 +15,7 @@ from dqcodec.command.options import Looking
 from dqcodec.command.progress import ending_with_failure
 from dqcodec.command.results import shown
 from dqcodec.command.run import usage
-from dqcodec.command.streams import tell
+from dqcodec.command.streams import print_line
 from dqcodec.command.walk import source_path
 
 
@@ -60,7 +60,7 @@ def _inspect(path: str, options: Looking) -> None:
         most = maps.scale([bits for layer in spent for _, bits in layer.planes])
         map_png = png.write(png.plain(maps.colored(whole, most)))
         files.write(targets[-1], map_png, force=options.force)
-        tell(f"{shown(options.map)}: from 0 bits a sample, dark, to {most} and more, light")
+        print_line(f"{shown(options.map)}: from 0 bits a sample, dark, to {most} and more, light")
     if options.output:
         image = library.decompress_png(data, options.models, repack=True, max_pixels=options.max_pixels)
         pixels = formats.to_array(image, options.max_pixels)
@@ -71,7 +71,7 @@ def _inspect(path: str, options: Looking) -> None:
 
 
 def _peers(image: bytes, *, is_given: bool) -> dict[str, int | str]:
-    """What other codecs take for a PNG file: title -> bytes, or why there are none. is_given: it is the user's own."""
+    """The sizes of a PNG file by other codecs: title -> bytes, or the reason for none. is_given: it is the user's own file."""
     from dqcodec.base.threads import available_cpus
     from dqcodec.bench import images
     from dqcodec.bench.peers import PEERS

@@ -1,7 +1,7 @@
 """Many files -> one archive.
 
 The main process reads the sources and writes the archive, in the order of the names. `Packing.pack_batch` codes a
-group. It depends on its arguments alone, so that any process can do it and the archive is always the same.
+group. Its result depends only on its arguments, so that any process can call it and the archive is always the same.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class Packing:
     learned: Learned | None = None
 
     def pack(
-        self, inputs: Sequence[tuple[Path, str]], mapped: Map, tell: Callable[[FileResult], None]
+        self, inputs: Sequence[tuple[Path, str]], mapped: Map, on_result: Callable[[FileResult], None]
     ) -> ArchiveReport | None:
         """Pack sources (path, name) into the archive; None if there is no archive, since no source can be packed.
 
-        Equal files come together, so that they share a group and are coded once. `tell` gets each source's result. The
+        Equal files come together, so that they share a group and are coded once. `on_result` gets each source's result. The
         sources are removed only when the archive is in place. Raises OSError and VerifyError; then there is no archive.
         """
         start = time.perf_counter()
@@ -76,13 +76,13 @@ class Packing:
         if self.learned:
             held = _until(packed, self.learned.report.bytes) if self.learned.is_hopeful else []
             if not held:
-                report = replace(self, learned=None).pack(inputs, mapped, tell)
+                report = replace(self, learned=None).pack(inputs, mapped, on_result)
                 return report and replace(report, learned=self.learned.report)
             packed = itertools.chain(held, packed)
-        return self._write(packed, tell, start)
+        return self._write(packed, on_result, start)
 
     def _write(
-        self, all_packed: Iterable[Packed], tell: Callable[[FileResult], None], start: float
+        self, all_packed: Iterable[Packed], on_result: Callable[[FileResult], None], start: float
     ) -> ArchiveReport | None:
         """Write groups as they come."""
         models = [self.learned.model] if self.learned else []
@@ -102,14 +102,14 @@ class Packing:
                     count += 1
                 for result in packed.results:
                     results.append(result)
-                    tell(result)
+                    on_result(result)
             if writer is None:
                 return None
             writer.finish()
             if not self.options.no_verify:
                 _check(file, [item.name for item in items], self.options.max_pixels)
             size = file.seek(0, os.SEEK_END)
-        left = self._remove(items, tell) if self.options.rm else 0
+        left = self._remove(items, on_result) if self.options.rm else 0
         return ArchiveReport(
             archive=str(self.target),
             images=len(items),
@@ -220,7 +220,7 @@ class Packing:
         if (back.members, back.contents, back.parts[count:]) != (group.members, group.contents, group.parts[count:]):
             raise VerifyError("the group reads back as another; nothing is written")
 
-    def _remove(self, items: Sequence[Item], tell: Callable[[FileResult], None]) -> int:
+    def _remove(self, items: Sequence[Item], on_result: Callable[[FileResult], None]) -> int:
         """Remove the sources of an archive that is in place; the number of those that stay."""
         left = 0
         for item in items:
@@ -228,12 +228,12 @@ class Packing:
                 files.remove(item.path, item.stamp)
             except OSError as error:
                 left += 1
-                tell(FileResult(str(item.path), str(self.target), error=f"packed, but {one_line(error)}"))
+                on_result(FileResult(str(item.path), str(self.target), error=f"packed, but {one_line(error)}"))
         return left
 
 
 def _until(packed: Iterator[Packed], cost: int) -> list[Packed]:
-    """The first of the groups, until they have saved more than the cost of a model; none if they do not, or take long."""
+    """The first groups that together save more than the cost of a model; none if they save less, or are too large."""
     held, saved, size = [], 0, 0
     for each in packed:
         held.append(each)

@@ -1,4 +1,4 @@
-"""What happened, as data: to a file (FileResult), to an archive (ArchiveReport, UnpackReport), in a run (RunReport).
+"""The results of a command: of a file (FileResult), of an archive (ArchiveReport, UnpackReport), of a run (RunReport).
 
 Each renders itself as one line for people and as a flat dict for --json.
 """
@@ -15,7 +15,7 @@ from dqcodec.codec.report import PackedReport, Report, rate
 
 @dataclass(frozen=True)
 class FileResult:
-    """What happened to one input: a report if it went well, otherwise an error of one line.
+    """The result of one input: a report, or an error of one line.
 
     member: the name of the image, if the source is an archive.
     """
@@ -83,7 +83,7 @@ class RunReport:
         return ", ".join([*parts, *self.left_out_parts()])
 
     def left_out_parts(self) -> list[str]:
-        """What the totals say about files that are left out, if there are any."""
+        """The part of the totals about files that are left out; empty without such files."""
         reasons = ", ".join(f"{reason}: {count}" for reason, count in sorted(self.left_out.items()))
         return [f"{self.left_out.total()} left out ({reasons})"] if reasons else []
 
@@ -92,8 +92,8 @@ class RunReport:
 class LearnedReport:
     """A model that was trained further on the images of an archive.
 
-    base: the name of the model that it was before. seconds, processor_seconds: of learning. bytes: that the archive takes for
-    it. saved_bytes: of groups; 0 if the archive would not be smaller with the model, and so does not have it.
+    base: the name of the original model. seconds, processor_seconds: of learning. bytes: of the model in the archive.
+    saved_bytes: of groups; 0 if the archive would not be smaller with the model, and so does not have it.
     """
 
     base: str
@@ -116,8 +116,7 @@ class ArchiveReport:
     """An archive that was made.
 
     images: the number of its members; verbatim: of members that are kept as they are. failed: inputs that are not in
-    it, or
-    were not removed. png_bytes: of the sources; dims: number of all samples.
+    it, or were not removed. png_bytes: of the sources; dims: number of all samples.
     """
 
     archive: str

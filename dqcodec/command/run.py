@@ -19,7 +19,7 @@ from dqcodec.command import files
 from dqcodec.command.files import Stamp
 from dqcodec.command.options import Converting, Running
 from dqcodec.command.plan import Job
-from dqcodec.command.progress import Teller
+from dqcodec.command.progress import Printer
 from dqcodec.command.results import FileResult
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Work:
-    """What is done with each file.
+    """The work on each file.
 
     convert: the file's bytes -> (bytes of the output, report). check: see files.read. is_written: write the output;
     otherwise only count it.
@@ -70,7 +70,7 @@ class Work:
         return path and self.options.working_folder / path
 
     def _refusal(self, job: Job) -> str | None:
-        """Why the output cannot be written, if that is known before the work."""
+        """The reason why the output cannot be written, if it is known before the work."""
         try:
             if self.is_written:
                 files.check_target(job.target, force=self.options.force)
@@ -81,36 +81,36 @@ class Work:
 
 @dataclass
 class Removal:
-    """With --rm, removes each source whose output is written. A source that changed after it was noted stays."""
+    """With --rm, removes each source whose output is written. A source stays if it changed after it was noted."""
 
-    teller: Teller
+    printer: Printer
     _noted: dict[str, tuple[Path, Stamp]] = dataclasses.field(default_factory=dict)
 
     def noted(self, jobs: Iterable[Job]) -> Iterator[Job]:
-        """The jobs. Each source is noted before it is read; the reader tells if it is not there."""
+        """The jobs. Each source is noted before it is read. Reading gives the error if it is missing."""
         for job in jobs:
-            if self.teller.options.rm:
+            if self.printer.options.rm:
                 with contextlib.suppress(OSError):
                     self._noted[str(job.source)] = job.source, Stamp.at(job.source)
             yield job
 
     def after(self, result: FileResult) -> None:
-        """Remove the source of a whole file's result without error; tell if that fails."""
+        """Remove the source of a whole file's result without error. A failure is another result."""
         if result.error or result.member is not None or result.source not in self._noted:
             return
         try:
             files.remove(*self._noted.pop(result.source))
         except OSError as error:
-            self.teller.tell(FileResult(result.source, result.target, error=f"written, but {one_line(error)}"))
+            self.printer.print_result(FileResult(result.source, result.target, error=f"written, but {one_line(error)}"))
 
 
-def run(tasks: Iterable[Task], total: int, teller: Teller, removal: Removal) -> None:
-    """Do all tasks, which give `total` results together, and tell the results."""
+def run(tasks: Iterable[Task], total: int, printer: Printer, removal: Removal) -> None:
+    """Do all tasks, which give `total` results together, and print the results."""
     missing = total
     try:
-        with mapping(teller.options, total) as mapped, teller.progress(total):
+        with mapping(printer.options, total) as mapped, printer.progress(total):
             for result in itertools.chain.from_iterable(mapped(_call, tasks)):
-                teller.tell(result)
+                printer.print_result(result)
                 missing -= 1
                 removal.after(result)
     except WorkerError as error:

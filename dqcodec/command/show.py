@@ -1,4 +1,4 @@
-"""`dqcodec list`, `info` and `models`: what files, archives and models say about themselves."""
+"""`dqcodec list`, `info` and `models`: facts about files, archives and models."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import click
 from dqcodec.base.errors import FAILURES, DqcodecError, one_line
 from dqcodec.command import options as opts
 from dqcodec.command.options import Showing
-from dqcodec.command.progress import tell_failure
+from dqcodec.command.progress import print_failure
 from dqcodec.command.results import FileResult, RunReport, shown
-from dqcodec.command.streams import tell
+from dqcodec.command.streams import print_line
 from dqcodec.command.walk import source_path
 
 _COLUMNS = ("name", "id", "bytes", "valid_vi_bpd", "description")
@@ -39,7 +39,7 @@ def list_images(paths: tuple[str, ...], options: Showing) -> None:
                 click.echo(f"{shown(path)}:")
             run.results.append(FileResult(path, error=image.error, member=image.member))
             if image.error:
-                tell_failure(run.results[-1], options.as_json)
+                print_failure(run.results[-1], options.as_json)
             else:
                 click.echo(json.dumps({"source": path} | image.as_dict()) if options.as_json else shown(image.line()))
     sys.exit(run.return_code)
@@ -61,7 +61,7 @@ def info(paths: tuple[str, ...], options: Showing) -> None:
             click.echo(json.dumps({"source": path} | fields) if options.as_json else _show(path, rows))
         except FAILURES as error:
             result = FileResult(path, error=one_line(error))
-            tell_failure(result, options.as_json)
+            print_failure(result, options.as_json)
         run.results.append(result)
     sys.exit(run.return_code)
 
@@ -87,7 +87,7 @@ def models(as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps(fields))
     if not cards:
-        tell(f"no models in {zoo.directory()}")
+        print_line(f"no models in {zoo.directory()}")
     elif not as_json:
         rows = [[card.get(column, card.get("error", "")) for column in _COLUMNS] for card in cards]
         click.echo(table([_COLUMNS, *rows]))
@@ -107,7 +107,7 @@ def _show(path: str, rows: list[tuple[str, Any]]) -> str:
 
 
 def _info(source: Path | None, max_pixels: int) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
-    """What a file says about itself: fields for machines, rows for people."""
+    """Facts about a file: fields for machines, rows for people."""
     from dqcodec.codec import codec
     from dqcodec.command import listing
 

@@ -1,7 +1,7 @@
 """An archive -> files.
 
-`Decoding.decode_group` decodes a group. It depends on its arguments alone, so that any process can do it; the main
-process reads the archive.
+`Decoding.decode_group` decodes a group. Its result depends only on its arguments, so that any process can call it; the
+main process reads the archive.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Task = Callable[[], list[FileResult]]
 
 
 class Wanted(NamedTuple):
-    """A file that is to be decoded, or the error that it gets instead. number: of its group's member."""
+    """A file to decode, or the error that it gets instead. number: of the member in its group."""
 
     number: int
     name: str
@@ -55,7 +55,7 @@ class Decoding:
     options: Decompressing
 
     def target(self, name: str, kind: str) -> Path | None:
-        """Where a file of a kind, `image` or `verbatim`, goes; raises OSError if that is no place for it."""
+        """Where a file of a kind, `image` or `verbatim`, goes; raises OSError if the place is not allowed."""
         if self.folder is None:
             return None
         below(self.options.working_folder / self.folder, self.renamed(name, kind))
@@ -67,7 +67,7 @@ class Decoding:
         return name if format == "png" or kind == "verbatim" else image_name(name, f".{format}")
 
     def refusal(self, name: str, kind: str) -> str | None:
-        """Why a file cannot be written, if that is known before it is decoded."""
+        """The reason why a file cannot be written, if it is known before decoding."""
         try:
             target = self.target(name, kind)
             if target:
@@ -175,7 +175,7 @@ class Unpacking:
         return cls(job, decoding, chosen - {*clashing}, clashing, unmatched, damage)
 
     def failures(self) -> Iterator[FileResult]:
-        """What is lost with the archive's damage, what has no place of its own, and patterns that match nothing."""
+        """Files lost by damage, files without a place of their own, and patterns that match no name."""
         source = self.decoding.source
         for damage in self.damage:
             for name in damage.names:
@@ -228,7 +228,7 @@ def _kind(part: Group | Verbatim) -> str:
 
 
 def _clashing(packed: Archive, names: Sequence[str], decoding: Decoding) -> list[str]:
-    """The names whose files would go to one place with another's."""
+    """The names whose files would go to the place of another."""
     if decoding.options.format == "png":
         return []
     targets: dict[str, list[str]] = {}
