@@ -7,13 +7,13 @@ import functools
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import BinaryIO
 
 import numpy as np
 
 from dqcodec.base.errors import CorruptError, FormatError, UnsupportedImageError
-from dqcodec.codec import formats, own_models
+from dqcodec.codec import formats, own_models, zoo
 from dqcodec.codec.group import Decoded, decode, decode_regions, restore
 from dqcodec.codec.region import Region
 from dqcodec.exact.program import FindProgram
@@ -190,7 +190,7 @@ class Archive(Mapping[str, bytes]):
 
     def _finder(self, group: ArchiveGroup) -> FindProgram:
         """A function that finds the programs of a group."""
-        return own_models.finder(self.models_of(group), self._find_program or _find_at_hand())
+        return own_models.finder(self.models_of(group), self._find_program or zoo.find)
 
     def _model(self, model_id: bytes) -> Model:
         if model_id not in self._loaded:
@@ -252,9 +252,3 @@ def _open(file: Positional, salvage: bool) -> list[Directory]:
     places = sorted(directory.places + directory.lost, key=lambda place: place.number)
     harmless = [each for each in directory.damage if not each.is_loss]
     return [Directory(directory.archive_id, places, harmless or [moved], models=directory.models)]
-
-
-def _find_at_hand() -> Callable:
-    from dqcodec.codec import zoo
-
-    return zoo.find

@@ -21,7 +21,8 @@ from dqcodec import png
 from dqcodec.base.errors import CorruptError, UnsupportedImageError
 from dqcodec.format import colors
 from dqcodec.png import MAX_PIXELS, SIGNATURE, Chunk, Header, Png, Skeleton, color_types
-from dqcodec.png.chunks import PALETTE, walk
+from dqcodec.png.chunks import walk
+from dqcodec.png.color_types import PALETTE
 
 _READ = ("BMP", "GIF", "JPEG", "PPM", "TIFF", "WEBP")
 _NPY_MAGIC = b"\x93NUMPY"

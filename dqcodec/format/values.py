@@ -34,7 +34,8 @@ import numpy as np
 from dqcodec.base.errors import CorruptError
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.png import Header, Png, Skeleton, color_types
-from dqcodec.png.chunks import PALETTE, check_palette
+from dqcodec.png.chunks import check_palette
+from dqcodec.png.color_types import PALETTE
 
 _KEPT, _COPY, _RANKED, _ZERO, _FULL = 0, 1, 5, 6, 7  # modes of a channel
 _MERGED = 1 << 12

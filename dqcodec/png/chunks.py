@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
 from dqcodec.base.errors import CorruptError, UnsupportedImageError
+from dqcodec.png.color_types import PALETTE, SAMPLES
 
+MAX_PIXELS = 1 << 27  # the default limit on width * height, summed over all frames
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 KINDS = tuple(
     (color_type, bit_depth)
     for color_type, bit_depths in {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}.items()
     for bit_depth in bit_depths
 )
-PALETTE = 3  # the colour type
-_SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # colour type -> samples per pixel
 _NOT_SURROUNDING = {b"IHDR", b"IDAT", b"fdAT", b"IEND"}
 MAX_PARTS = 1 << 12  # the largest number of rasters and chunks of a skeleton
 MAX_TRAILING_BYTES = 1 << 24  # the largest number of bytes after IEND; a PNG with more is refused
@@ -56,7 +56,7 @@ class Header(NamedTuple):
     @property
     def samples(self) -> int:
         """Samples per pixel in the file; 1 for a palette index."""
-        return _SAMPLES[self.color_type]
+        return SAMPLES[self.color_type]
 
     def pack(self, interlace: int) -> bytes:
         """The body of IHDR."""
@@ -211,11 +211,11 @@ def parse(data: bytes, max_pixels: int) -> Structure:
     if not is_tidy:
         skeleton, streams = None, [default]
     sizes = skeleton.sizes if skeleton else ((header.height, header.width),)
-    _check_size(header, sizes, max_pixels)
+    check_size(header, sizes, max_pixels)
     return Structure(header, interlace, skeleton, tuple(map(tuple, streams)))
 
 
-def parse_header(data: bytes, max_pixels: int) -> Header:
+def read_header(data: bytes, max_pixels: int = MAX_PIXELS) -> Header:
     """The header of a PNG file; the rest of the file is not read.
 
     Raises:
@@ -226,7 +226,7 @@ def parse_header(data: bytes, max_pixels: int) -> Header:
         raise UnsupportedImageError("not a PNG file")
     for kind, start, end in walk(data):
         header, _ = _parse_header(kind, memoryview(data)[start + 8 : end - 4])
-        _check_size(header, [(header.height, header.width)], max_pixels)
+        check_size(header, [(header.height, header.width)], max_pixels)
         return header
     raise CorruptError("PNG without a valid header")
 
@@ -336,7 +336,8 @@ def _parse_header(kind: bytes, body: memoryview) -> tuple[Header, int]:
     return Header(width, height, color_type, bit_depth), interlace
 
 
-def _check_size(header: Header, sizes: Sequence[tuple[int, int]], max_pixels: int) -> None:
+def check_size(header: Header, sizes: Sequence[tuple[int, int]], max_pixels: int) -> None:
+    """Raise UnsupportedImageError if rasters of these (height, width) have more than `max_pixels` together."""
     if sum(height * width for height, width in sizes) > max_pixels:
         raise UnsupportedImageError(f"{header.width} x {header.height} is more than the limit of {max_pixels} pixels")
 
