@@ -15,13 +15,13 @@ from dqcodec.base.errors import DqcodecError
 from dqcodec.codec.report import CompressReport
 from dqcodec.command import files
 from dqcodec.command import options as opts
-from dqcodec.command.failures import one_line_failures
+from dqcodec.command.failures import ending_with_failure, one_line_failures, usage
 from dqcodec.command.kinds import PNG, check_image
 from dqcodec.command.names import compressed_name
 from dqcodec.command.options import Compressing
 from dqcodec.command.plan import Job, check_outputs, is_for_archive, plan, plan_archive
-from dqcodec.command.progress import Printer, ending_with_failure
-from dqcodec.command.run import Removal, Work, mapping, run, usage
+from dqcodec.command.progress import Printer
+from dqcodec.command.run import Removal, Work, mapping, run
 from dqcodec.command.streams import print_line
 from dqcodec.command.walk import find
 

@@ -17,13 +17,14 @@ from dqcodec.base.errors import FAILURES, one_line
 from dqcodec.codec.report import RegionReport, Report
 from dqcodec.command import files
 from dqcodec.command import options as opts
+from dqcodec.command.failures import usage
 from dqcodec.command.kinds import ARCHIVE, DQC, check_dqc
 from dqcodec.command.names import DQC_SUFFIX, decompressed_name
 from dqcodec.command.options import Decompressing, Running
 from dqcodec.command.plan import Job, check_outputs, plan
 from dqcodec.command.progress import Printer
 from dqcodec.command.results import FileResult, shown
-from dqcodec.command.run import Removal, Work, run, usage
+from dqcodec.command.run import Removal, Work, run
 from dqcodec.command.streams import print_line
 from dqcodec.command.walk import find
 

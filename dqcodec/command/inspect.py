@@ -9,12 +9,11 @@ import click
 from dqcodec.base.errors import one_line
 from dqcodec.command import files
 from dqcodec.command import options as opts
+from dqcodec.command.failures import ending_with_failure, usage
 from dqcodec.command.kinds import DQC, PNG
 from dqcodec.command.names import STDIO
 from dqcodec.command.options import Looking
-from dqcodec.command.progress import ending_with_failure
 from dqcodec.command.results import shown
-from dqcodec.command.run import usage
 from dqcodec.command.streams import print_line
 from dqcodec.command.walk import source_path
 

@@ -13,7 +13,6 @@ from typing import Any
 import click
 
 from dqcodec.base import ending
-from dqcodec.base.errors import FAILURES, one_line
 from dqcodec.command.options import Running
 from dqcodec.command.results import ArchiveReport, FileResult, RunReport, UnpackReport, shown
 from dqcodec.command.streams import print_line
@@ -82,16 +81,6 @@ class Printer:
             self.advance = functools.partial(progress.advance, progress.add_task("", total=total))
             with ending.at_end(progress.stop):  # it hides the cursor
                 yield
-
-
-@contextlib.contextmanager
-def ending_with_failure(path: str, as_json: bool = False) -> Iterator[None]:
-    """A failure of the block ends the command with an error of this file, and exit code 3."""
-    try:
-        yield
-    except FAILURES as error:
-        print_failure(FileResult(path, error=one_line(error)), as_json)
-        sys.exit(3)
 
 
 def print_failure(result: FileResult, as_json: bool) -> None:

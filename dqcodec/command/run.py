@@ -9,11 +9,11 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from dqcodec.base.errors import FAILURES, DqcodecError, WorkerError, one_line
+from dqcodec.base.errors import FAILURES, WorkerError, one_line
 from dqcodec.codec.report import DecodedReport, Report
 from dqcodec.command import files
 from dqcodec.command.files import Stamp
@@ -132,11 +132,3 @@ def mapping(options: Running, items: int) -> Iterator[Map]:
 
     with workers.cluster(options.cluster) if options.cluster else workers.processes(count) as mapped:
         yield mapped
-
-
-def usage(load: Callable[[], Any]) -> Any:
-    """The result of `load`; an error in what the user named becomes a UsageError."""
-    try:
-        return load()
-    except (DqcodecError, ValueError) as error:
-        raise click.UsageError(str(error)) from error

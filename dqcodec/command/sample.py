@@ -7,9 +7,8 @@ from pathlib import Path
 import click
 
 from dqcodec.command import files
+from dqcodec.command.failures import ending_with_failure, usage
 from dqcodec.command.names import STDIO
-from dqcodec.command.progress import ending_with_failure
-from dqcodec.command.run import usage
 
 _COUNT = click.IntRange(min=1)
 
