@@ -348,7 +348,7 @@ def test_a_payload_shorter_than_it_claims_is_corrupt(claims):
 
 @pytest.mark.parametrize("shape, seed_bytes", [((200, 200, 3), 0), ((200, 200, 3), HUGE), ((1, 900, 3), HUGE)], ids=str)
 def test_a_small_payload_takes_no_more_memory_than_a_real_one(shape, seed_bytes):
-    """Which takes about 130 bytes a pixel, more where much is border, for as many of them as a group has."""
+    """Decoding takes about 130 bytes for each pixel of a group, and more for narrow images."""
     with little_memory(600 * shape[0] * shape[1] + (1 << 20)), pytest.raises(CorruptError):
         decode(payload_of(seed_bytes), shape, program_of())
 

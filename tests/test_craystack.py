@@ -266,7 +266,7 @@ def test_a_flow_is_a_codec(kind, seed, count, sides, head_shape, noisy):
 
 @every_flow
 def test_random_bits_are_samples_that_push_back_to_the_same_bits(kind):
-    """The other half of the law, but for points out of range: of larger images, an untrained model has few others."""
+    """The other half of the law, for points within the range; an untrained model has few of them for larger images."""
     codec, tried = model_codec(programs.program(kind), (1, 2, 2)), 0
     for seed in range(12):
         message = random_message((16,), 4000, seed)

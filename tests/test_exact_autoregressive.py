@@ -271,7 +271,7 @@ def test_compiled_fronts_equal_plain_python(shapes):
 @many
 @given(some_shapes, st.sampled_from([1, 5, 40]))
 def test_batches_of_tiles_follow_each_other_and_are_as_small_as_fills_a_front(shapes, least):
-    """Of each batch but the last, tiles make up a front of so many pixels on average, and one fewer do not."""
+    """The fronts of each batch have FRONT pixels on average, except the last batch; without the last tile they have fewer."""
     turns = [width + SLOPE * (height - 1) for height, width in shapes]
     areas = [height * width for height, width in shapes]
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""Autoregressive densities: masses of all images add up to one and are integrals of the density, nothing is told of what
+"""Autoregressive densities: masses of all images add up to one and are integrals of the density, no factor depends on what
 comes later, and with the posterior as dequantizer every bound is log P."""
 
 import itertools

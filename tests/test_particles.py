@@ -32,7 +32,7 @@ numbers = st.sampled_from([1, 2, 3, 4, 7, 16, MAX_PARTICLES])
 
 
 def digits(count: int, side: int = 8, bits: int = 1, seed: int = 0) -> np.ndarray:
-    """Smooth tiles of so many bits, (B, H, W, 1) int64."""
+    """Smooth tiles with samples of `bits` bits, (B, H, W, 1) int64."""
     return programs.smooth(np.random.default_rng(seed), count, side, side, 1) >> 8 - bits
 
 
@@ -281,7 +281,7 @@ def by_models_alone(monkeypatch):
 
 
 def gray(bits: int, count: int = 90) -> bytes:
-    """A PNG of so many bits: tiles side by side, and a comment that keeps it larger than its model's code."""
+    """A PNG with samples of `bits` bits: tiles side by side, and a comment that keeps it larger than its model's code."""
     sheet = np.concatenate(list(digits(count, bits=bits, seed=4)), 1).astype(np.uint8)
     header, text = png.Header(sheet.shape[1], sheet.shape[0], 0, bits), png.Chunk(b"tEXt", b"Comment\0" + bytes(9999))
     return png.write(png.Png(header, png.Skeleton(header, ((text,), ())), (sheet,)))
