@@ -117,12 +117,8 @@ class Decoding:
 
     def _image(self, part: Group, image: int, decoded: Callable, find_program: FindProgram) -> tuple[bytes, Report]:
         """The file of an image, or of a region of it, and a report."""
-        entry, is_lone, crop, max_pixels = (
-            part.entries[image],
-            len(part.entries) == 1,
-            self.options.crop,
-            self.options.max_pixels,
-        )
+        entry, is_lone = part.entries[image], len(part.entries) == 1
+        crop, max_pixels = self.options.crop, self.options.max_pixels
         if crop and is_lone:
             data = png.write(decode_regions(part, {0: crop}, find_program, max_pixels)[0])
         else:  # small images share stacks
