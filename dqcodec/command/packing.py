@@ -55,7 +55,7 @@ class Packed:
 class Packing:
     """How an archive is made.
 
-    options: its models must have names. learned: a model that the archive brings, if it is smaller with it.
+    options: without models, none is used. learned: a model that the archive brings, if it is smaller with it.
     """
 
     target: Path
