@@ -185,7 +185,8 @@ class Archive(Mapping[str, bytes]):
         return [copies[0] for copies in self._models.values()]
 
     def models_of(self, group: ArchiveGroup) -> list[Model]:
-        """The models that the archive brings and a group needs; raises CorruptError (all copies are damaged), OSError."""
+        """The models that the archive brings and a group needs; raises CorruptError (all copies are damaged),
+        OSError."""
         return [self._model(each) for each in group.model_ids if each in self._models]
 
     def _finder(self, group: ArchiveGroup) -> FindProgram:

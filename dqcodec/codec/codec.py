@@ -63,9 +63,9 @@ def compress(
 ) -> tuple[bytes, CompressReport]:
     """Code the PNG file `data` as the smallest .dqc file that the methods and `programs` give.
 
-    strip, exact, keep_broken: see source.read. fast: use small models only. best: use large models, and try slow methods
-    on large images too; coding and decoding take longer. particles: a flow with a uniform dequantizer takes fewer bits
-    and more time with more. verify: decode the result and compare.
+    strip, exact, keep_broken: see source.read. fast: use small models only. best: use large models, and try slow
+    methods on large images too; coding and decoding take longer. particles: a flow with a uniform dequantizer takes
+    fewer bits and more time with more. verify: decode the result and compare.
 
     Raises UnsupportedImageError (not a PNG, or more than `max_pixels`), CorruptError (a damaged PNG), ParticlesError,
     VerifyError.

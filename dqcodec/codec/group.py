@@ -71,8 +71,8 @@ def encode(
 ) -> CodedGroup:
     """Code images as one group: each image by the smallest of all methods and `programs`.
 
-    An image with the same samples as an earlier one refers to that one. fast, best, particles: see codec.compress. Raises
-    ParticlesError.
+    An image with the same samples as an earlier one refers to that one. fast, best, particles: see codec.compress.
+    Raises ParticlesError.
     """
     effort = Effort(fast=fast, best=best, particles=particles)
     try:
@@ -88,8 +88,8 @@ def encode_sets(
 
     The images are in one set, or each is in its own, or one set is left by those that are smaller alone; the smallest
     of these is returned. Coding every image alone would take longer than coding all together. So only a sample of the
-    images is coded alone, and those that company may harm. If the sample is smaller alone, all are coded alone. options:
-    of encode.
+    images is coded alone, and those that company may harm. If the sample is smaller alone, all are coded alone.
+    options: of encode.
     """
     units = _same_samples(sources)
     together = encode(sources, programs, **options)

@@ -32,7 +32,8 @@ _TRIAL_PIXELS = 1 << 17
 
 
 class Learned(NamedTuple):
-    """A model that was learned. report: without saved bytes. is_hopeful: a sample says that it saves more than it costs."""
+    """A model that was learned. report: without saved bytes. is_hopeful: a sample says that it saves more than it
+    costs."""
 
     model: Model
     report: LearnedReport
@@ -42,8 +43,8 @@ class Learned(NamedTuple):
 def learn(inputs: Sequence[tuple[Path, str]], options: Compressing, budget: Budget, progress: Progress) -> Learned:
     """Train the model that suits the images best.
 
-    inputs: (path, name) of sources; those that cannot be read are left out. Raises DqcodecError: no model that can learn
-    suits, or learning diverged.
+    inputs: (path, name) of sources; those that cannot be read are left out. Raises DqcodecError: no model that can
+    learn suits, or learning diverged.
     """
     from dqcodec.training import learning
 
@@ -63,7 +64,8 @@ def learn(inputs: Sequence[tuple[Path, str]], options: Compressing, budget: Budg
 
 
 def _most_alike(inputs: Sequence[tuple[Path, str]], options: Compressing) -> tuple[int, list[np.ndarray]]:
-    """(bits, layers) of the images, in any order: the layers with the same bits and channels that have the most pixels."""
+    """(bits, layers) of the images, in any order: the layers with the same bits and channels that have the most
+    pixels."""
     options = replace(options, others="leave")  # they hold no images
     layers: dict[tuple[int, int], list[np.ndarray]] = {}
     seen, left = set(), _MOST_BYTES

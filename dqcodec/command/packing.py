@@ -67,8 +67,9 @@ class Packing:
     ) -> ArchiveReport | None:
         """Pack sources (path, name) into the archive; None if there is no archive, since no source can be packed.
 
-        Equal files come together, so that they share a group and are coded once. `on_result` gets each source's result. The
-        sources are removed only when the archive is in place. Raises OSError and VerifyError; then there is no archive.
+        Equal files come together, so that they share a group and are coded once. `on_result` gets each source's result.
+        The sources are removed only when the archive is in place. Raises OSError and VerifyError; then there is no
+        archive.
         """
         start = time.perf_counter()
         files.check_target(self.target, force=self.options.force)

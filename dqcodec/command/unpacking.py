@@ -79,7 +79,8 @@ class Decoding:
     def decode_group(
         self, group: ArchiveGroup, wanted: Sequence[Wanted], models: Sequence[Model] = ()
     ) -> list[FileResult]:
-        """Decode a group and write the wanted files; a result for each. models: those that the archive brings for it."""
+        """Decode a group and write the wanted files; a result for each. models: those that the archive brings for
+        it."""
         find_program = own_models.finder(models, functools.partial(zoo.find, named=self.options.models))
 
         @functools.cache  # a part is decoded when an image of it is wanted; a damaged part is not tried again

@@ -70,8 +70,8 @@ has more than 2^15 bytes.
     *      names       as in its header; then a byte 0
 
 The **header of a model**, unpacked: 8 bytes, the model id, and 8 bytes, the id of the base, the model that it changes.
-Its **body**: a byte, the packing, and a section: the changes, see exact/autoregressive/changes.py. The id is the first 8
-bytes of SHA-256(base ‖ changes).
+Its **body**: a byte, the packing, and a section: the changes, see exact/autoregressive/changes.py. The id is the first
+8 bytes of SHA-256(base ‖ changes).
 """
 
 from __future__ import annotations

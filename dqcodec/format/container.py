@@ -40,12 +40,13 @@ determine their number and shapes.
 
 **payloads**: a stored image has one payload, its PNG file. Otherwise each layer by method 1 has a payload, in order.
 Then each company has one, in the order of the companies' first layers. A company is all layers of one method and one
-model, or all layers by a mixing without a model that have one number of channels. A varint, the length, precedes each payload except the last. The
-modules of dqcodec/methods specify the contents.
+model, or all layers by a mixing without a model that have one number of channels. A varint, the length, precedes each
+payload except the last. The modules of dqcodec/methods specify the contents.
 
 **chunks**: the PNG's chunks except the image data, packed by png/metadata.py, the palette by palette.py. Packing 1 is
 this raw form. Packings 2 to 4 are a varint, the length of the raw form (at most 2^26), and a raw stream: deflate with
-the preset dictionary TEXTS (2) or PROFILES (4) of png/dictionary.py, or LZMA1 with lc 3, lp 0, pb 0 and a dictionary of 1 MiB.
+the preset dictionary TEXTS (2) or PROFILES (4) of png/dictionary.py, or LZMA1 with lc 3, lp 0, pb 0 and a dictionary of
+1 MiB.
 
 **checksum**: the first 8 bytes of a SHA-256. For each raster it hashes width, height and samples per pixel, each as a
 varint, and the samples in the order rows, columns, channels: one byte each, or two with the high byte first.

@@ -8,9 +8,9 @@ It is for iCCP, zTXt and compressed iTXt, if deflate.py makes the stream again. 
     *      body    before the stream
     *      content of the stream
 
-A profile in hexadecimal digits ("Raw profile type exif" of ImageMagick) is a line end, a name, a line end, the number of
-its bytes with at least 8 places, and lines of 36 bytes, each after a line end, and a last line end. As bytes it is the
-name, a line end and the bytes.
+A profile in hexadecimal digits ("Raw profile type exif" of ImageMagick) is a line end, a name, a line end, the number
+of its bytes with at least 8 places, and lines of 36 bytes, each after a line end, and a last line end. As bytes it is
+the name, a line end and the bytes.
 """
 
 from __future__ import annotations
