@@ -26,7 +26,7 @@ from dqcodec.flows.model import DequantizedModel
 from dqcodec.flows.transforms import Conv1x1
 from dqcodec.format.container import Layer
 from dqcodec.methods import table
-from dqcodec.methods.payload import Effort, ModelReport
+from dqcodec.methods.payload import ModelReport
 from dqcodec.training.build import build
 from dqcodec.training.config import Config
 
@@ -136,6 +136,16 @@ def program(kind: str, channels: int = 3, levels: int = 1, bits: int = 8) -> Pro
     return load_program(path(kind, channels, levels, bits))
 
 
+def uniform(bits: int = 1, levels: int = 2) -> Program:
+    """A flow of gray images of so many bits, with a uniform dequantizer."""
+    return program("uniform", 1, levels, bits)
+
+
+def digits(count: int, side: int = 8, bits: int = 1, seed: int = 0) -> np.ndarray:
+    """Smooth tiles of so many bits, (B, H, W, 1) int64."""
+    return smooth(np.random.default_rng(seed), count, side, side, 1) >> 8 - bits
+
+
 @functools.cache
 def tiled(rows: int, columns: int, channels: int = 3, bits: int = 8) -> AutoregressiveProgram:
     """The autoregressive program for such tiles."""
@@ -148,9 +158,9 @@ def still(channels: int = 3, bits: int = 8, kind: str = AUTOREGRESSIVE) -> Autor
     return load_program(write(described(kind, channels, 1, bits, rate_bits=32)))
 
 
-def encode(layers: Sequence[np.ndarray], program: Program, particles: int = 1) -> tuple[bytes, ModelReport]:
+def encode(layers: Sequence[np.ndarray], program: Program) -> tuple[bytes, ModelReport]:
     """The payload of layers by the program's own method, and the model's report."""
-    payload = table.own(program).encode(layers, program, Effort(particles=particles))
+    payload = table.own(program).encode(layers, program)
     return payload.data, payload.report
 
 

@@ -18,7 +18,7 @@ from programs import tiled
 
 from dqcodec import png
 from dqcodec.ans import logarithms, uniform
-from dqcodec.ans.bits_back import coupled_offsets
+from dqcodec.ans.particles import coupled_offsets
 from dqcodec.ans.stack import Stack
 from dqcodec.codec import codec
 from dqcodec.context.fronts import Fronts

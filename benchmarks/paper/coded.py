@@ -3,8 +3,8 @@
     python benchmarks/paper/coded.py binarized_mnist_larochelle.npz -o runs --minutes 30
 
 It trains a flow with vi. From this flow it trains one with iw of 4 samples and one with iw of 16 samples. Each training
-takes the given time; existing runs are used as they are. Each model is exported as an integer program. The flow method
-codes all test images on one stack with K coupled particles; they are decoded and compared.
+takes the given time; existing runs are used as they are. Each model is exported as an integer program. It codes the
+test images on one stack with K coupled particles (particles.py); they are decoded and compared.
 
 The results also hold the float model's bounds on the same images: vi, iw with K independent samples, and iw with K
 coupled samples. The two iw bounds are vi minus their gain on every fifth image. results/coded.json gets one cell at a
@@ -18,12 +18,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from coding import code, rates, symbols
+from coding import exported, symbols
 from images import CONFIGS, read_mnist
+from particles import rates
 from results import RESULTS, Results
 from torch import Tensor
 
-from dqcodec.ans.bits_back import coupled_offsets
+from dqcodec.ans.particles import coupled_offsets
 from dqcodec.flows.model import DequantizedModel, bits_per_dim
 from dqcodec.training import config as configs
 from dqcodec.training.config import Config
@@ -104,7 +105,6 @@ def train(objective: Objective, images: Images, minutes: float, runs: dict[str, 
 
 def measure(run: Path, x: np.ndarray, particles: int) -> dict:
     """Code test images x, (N, H, W, 1) symbols, with the run's model -> the cell."""
-    payload, report = code(run, x, particles)
     model, _ = load_model(run)
     state = RunFolder(run).checkpoint()
     some, vi_bpd = x[::_IW_STRIDE], bound(model, x, 1, independent)
@@ -113,10 +113,7 @@ def measure(run: Path, x: np.ndarray, particles: int) -> dict:
         "vi_bpd": round(vi_bpd, 5),
         "iw_bpd": round(rest + bound(model, some, particles, independent), 5),
         "coupled_bpd": round(rest + bound(model, some, particles, coupled), 5),
-        **rates(payload, report, x.size),
-        "grid_bpd": round(report.grid_bits / x.size, 5),
-        "bytes": len(payload),
-        "seed_bytes": report.seed_bits // 8,
+        **rates(exported(run, x.shape[1]), x, particles),
         "test_images": len(x),
         "minutes": round(state["seconds"] / 60, 1),
         "steps": state["step"],

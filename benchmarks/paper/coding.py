@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dqcodec.exact.program import load_program
+from dqcodec.exact.program import Program, load_program
 from dqcodec.methods import table
-from dqcodec.methods.payload import Effort, ModelReport
+from dqcodec.methods.payload import ModelReport
 from dqcodec.training.data import Crops
 from dqcodec.training.release import export_run
 
@@ -19,17 +19,21 @@ def symbols(test: Crops, count: int | None) -> np.ndarray:
     return np.concatenate(list(test.tiles(_BATCH, count))).transpose(0, 2, 3, 1)
 
 
-def code(run: Path, x: np.ndarray, particles: int = 1) -> tuple[bytes, ModelReport]:
-    """Export a run, code images x (N, H, W, C) on one stack, decode and compare them.
+def exported(run: Path, side: int) -> Program:
+    """The exact program of a run, for tiles of this side."""
+    with tempfile.TemporaryDirectory() as folder:
+        return load_program(export_run(run, Path(folder), tile=side))
+
+
+def code(run: Path, x: np.ndarray) -> tuple[bytes, ModelReport]:
+    """Code images x (N, H, W, C) on one stack by a run's program, decode and compare them.
 
     Raises:
         SystemExit: the decoded images differ.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        program = load_program(export_run(run, Path(folder), tile=x.shape[1]))
-    layers = list(x.astype(np.uint8))
+    program, layers = exported(run, x.shape[1]), list(x.astype(np.uint8))
     method = table.own(program)
-    payload = method.encode(layers, program, Effort(particles=particles))
+    payload = method.encode(layers, program)
     decoded = method.decode(payload.data, [layer.shape for layer in layers], program)
     if not all(map(np.array_equal, decoded, layers)):
         raise SystemExit(f"{run.name}: the decoded images differ")

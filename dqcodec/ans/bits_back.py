@@ -1,21 +1,14 @@
 """Bits-back coding of x through a latent v = x + u (Townsend et al. 2019; for dequantization Ho et al. 2019).
 
-One sample of u reaches the vi bound. K coupled samples, called particles, reach the importance-weighted bound of K
-samples (Burda et al. 2016; Ruan et al. 2021). Each particle is a bijection of one popped u, so that K particles borrow
-the same number of bits as one.
+One sample of u reaches the vi bound.
 """
 
-import math
-from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
 
-from dqcodec.ans.logarithms import ONE, exp2
+from dqcodec.ans.logarithms import ONE
 from dqcodec.ans.protocol import BitStack
-from dqcodec.frozen.flow import CHOICE_BITS
-
-_CHUNK_DIMS = 1 << 18  # dimensions of the particles in one call of the density
 
 
 class Dequantizer(Protocol):
@@ -36,19 +29,6 @@ class Dequantizer(Protocol):
 
     def quantize(self, v: np.ndarray) -> np.ndarray:
         """The symbols x whose bins hold v."""
-
-
-class UniformDequantizer(Dequantizer, Protocol):
-    """A dequantizer with a uniform q, so that all places of a bin are equally likely."""
-
-    fraction_bits: int
-
-    def shift(self, v: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Move v within its bin by offsets, modulo the bin's width. The negative offsets undo it.
-
-        Args:
-            offsets: int64, in units of 2^-fraction_bits.
-        """
 
 
 class Density(Protocol):
@@ -97,112 +77,3 @@ class BitsBack:
         x = self.dequantizer.quantize(v)
         self.dequantizer.push(stack, v, x)
         return x
-
-
-class CoupledBitsBack:
-    """The codec of x at the importance-weighted bound of K particles.
-
-    The encoder pops u. The particles are u_k = u + c_k modulo the bin's width, with constants c_k. It then pops the
-    index j of one particle under the weights p(x + u_k), pushes j as uniform, and codes v_j = x + u_j. The decoder gets
-    u, and hence all particles and weights, from v_j and j.
-
-    Encoder and decoder compute the weights in integers (ans.logarithms). Coding v_j also pops remainders from the
-    stack; for the weights, the middle remainders replace them.
-    """
-
-    def __init__(self, dequantizer: UniformDequantizer, density: Density, particles: int):
-        self.dequantizer, self.density, self.particles = dequantizer, density, particles
-
-    def push(self, stack: BitStack, x: np.ndarray) -> np.ndarray:
-        """Code symbols x, (B, H, W, C) int64.
-
-        Returns:
-            The cost of each image by the model, -log2 of the mean of p(x + u_k) over the particles, (B,) float64, bits.
-
-        Raises:
-            StackUnderflow: the stack holds fewer bits than u and j borrow.
-        """
-        v, _ = self.dequantizer.pop(stack, x)
-        offsets = self._offsets(x.shape[1:])
-        weights = self._weights(v, offsets)
-        starts, sizes = _shares(weights)
-        slots = stack.pop(1 << CHOICE_BITS, (len(x),))
-        chosen = (slots[:, None] >= starts[:, 1:]).sum(1)
-        images = np.arange(len(x))
-        stack.push(slots - starts[images, chosen], sizes[images, chosen])
-        stack.push(chosen, self.particles)
-        self.density.push(stack, self.dequantizer.shift(v, offsets[chosen]))
-        largest = weights.max(1)
-        return np.log2(self.particles) - np.log2(np.exp2((weights - largest[:, None]) / ONE).sum(1)) - largest / ONE
-
-    def pop(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:
-        """Undo push: x of `count` images.
-
-        Raises:
-            StackUnderflow: the stack holds too few bits.
-        """
-        v = self.density.pop(stack, count, height, width)
-        offsets = self._offsets(v.shape[1:])
-        chosen, images = stack.pop(self.particles, (count,)), np.arange(count)
-        v = self.dequantizer.shift(v, -offsets[chosen])
-        starts, sizes = _shares(self._weights(v, offsets))
-        remainders = stack.pop(sizes[images, chosen])
-        stack.push(starts[images, chosen] + remainders, 1 << CHOICE_BITS)
-        x = self.dequantizer.quantize(v)
-        self.dequantizer.push(stack, v, x)
-        return x
-
-    def _offsets(self, shape: tuple[int, ...]) -> np.ndarray:
-        return coupled_offsets(self.particles, shape, self.dequantizer.fraction_bits)
-
-    def _weights(self, v: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """log2 p of each particle of each image, (B, K) int64, fixed point."""
-        pairs, step = len(v) * self.particles, max(1, _CHUNK_DIMS // v[0].size)
-        costs = []
-        for first in range(0, pairs, step):
-            image, particle = np.divmod(np.arange(first, min(first + step, pairs)), self.particles)
-            costs.append(self.density.push(MiddleStack(), self.dequantizer.shift(v[image], offsets[particle])))
-        return -np.concatenate(costs).reshape(len(v), -1)
-
-
-class MiddleStack:
-    """A BitStack that stores nothing. Every pop gives the middle of the range."""
-
-    def push(self, symbols: np.ndarray, sizes: np.ndarray | int) -> None:
-        """Ignore the symbols."""
-
-    def pop(self, sizes: np.ndarray | int, shape: tuple[int, ...] | None = None) -> np.ndarray:
-        """size // 2 for every symbol, int64."""
-        return np.full(shape, sizes >> 1, np.int64) if np.ndim(sizes) == 0 else sizes >> 1
-
-
-def _shares(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(first slot, number of slots) of each particle, (B, K) int64, out of 2^CHOICE_BITS.
-
-    The number is proportional to the weight, and at least 1.
-    """
-    images, particles = weights.shape
-    powers = exp2(weights - weights.max(1, keepdims=True))
-    total = (1 << CHOICE_BITS) - particles
-    sizes = 1 + powers * total // powers.sum(1, keepdims=True)
-    # the heaviest particle gets the slots that rounding leaves
-    sizes[np.arange(images), weights.argmax(1)] += (1 << CHOICE_BITS) - sizes.sum(1)
-    return np.cumsum(sizes, 1) - sizes, sizes
-
-
-@lru_cache(8)
-def coupled_offsets(particles: int, shape: tuple[int, ...], fraction_bits: int) -> np.ndarray:
-    """The offset c_k of each dimension, (K, *shape) int64 below 2^fraction_bits, with c_0 = 0.
-
-    In each dimension the particles are evenly spaced, in an order of its own. So their mean estimates better than that
-    of independent samples. Hashes of (k, dimension) give the order: splitmix64 of a running number (Steele et al.
-    2014).
-    """
-    dims = math.prod(shape)
-    number = np.arange(1, particles * dims + 1, dtype=np.uint64).reshape(particles, dims)
-    mixed = number * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ mixed >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ mixed >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-    places = np.argsort(np.argsort(mixed ^ mixed >> np.uint64(31), 0, "stable"), 0, "stable")
-    turns = (places - places[0]) % particles
-    return ((turns << fraction_bits) // particles).reshape(particles, *shape)

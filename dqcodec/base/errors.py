@@ -33,10 +33,6 @@ class ModelError(DqcodecError):
     """A model file is malformed or of an unknown version."""
 
 
-class ParticlesError(DqcodecError):
-    """A model cannot code with this number of particles."""
-
-
 class UnknownModelError(DqcodecError):
     """No model at hand has this name or id. The message lists the models at hand."""
 

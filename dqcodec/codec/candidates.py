@@ -58,7 +58,7 @@ def code_together(
     """Code similar layers of all images together: by a model, by mixing, by experts, or by several of these.
 
     Returns the ways that were tried for each layer. A layer that would take too long, or that no method suits, has no
-    entry. Raises ParticlesError.
+    entry.
     """
     modelled = _modelled(sources, programs, effort)
     mixed = _mixed(sources, {number for number, _, _ in modelled}, _photographs(sources, modelled, effort), effort)
@@ -89,7 +89,7 @@ def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
     layer.
 
     Samples have the number of bits that the programs code. The list is empty for a layer that the program cannot code,
-    and for all layers if a sample of them shows that mixing is smaller. Raises ParticlesError.
+    and for all layers if a sample of them shows that mixing is smaller.
     """
     program = trial.best_program(layers, programs, effort)
     if program is None:

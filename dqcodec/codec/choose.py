@@ -66,8 +66,7 @@ class Choice:
 def choose(sources: Sequence[Source], programs: Sequence[Program], effort: Effort) -> list[Choice]:
     """The choice for each image of a group, by any method and any of `programs`.
 
-    Raises ParticlesError. Raises LatentOverflow, StackUnderflow: some layers of a lone image left the flow, and it
-    cannot code the rest.
+    Raises LatentOverflow, StackUnderflow: some layers of a lone image left the flow, and it cannot code the rest.
     """
     ways, is_lone = _usual(sources, code_together(sources, programs, effort)), len(sources) == 1
     choices = [_choices(number, source, ways, effort, thorough=is_lone) for number, source in enumerate(sources)]

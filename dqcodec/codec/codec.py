@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dqcodec.base.varint import read_varint
 from dqcodec.codec.group import CodedGroup, check, decode, decode_regions, encode, restore, stored_header
 from dqcodec.codec.region import Region
 from dqcodec.codec.report import CompressReport, DecompressReport, LayerReport
 from dqcodec.codec.source import Source, read
 from dqcodec.exact.program import FindProgram, Program
-from dqcodec.format.container import Group, Method, owners
+from dqcodec.format.container import Group, owners
 from dqcodec.png import MAX_PIXELS, Png, Skeleton
 
 
@@ -26,7 +25,6 @@ class Info:
     pixel, as the PNG stores them; bit_depth: bits of a sample. rasters: 1, or more for an animated PNG. layers: how
     each layer is coded; empty for a stored file. dqc_bytes, payload_bytes: of the file, and of its payloads.
     chunk_bytes: the bodies of the PNG's other chunks. exact: decompress gives the original PNG byte for byte.
-    particles: of the flow that codes a layer, or None.
     """
 
     method: str
@@ -40,7 +38,6 @@ class Info:
     payload_bytes: int
     chunk_bytes: int
     exact: bool
-    particles: int | None
 
     @property
     def model_id(self) -> str | None:
@@ -57,22 +54,19 @@ def compress(
     keep_broken: bool = False,
     fast: bool = False,
     best: bool = False,
-    particles: int = 1,
     verify: bool = True,
     max_pixels: int = MAX_PIXELS,
 ) -> tuple[bytes, CompressReport]:
     """Code the PNG file `data` as the smallest .dqc file that the methods and `programs` give.
 
-    strip, exact, keep_broken: see source.read. fast: use small models only. best: use large models, and try slow
-    methods on large images too; coding and decoding take longer. particles: a flow with a uniform dequantizer takes
-    fewer bits and more time with more. verify: decode the result and compare.
+    strip, exact, keep_broken: see source.read. fast: use small models only. best: use large models, and try slow methods
+    on large images too; coding and decoding take longer. verify: decode the result and compare.
 
-    Raises UnsupportedImageError (not a PNG, or more than `max_pixels`), CorruptError (a damaged PNG), ParticlesError,
-    VerifyError.
+    Raises UnsupportedImageError (not a PNG, or more than `max_pixels`), CorruptError (a damaged PNG), VerifyError.
     """
     start = time.perf_counter()
     source = read(data, strip=strip, exact=exact, keep_broken=keep_broken, max_pixels=max_pixels)
-    coded = encode([source], programs, fast=fast, best=best, particles=particles)
+    coded = encode([source], programs, fast=fast, best=best)
     dqc, programs = coded.group.pack(), coded.programs
     report = _report(source, coded, len(data), len(dqc))
     del coded  # its payloads are as large as the file
@@ -134,7 +128,6 @@ def info(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Info:
         payload_bytes=sum(map(len, group.payloads)),
         chunk_bytes=sum(len(chunk.body) for part in skeleton.parts for chunk in part) if skeleton else 0,
         exact=skeleton is None or bool(entry.recipe),
-        particles=next((read_varint(payload, 0)[0] for payload in _flow_payloads(group)), None),
     )
 
 
@@ -170,14 +163,6 @@ def _report(source: Source, coded: CodedGroup, png_bytes: int, dqc_bytes: int) -
     )
 
 
-def _flow_payloads(group: Group) -> Iterator[bytes]:
-    """The payloads that a flow made."""
-    for payload, ((image, layer), *_) in zip(group.payloads, owners(group.entries)):
-        entry = group.entries[image]
-        if entry.skeleton and entry.layers[layer].method == Method.FLOW:
-            yield payload
-
-
 def _describe(group: Group, models: Sequence[str | None]) -> tuple[LayerReport, ...]:
     """The layers of the one image in a group. models: the name of each layer's model, or None."""
     (entry,) = group.entries
@@ -204,5 +189,4 @@ def _learned(coded: CodedGroup, dims: int) -> dict[str, Any] | None:
         "seed_bits": sum(report.seed_bits for report in reports),
         "initial_bits": sum(report.initial_bits for report in reports),
         "grid_bits": sum(report.grid_bits for report in reports),
-        "particles": max(report.particles for report in reports),
     }

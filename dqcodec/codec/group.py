@@ -67,14 +67,12 @@ def encode(
     *,
     fast: bool = False,
     best: bool = False,
-    particles: int = 1,
 ) -> CodedGroup:
     """Code images as one group: each image by the smallest of all methods and `programs`.
 
-    An image with the same samples as an earlier one refers to that one. fast, best, particles: see codec.compress.
-    Raises ParticlesError.
+    An image with the same samples as an earlier one refers to that one. fast, best: see codec.compress.
     """
-    effort = Effort(fast=fast, best=best, particles=particles)
+    effort = Effort(fast=fast, best=best)
     try:
         return _code(sources, _choose(sources, programs, effort), effort)
     except (LatentOverflow, StackUnderflow):  # layers left the flow; the rest cannot pay its first loan

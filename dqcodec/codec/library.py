@@ -37,7 +37,7 @@ def compress(
     frame, or an array (H, W) or (H, W, 1 to 4), uint8 or uint16. models: one or several model names, model files or
     loaded programs; None: all models at hand. options: see codec.compress.
 
-    Raises UnsupportedImageError, CorruptError, ParticlesError, VerifyError, UnknownModelError, ModelError, OSError.
+    Raises UnsupportedImageError, CorruptError, VerifyError, UnknownModelError, ModelError, OSError.
     """
     models = zoo.names() if models is None else zoo.listed(models)
     programs = [zoo.load(each) if isinstance(each, str | os.PathLike) else each for each in models]

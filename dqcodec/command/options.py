@@ -159,10 +159,6 @@ class Compressing(Converting):
     )  # fmt: skip
     fast: bool = option("--fast", is_flag=True, help="Use small models only: faster both ways.")
     best: bool = option("--best", is_flag=True, help="Use large models, try slow methods: slower both ways.")
-    particles: int = option(
-        "--particles", type=click.IntRange(1, 64), default=1, metavar="K",
-        help="Draw K samples of a flow's q.",
-    )  # fmt: skip
     no_verify: bool = option("--no-verify", is_flag=True, help="Do not decode the result to check it.")
     others: str = option(
         "--others", type=click.Choice(["leave", "keep"]), default="leave",
@@ -181,7 +177,7 @@ class Compressing(Converting):
     @property
     def coding(self) -> dict[str, Any]:
         """The options of codec.group.encode."""
-        return {"fast": self.fast, "best": self.best, "particles": self.particles}
+        return {"fast": self.fast, "best": self.best}
 
     @property
     def keep_broken(self) -> bool:

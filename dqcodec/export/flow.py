@@ -13,17 +13,16 @@ from dqcodec.flows.autoregressive import AffineAutoregressive, Reversed
 from dqcodec.flows.couplings import AffineCoupling, ConditionalAffine
 from dqcodec.flows.dequantizers import FlowDequantizer, UniformDequantizer
 from dqcodec.flows.model import DequantizedModel
-from dqcodec.flows.networks import AutoregressiveNet, MaskedConv2d, ResidualBlock, ResidualNet
+from dqcodec.flows.networks import AutoregressiveNet, ResidualBlock, ResidualNet
 from dqcodec.flows.transforms import Conv1x1
 from dqcodec.frozen.flow import INPUT_BITS, LOG_SCALE_BITS, LOG_SCALE_BOUND, PRECISION, SHEAR_BITS, R
 
 GRID_BITS = 14  # K: the density's latents lie on a grid of 2^-14
 NOISE_GRID_BITS = 11  # the dequantizer's grid; a finer one only borrows more bits, unless u's is finer
 MAX_FRACTION_BITS = 11  # bits of a learned u: finer cells of its sigmoid would need finer noise
-WEIGHT_BITS = 8  # of the trunks
+WEIGHT_BITS = 10  # of the trunks; fewer bits make files larger, more do not make them smaller
 OUTPUT_WEIGHT_BITS = 14  # of each net's last convolution
-MAX_LEVEL = 4095  # activations take at most 12 bits
-_CELL_BITS = 4  # tables resolve a sixteenth of a unit
+LEVEL = 4095  # activations take 12 bits
 
 
 @torch.no_grad()
@@ -116,24 +115,22 @@ def _quantised(weight: Tensor, bias: Tensor, bits: int, grid_in: int, grid_out: 
 
 def _store(name: str, quantised: tuple[np.ndarray, ...]) -> Tensors:
     weight, bias, shift = quantised
-    return stored(name, weight, bias, shift, np.int8 if np.abs(weight).max() < 128 else np.int32)
+    return stored(name, weight, bias, shift, np.int16 if np.abs(weight).max() < 1 << 15 else np.int32)
 
 
 def _residual_net(name: str, net: ResidualNet, ranges: Ranges, grid_out: np.ndarray) -> Tensors:
-    convs = [conv for block in net.blocks for conv in (block.conv1, block.conv2)]
-    level = _level(convs)
-    h_grid = grid_of(level, max(ranges[m] for m in (net.conv_in, *net.blocks)))
+    h_grid = grid_of(LEVEL, max(ranges[m] for m in (net.conv_in, *net.blocks)))
 
     def uniform(grid, conv):
         return np.full(conv.out_channels, grid)
 
-    tensors = {f"{name}.level": np.array(level)}
+    tensors = {f"{name}.level": np.array(LEVEL)}
     tensors |= _store(
         f"{name}.in",
         _quantised(net.conv_in.weight, net.conv_in.bias, WEIGHT_BITS, INPUT_BITS, uniform(h_grid, net.conv_in)),
     )
     for index, block in enumerate(net.blocks):
-        grid = grid_of(level, ranges[block.conv1])
+        grid = grid_of(LEVEL, ranges[block.conv1])
         tensors |= _store(
             f"{name}.{index}.1",
             _quantised(block.conv1.weight, block.conv1.bias, WEIGHT_BITS, h_grid, uniform(grid, block.conv1)),
@@ -147,15 +144,14 @@ def _residual_net(name: str, net: ResidualNet, ranges: Ranges, grid_out: np.ndar
 
 
 def _autoregressive_net(name: str, net: AutoregressiveNet, ranges: Ranges, grid_out: np.ndarray) -> Tensors:
-    level = _level([net.conv_mid])
     largest = ranges[net.conv_in] + ranges[net.conv_context] + ranges[net.conv_mid]
-    grid = grid_of(level, largest)
+    grid = grid_of(LEVEL, largest)
     hidden = np.full(net.conv_mid.out_channels, grid)
     context = torch.nn.functional.pad(net.conv_context.weight, (1, 1, 1, 1))
     joint = torch.cat([net.conv_in.masked_weight(), context], 1)
     weight, bias, shift = _quantised(joint, net.conv_in.bias + net.conv_context.bias, WEIGHT_BITS, INPUT_BITS, hidden)
     split = net.conv_in.in_channels
-    tensors = {f"{name}.level": np.array(level)}
+    tensors = {f"{name}.level": np.array(LEVEL)}
     tensors |= _store(f"{name}.in", (weight[:, :split], bias, shift))
     tensors |= _store(f"{name}.context", (weight[:, split:, 1:2, 1:2], np.zeros_like(bias), shift))
     tensors |= _store(
@@ -164,17 +160,6 @@ def _autoregressive_net(name: str, net: AutoregressiveNet, ranges: Ranges, grid_
     order = net.conv_out.order
     out = _quantised(net.conv_out.masked_weight()[order], net.conv_out.bias[order], OUTPUT_WEIGHT_BITS, grid, grid_out)
     return tensors | _store(f"{name}.out", out)
-
-
-def _level(convs: list[nn.Conv2d]) -> int:
-    """The largest activation for which every sum of these convolutions stays below 2^24, thus exact in float32."""
-    largest_sum = 1
-    for conv in convs:
-        weight = conv.masked_weight() if isinstance(conv, MaskedConv2d) else conv.weight
-        quantised, _, _ = _quantised(weight, torch.zeros(len(weight)), WEIGHT_BITS, 20, np.zeros(len(weight), int))
-        largest_sum = max(largest_sum, int(np.abs(quantised).sum((1, 2, 3)).max()))
-    # an eighth of the range is left to biases
-    return min(MAX_LEVEL, (1 << 24) * 7 // 8 // largest_sum)
 
 
 def _conv1x1(name: str, conv: Conv1x1) -> Tensors:
@@ -198,14 +183,14 @@ def _frequencies(mass: np.ndarray) -> np.ndarray:
     return f.astype(np.int32)
 
 
-def _law(name: str, cdf, low: float, high: float, grid_bits: int) -> Tensors:
-    """A table law for a distribution given by its cdf, cells of 2^-4 from low to high, tails in the end cells."""
-    edges = np.arange(low, high, 2.0**-_CELL_BITS)
+def _law(name: str, cdf, low: float, high: float, cell_bits: int, grid_bits: int) -> Tensors:
+    """A table law for a distribution given by its cdf, cells of 2^-cell_bits from low to high, tails in the end cells."""
+    edges = np.arange(low, high, 2.0**-cell_bits)
     bounds = np.concatenate([[0.0], cdf(edges), [1.0]])
-    first = int(low * 2**_CELL_BITS) - 1
+    first = int(low * 2**cell_bits) - 1
     return {
         f"{name}.frequencies": _frequencies(np.diff(bounds)),
-        f"{name}.grid": np.array([first, grid_bits - _CELL_BITS], np.int32),
+        f"{name}.grid": np.array([first, grid_bits - cell_bits], np.int32),
     }
 
 
@@ -214,13 +199,13 @@ def _shared_tables(unit_bits: int) -> Tensors:
     raw = np.arange(-bound, bound + 1) / 2**LOG_SCALE_BITS
     log_scale = couplings.LOG_SCALE_BOUND * np.tanh(raw / couplings.LOG_SCALE_BOUND)
     scales = np.round(R * np.exp(log_scale)).astype(np.int32)
-    return {"scales": scales} | _law("logistic", lambda z: 1 / (1 + np.exp(-z)), -14.0, 14.0, GRID_BITS)
+    return {"scales": scales} | _law("logistic", lambda z: 1 / (1 + np.exp(-z)), -12.0, 12.0, 5, GRID_BITS)
 
 
 def _dequantizer_tables(fraction_bits: int, grid_bits: int) -> Tensors:
     u = np.arange(1, 2**fraction_bits) / 2**fraction_bits
     edges = np.round(np.log(u / (1 - u)) * 2**grid_bits).astype(np.int32)
-    normal = _law("normal", lambda z: torch.special.ndtr(torch.from_numpy(z)).numpy(), -6.0, 6.0, grid_bits)
+    normal = _law("normal", lambda z: torch.special.ndtr(torch.from_numpy(z)).numpy(), -5.0, 5.0, 6, grid_bits)
     # the dummy cell below zero is never used: a distance is not negative
-    tail = _law("tail", lambda d: 1 - np.exp(-d), 0.0, 14.0, grid_bits)
+    tail = _law("tail", lambda d: 1 - np.exp(-d), 0.0, 14.0, 4, grid_bits)
     return {"sigmoid.edges": edges} | normal | tail

@@ -9,20 +9,22 @@ are coded by methods/mixing.py, and lie at the bottom of the stack, as its seed.
 one shape. A batch has at most 1/loan_tiles of the number of tiles before it: `loan_tiles` coded tiles hold the bits
 that one more tile borrows.
 
-The payload: varint particles, see ans/bits_back.py; varint loan_tiles; varint, the length of the seed in bytes; the
-stack, 32-bit words.
+The payload: varint particles, 1 in new files, see ans/particles.py; varint loan_tiles; varint, the length of the seed
+in bytes; the stack, 32-bit words.
 """
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from dqcodec.ans.bits_back import BitsBack
+from dqcodec.ans.particles import CoupledBitsBack
 from dqcodec.ans.stack import Stack
-from dqcodec.base.errors import CorruptError, LatentOverflow, ParticlesError, StackUnderflow, SymbolError
+from dqcodec.base.errors import CorruptError, LatentOverflow, StackUnderflow, SymbolError
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.exact.boxes import Box, part, sides
 from dqcodec.exact.flow.program import FlowProgram, bound, stacked
-from dqcodec.frozen.flow import MAX_BATCH_DIMS
+from dqcodec.frozen.flow import MAX_BATCH_DIMS, MAX_PARTICLES
 from dqcodec.methods import mixing
 from dqcodec.methods.payload import Effort, ModelReport, Payload
 
@@ -30,15 +32,12 @@ _FIRST_LOAN_TILES = 3
 
 
 def encode(layers: Sequence[np.ndarray], program: FlowProgram, effort: Effort = Effort()) -> Payload:
-    """The payload of layers (H, W, C) uint8, close to the vi bound, or to the importance-weighted bound of several
-    particles.
+    """The payload of layers (H, W, C) uint8, close to the vi bound.
 
     Raises:
-        ParticlesError: see FlowProgram.coupled.
         StackUnderflow: the layers are too small for the first loan.
         LatentOverflow: a latent leaves the range for which the program is proven exact.
     """
-    coder = program.coupled(effort.particles)
     strips, tiles = program.layout([layer.shape[:2] for layer in layers])
     loan_tiles = _FIRST_LOAN_TILES
     while loan_tiles < len(tiles):
@@ -47,16 +46,16 @@ def encode(layers: Sequence[np.ndarray], program: FlowProgram, effort: Effort = 
         seeded_bits, bits = stack.bits, np.zeros(len(tiles))
         try:
             for batch in _batches(tiles, loan_tiles, program.channels):
-                bits[batch] = coder.push(stack, stacked(layers, tiles[batch]))
+                bits[batch] = program.codec.push(stack, stacked(layers, tiles[batch]))
         except StackUnderflow:
             loan_tiles += 1 + loan_tiles // 8
             continue
         break
     else:
         raise StackUnderflow("the image is too small for the model's first loan")
-    payload = b"".join(map(write_varint, (effort.particles, loan_tiles, len(seed)))) + stack.to_bytes()
+    payload = b"".join(map(write_varint, (1, loan_tiles, len(seed)))) + stack.to_bytes()
     flow_bits = float(bits.sum())
-    bits[:loan_tiles] = bound(layers, tiles[:loan_tiles], coder)
+    bits[:loan_tiles] = bound(layers, tiles[:loan_tiles], program.codec)
     layer_bits, dims = np.zeros((2, len(layers)))
     np.add.at(layer_bits, [number for number, *_ in tiles], bits)
     np.add.at(dims, [number for number, *_ in tiles], [part(layers, box).size for box in tiles])
@@ -66,7 +65,6 @@ def encode(layers: Sequence[np.ndarray], program: FlowProgram, effort: Effort = 
         seed_bits=8 * len(seed),
         initial_bits=8 * len(seed) + flow_bits - float(layer_bits.sum()),
         grid_bits=stack.bits - seeded_bits - flow_bits,
-        particles=effort.particles,
     )
     return Payload(payload, report=report)
 
@@ -83,16 +81,13 @@ def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Flow
     seed_bytes, position = read_varint(payload, position)
     if not 0 < loan_tiles < len(tiles):
         raise CorruptError("damaged flow payload")
-    try:
-        coder = program.coupled(particles)
-    except ParticlesError as error:
-        raise CorruptError(f"damaged flow payload ({error})") from error
+    codec = _codec(program, particles)
     stack = Stack.from_bytes(payload[position:])
     layers = [np.zeros(shape, np.uint8) for shape in shapes]
     try:
         for batch in reversed(list(_batches(tiles, loan_tiles, program.channels))):
             boxes = tiles[batch]
-            values = coder.pop(stack, len(boxes), *sides(boxes[0]))
+            values = codec.pop(stack, len(boxes), *sides(boxes[0]))
             if values.min() < 0 or values.max() >= 1 << program.bits:
                 raise CorruptError("a decoded pixel is out of range")
             for box, value in zip(boxes, values):
@@ -103,6 +98,15 @@ def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Flow
     for pixels, value in zip(lenders, mixing.decode(stack.seed(seed_bytes), [pixels.shape for pixels in lenders])):
         pixels[:] = value
     return layers
+
+
+def _codec(program: FlowProgram, particles: int) -> BitsBack | CoupledBitsBack:
+    """The codec of a payload with this number of particles. Raises CorruptError: no payload of the program has it."""
+    if particles == 1:
+        return program.codec
+    if not 1 < particles <= MAX_PARTICLES or program.description.dequantizer != "uniform":
+        raise CorruptError(f"damaged flow payload ({particles} particles)")
+    return CoupledBitsBack(program.codec.dequantizer, program.codec.density, particles)
 
 
 def _batches(tiles: Sequence[Box], loan_tiles: int, channels: int) -> Iterator[slice]:

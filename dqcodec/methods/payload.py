@@ -10,13 +10,12 @@ _FAST, _USUAL = 40_000, 100_000  # multiplications a pixel
 class Effort:
     """How much time coding and decoding may take.
 
-    fast: use small models only. best: use large models, and try slow methods on large layers too. particles: of a flow, 1 to MAX_PARTICLES; more particles give fewer
-    bits, and make coding and decoding slower. quick: an estimate of the size is enough.
+    fast: use small models only. best: use large models, and try slow methods on large layers too. quick: an estimate of
+    the size is enough.
     """
 
     fast: bool = False
     best: bool = False
-    particles: int = 1
     quick: bool = False
 
     def __post_init__(self):
@@ -34,16 +33,14 @@ class ModelReport:
     """Where the bits of a model's payload are.
 
     layer_bits: the bound of the exact program for each layer: -log2 P(x) if the model gives it; otherwise the vi bound
-    -log2 p(x+u) + log2 q(u|x), or the importance-weighted bound with several particles. seed_bits: of the stack's seed,
-    which the first pops borrow. initial_bits: what the seed costs beyond the bound. grid_bits: what integer grids and
-    tables cost beyond the bound. particles: of a flow.
+    -log2 p(x+u) + log2 q(u|x). seed_bits: of the stack's seed, which the first pops borrow. initial_bits: what the seed
+    costs beyond the bound. grid_bits: what integer grids and tables cost beyond the bound.
     """
 
     layer_bits: tuple[float, ...]
     seed_bits: int
     initial_bits: float
     grid_bits: float
-    particles: int = 1
 
     @property
     def vi_bits(self) -> float:

@@ -43,8 +43,7 @@ class Row:
     ) -> Payload:
         """The payload of layers.
 
-        Raises LatentOverflow, StackUnderflow (a flow cannot code these layers), ParticlesError (it cannot use this
-        number of particles).
+        Raises LatentOverflow, StackUnderflow (a flow cannot code these layers).
         """
         return self._module().encode(layers, program, effort)
 

@@ -20,7 +20,6 @@ from dqcodec.format.container import LEARNED, Entry, Group, Layer, Method, owner
 from dqcodec.format.split import Split, Step
 from dqcodec.format.values import Values, views
 from dqcodec.methods import table
-from dqcodec.methods.payload import Effort
 from dqcodec.png import dictionary, exact
 
 HERE = Path(__file__).parent
@@ -33,16 +32,17 @@ EXAMPLE = np.array([[128, 129, 131, 130], [127, 130, 133, 131], [126, 129, 132, 
 @dataclass(frozen=True)
 class Case:
     """png: makes the file. model: its file. is_reproducible: the bytes follow from the format and this package alone, not from
-    what libwebp, zlib or liblzma of some release make. is_quick: without compiled loops, too."""
+    what libwebp, zlib or liblzma of some release make. is_quick: without compiled loops, too. is_written: the package makes such
+    files; it only reads others."""
 
     png: Callable[[], bytes]
     method: Method
     model: Path | None = None
     split: Split = Split(Step.PLAIN)
-    particles: int = 1
     has_recipe: bool = False
     is_reproducible: bool = True
     is_quick: bool = True
+    is_written: bool = True
 
 
 def smooth(height: int, width: int, channels: int, bits: int = 8, noise: float = 2, seed: int = 0) -> np.ndarray:
@@ -129,10 +129,10 @@ def _golden(name: str) -> Path:
     return HERE / f"{name}.safetensors"
 
 
-def _flow(name: str, *, is_quick: bool = False, particles: int = 1) -> Case:
+def _flow(name: str, *, is_quick: bool = False, is_written: bool = True) -> Case:
     """Of tiles of two shapes, and strips."""
     pixels = smooth(5, 43, 3, noise=30, seed=2)
-    return Case(lambda: pngs.write(pixels), Method.FLOW, _golden(name), particles=particles, is_quick=is_quick)
+    return Case(lambda: pngs.write(pixels), Method.FLOW, _golden(name), is_quick=is_quick, is_written=is_written)
 
 
 def _shipped(path: Path) -> Case:
@@ -216,7 +216,7 @@ def cases() -> dict[str, Case]:
         "bipartite": _flow("bipartite"),
         "ard": _flow("ard"),
         "alternating": _flow("alternating"),
-        "particles": _flow("uniform", particles=5),
+        "particles": _flow("uniform", is_written=False),
         **{path.stem: _shipped(path) for path in SHIPPED},
     }  # fmt: skip
 
@@ -241,7 +241,7 @@ def encode(case: Case, data: bytes) -> bytes:
 
 def _payload(case: Case, layers: list[np.ndarray]) -> bytes:
     program = program_of(case.model) if case.method in LEARNED else None
-    return table.encode(case.method, layers, program, Effort(particles=case.particles)).data
+    return table.encode(case.method, layers, program).data
 
 
 def find_program(model_id: bytes) -> Program:

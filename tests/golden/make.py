@@ -26,7 +26,6 @@ from dqcodec.exact.program import load_program
 from dqcodec.format.archive import ArchiveGroup, Member, Model, Verbatim, Writer, pack_group
 from dqcodec.format.container import Entry, Group, Layer, Method, sample_checksum
 from dqcodec.methods import classical, mixing, model_mixing, pixel_mixing, table
-from dqcodec.methods.payload import Effort
 
 HERE = Path(__file__).parent
 MODELS = {kind: lambda kind=kind: programs.data(kind) for kind in programs.KINDS} | {
@@ -37,7 +36,7 @@ TINY_MODELS = {  # of tiny files alone
     HERE / "least-squares.safetensors": lambda: programs.described(programs.LEAST_SQUARES, tile=[16, 24]),
     HERE / "least-squares-gray.safetensors": lambda: programs.described(programs.LEAST_SQUARES, 1, tile=[40, 24]),
 }
-TINY = {f"tiny/{name}": case for name, case in cases.cases().items()}
+TINY = {f"tiny/{name}": case for name, case in cases.cases().items() if case.is_written}
 NAMES = (
     "image",
     "archive",
@@ -47,7 +46,6 @@ NAMES = (
     "mixing",
     "pixel-mixing",
     "model-mixing",
-    "particles",
     *MODELS,
     *TINY,
 )
@@ -96,10 +94,6 @@ def make(name: str) -> None:
             made = group(
                 pixels, Method.MODEL_MIXING, model_mixing.encode([pixels], program).data, program.id, before=text
             )
-        case "particles":
-            program = load_program(HERE / "uniform.safetensors")
-            payload = table.own(program).encode([pixels], program, Effort(particles=5))
-            made = group(pixels, Method.FLOW, payload.data, program.id, before=text)
         case _:
             path = HERE / f"{name}.safetensors"
             if not path.exists():

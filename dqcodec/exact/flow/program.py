@@ -6,10 +6,10 @@ from itertools import groupby
 
 import numpy as np
 
-from dqcodec.ans.bits_back import BitsBack, CoupledBitsBack
+from dqcodec.ans.bits_back import BitsBack
 from dqcodec.ans.protocol import BitStack
 from dqcodec.ans.stack import Stack
-from dqcodec.base.errors import LatentOverflow, ModelError, ParticlesError
+from dqcodec.base.errors import LatentOverflow, ModelError
 from dqcodec.exact.boxes import Box, cut, part, sides
 from dqcodec.exact.flow.densities import FlowDensity
 from dqcodec.exact.flow.dequantizers import (
@@ -26,7 +26,7 @@ from dqcodec.exact.flow.tables import TableLaw
 from dqcodec.exact.flow.transforms import Affine, AffineCoupling, Conv1x1
 from dqcodec.exact.model_file import Tensors
 from dqcodec.exact.networks import AutoregressiveNet, ResidualNet
-from dqcodec.frozen.flow import INPUT_BOUND, LOCATION_BOUND, LOG_SCALE_BOUND, MAX_PARTICLES
+from dqcodec.frozen.flow import INPUT_BOUND, LOCATION_BOUND, LOG_SCALE_BOUND
 
 
 @dataclass(frozen=True)
@@ -147,37 +147,21 @@ class FlowProgram:
         v = self.codec.density.pop(stack, count, height, width)
         return self.codec.dequantizer.quantize(v).clip(0, (1 << self.bits) - 1).astype(np.uint8)
 
-    def coupled(self, particles: int) -> BitsBack | CoupledBitsBack:
-        """The codec at the importance-weighted bound of coupled particles, 1 to MAX_PARTICLES. With 1 it is `codec`.
-
-        Raises:
-            ParticlesError: the number is out of range, or the dequantizer is not uniform. Particles are coupled by a
-            uniform word;
-            only samples of the uniform dequantizer are bijections of it.
-        """
-        if not 1 <= particles <= MAX_PARTICLES:
-            raise ParticlesError(f"{particles} particles: the number must be 1 to {MAX_PARTICLES}")
-        if particles == 1:
-            return self.codec
-        if self.description.dequantizer != "uniform":
-            raise ParticlesError(f"the model {self.name} has no uniform dequantizer: it codes with one particle only")
-        return CoupledBitsBack(self.codec.dequantizer, self.codec.density, particles)
-
 
 def stacked(layers: Sequence[np.ndarray], boxes: Sequence[Box]) -> np.ndarray:
     """Tiles of one shape as one array, (B, H, W, C) int64."""
     return np.stack([part(layers, box) for box in boxes]).astype(np.int64)
 
 
-def bound(layers: Sequence[np.ndarray], tiles: Sequence[Box], coder: BitsBack | CoupledBitsBack) -> np.ndarray:
-    """The bits that the coder takes for each tile, (tiles,) float64. Raises LatentOverflow.
+def bound(layers: Sequence[np.ndarray], tiles: Sequence[Box], codec: BitsBack) -> np.ndarray:
+    """The bits that the codec takes for each tile, (tiles,) float64. Raises LatentOverflow.
 
     Tiles are coded on a stack of random bits, and the code is dropped.
     """
     bits = []
     for _, boxes in groupby(tiles, sides):
         x = stacked(layers, list(boxes))
-        bits.append(coder.push(Stack(np.random.Generator(np.random.PCG64(0)).bytes(8 * x.size + 64)), x))
+        bits.append(codec.push(Stack(np.random.Generator(np.random.PCG64(0)).bytes(8 * x.size + 64)), x))
     return np.concatenate(bits)
 
 
