@@ -29,8 +29,7 @@ COMMANDS = {
     "trees_icons": "python benchmarks/trees.py icons --json benchmarks/results/trees_icons.json",
     "trees_exact": "python benchmarks/trees.py --made 3000 --exact --json benchmarks/results/trees_exact.json",
     "exactness": "python benchmarks/exactness.py kodak/kodim05.png --json benchmarks/results/exactness.json",
-    "memory": "python benchmarks/memory.py camera_free wikimedia debian_wallpapers --size 2000x1000 "
-    "--size 8000x6000 --json benchmarks/results/memory.json",
+    "growth": "python benchmarks/growth.py camera_free wikimedia debian_wallpapers --json benchmarks/results/growth.json",
     "regions": "python benchmarks/regions.py camera_free --json benchmarks/results/regions.json",
     "loading": "python benchmarks/loading.py cifar10 --first 1000 --json benchmarks/results/loading.json",
     "install": "python benchmarks/install.py --json benchmarks/results/install.json",
@@ -210,13 +209,22 @@ def exactness() -> str:
     return f"{table(['', 'decodes the file', 'makes the same file', 'its SHA-256 starts'], rows)}\n\n{provenance('exactness')}"
 
 
-def memory() -> str:
-    """Peak memory by size of the image."""
-    result = read("memory")
-    ways = ("compress_megabytes", "decompress_megabytes")
-    rows = [[row["size"].replace("x", " x "), *(f"{row[way]} MB" for way in ways)] for row in result["rows"]]
-    rows.append(["each further pixel", *(f"{result['bytes_per_pixel'][way]} bytes" for way in ways)])
-    return f"{table(['', 'compress', 'decompress'], rows)}\n\n{provenance('memory')}"
+def growth() -> str:
+    """Seconds and memory by the size of an image, and by the number of an archive's images."""
+    result = read("growth")
+    images = [(f"{row.pop('megapixels')} megapixels", row) for row in result["images"]]
+    archives = [(f"{count(row.pop('images'))} images", row) for row in result["archives"]]
+    return f"{_grown(images)}\n\n{_grown(archives)}\n\n{provenance('growth')}"
+
+
+def _grown(rows: Sequence[tuple[str, dict[str, dict]]]) -> str:
+    """Seconds to compress / to decompress in each way, and the most memory of all ways."""
+    cells = []
+    for name, ways in rows:
+        seconds = [f"{way['compress_seconds']:.1f} / {way['decompress_seconds']:.1f}" for way in ways.values()]
+        most = [max(way[f"{step}_megabytes"] for way in ways.values()) for step in ("compress", "decompress")]
+        cells.append([name, *seconds, f"{most[0]} / {most[1]}"])
+    return table(["seconds, to compress / to decompress", *rows[0][1], "peak MB"], cells)
 
 
 def regions() -> str:
@@ -330,7 +338,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "archives": archives,
     "trees": trees,
     "exactness": exactness,
-    "memory": memory,
+    "growth": growth,
     "regions": regions,
     "loading": loading,
     "install": install,

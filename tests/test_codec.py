@@ -409,7 +409,7 @@ def by_model(monkeypatch):
         return [[CodedLayer(layer, payload.data, 1000, model, payload.report, len(layers))] for _ in layers]
 
     monkeypatch.setattr(candidates, "by_model", by_model)
-    monkeypatch.setattr(trial, "mixing_loses", lambda layers, program: False)
+    monkeypatch.setattr(trial, "beside_model", lambda method, layers, program: 1)
     return model, calls
 
 

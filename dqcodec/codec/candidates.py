@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _MIN_MODEL_PIXELS = 64
 _MAX_MIXING_SAMPLES = 3 << 19  # of a layer, the most that mixing codes bit by bit: this takes about six seconds ...
 _MAX_RIVAL_SAMPLES = 1 << 18  # ... and one if a model codes the layer too
+# A sample of layers shows by what part of the model's bits a method that learns may win on the whole layers.
+_HOPELESS = {Method.PIXEL_MIXING: 1.25, Method.MODEL_MIXING: 1.0, Method.EXPERTS: 1.05}
 _WHOLE_PIXELS = 4  # that mixing codes whole in the time of a sample
 
 
@@ -62,7 +64,7 @@ def code_together(
     """
     modelled = _modelled(sources, programs, effort)
     mixed = _mixed(sources, {number for number, _, _ in modelled}, _photographs(sources, modelled, effort), effort)
-    by_method = modelled, mixed, _expert(sources, effort)
+    by_method = modelled, mixed, _expert(sources, modelled, effort)
     places = dict.fromkeys(place for ways in by_method for place in ways)
     return {place: [way for ways in by_method for way in ways.get(place, [])] for place in places}
 
@@ -95,9 +97,14 @@ def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
     if program is None:
         return [[] for _ in layers]
     is_small = 8 * _MAX_RIVAL_SAMPLES >= program.bits * sum(pixels.size for pixels in layers)
-    if program.bits < 8 and not (effort.best or is_small) and trial.mixing_wins(layers, program):
+    is_mixed = program.bits < 8 and not (effort.best or is_small)
+    if is_mixed and trial.beside_model(Method.PIXEL_MIXING, layers, program) < 1:
         return [[] for _ in layers]
-    rows = [row for row in table.rows_of(program) if not row.is_slow or effort.best or is_small]
+    rows = [
+        row
+        for row in table.rows_of(program)
+        if not row.is_slow or ((effort.best or is_small) and _may_win(row.number, layers, program))
+    ]
     try:
         payloads = {row.number: table.encode(row.number, layers, program, effort) for row in rows}
     except (LatentOverflow, StackUnderflow):  # out of range, or too small for the first loan
@@ -156,7 +163,7 @@ def _photographs(sources: Sequence[Source], modelled: Mapping[Place, Sequence[Co
     return {
         number
         for program, alike in images.items()
-        if trial.mixing_loses(list(alike.values()), program)
+        if not _may_win(Method.PIXEL_MIXING, list(alike.values()), program)
         for number in alike
     }
 
@@ -186,16 +193,30 @@ def _mixed(
     return coded
 
 
-def _expert(sources: Sequence[Source], effort: Effort) -> dict[Place, list[CodedLayer]]:
-    """The layers of 8 bits that experts code: small gray ones; with effort.best, all that may suit a model."""
-    places: dict[Place, np.ndarray] = {}
+def _expert(
+    sources: Sequence[Source], modelled: Mapping[Place, Sequence[CodedLayer]], effort: Effort
+) -> dict[Place, list[CodedLayer]]:
+    """The layers of 8 bits that experts code: small gray ones; with effort.best, all that may suit a model. Layers of
+    which a sample shows that their model is much smaller are left out."""
+    of_programs: dict[Program | None, dict[Place, np.ndarray]] = {}
     for number, source in enumerate(sources):
         split = for_models(source.image) if source.is_expressible else None
         if split and source.view(split).header.bit_depth == 8:
             for layer, pixels in enumerate(source.layers(split)):
                 if takes_experts(pixels, effort):
-                    places[number, split, layer] = pixels
+                    place = number, split, layer
+                    program = modelled[place][0].program if place in modelled else None
+                    of_programs.setdefault(program, {})[place] = pixels
+    places = {}
+    for program, alike in of_programs.items():
+        if program is None or _may_win(Method.EXPERTS, list(alike.values()), program):
+            places |= alike
     return _by_channels(places, by_experts)
+
+
+def _may_win(method: Method, layers: Sequence[np.ndarray], program: Program) -> bool:
+    """Whether a method may code layers with fewer bits than a program, by a sample of them."""
+    return trial.beside_model(method, layers, program) <= _HOPELESS[method]
 
 
 def layers_for_models(source: Source) -> Iterator[tuple[int, Split, int, np.ndarray]]:

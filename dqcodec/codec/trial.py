@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _SAMPLE_PIXELS = 1 << 14
 _SAMPLE_SIDE = 64
-_HOPELESS = 1.25  # mixing learns less from a sample than from whole layers, so it gets this margin
 
 
 def best_program(
@@ -44,22 +43,10 @@ def multiplications(program: Program) -> int:
     return count if type(count) is int else 0
 
 
-def mixing_wins(layers: Sequence[np.ndarray], program: Program) -> bool:
-    """Whether mixing codes a sample of the layers with fewer bits than the program."""
-    mixed, modelled = _bits(layers, program)
-    return mixed < modelled
-
-
-def mixing_loses(layers: Sequence[np.ndarray], program: Program) -> bool:
-    """Whether mixing needs clearly more bits than the program for a sample, and so would lose on whole layers."""
-    mixed, modelled = _bits(layers, program)
-    return mixed > _HOPELESS * modelled
-
-
-def _bits(layers: Sequence[np.ndarray], program: Program) -> tuple[int, float]:
-    """The bits that a sample takes: (by mixing, by the program)."""
+def beside_model(method: Method, layers: Sequence[np.ndarray], program: Program) -> float:
+    """The bits that a sample of the layers takes by a method, divided by its bits by the program alone."""
     parts = list(sample(layers))
-    return 8 * len(table.encode(Method.PIXEL_MIXING, parts).data), program.code_length(parts)
+    return 8 * len(table.encode(method, parts, program).data) / program.code_length(parts)
 
 
 def sample(layers: Sequence[np.ndarray], most: int = _SAMPLE_PIXELS) -> Iterator[np.ndarray]:

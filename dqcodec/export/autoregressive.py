@@ -11,7 +11,9 @@ from dqcodec.flows.autoregressive_density import ContextNet, ResidualLayer
 from dqcodec.flows.model import AutoregressiveModel
 from dqcodec.frozen import autoregressive as frozen
 
-_TILE = [128, 1024]  # more rows would gain a few thousandths of a rate, and make shorter vectors
+_TILE = [128, 1024]  # more rows would gain a few thousandths of a rate, and make shorter vectors ...
+_TALL_TILE = [512, 1024]  # ... which matters little to large networks
+_LARGE = 1 << 18  # weights
 _RATE_BITS = 9  # of the last layers' steps while coding; samples of few bits teach less, so steps are smaller
 _LEVEL = 2047  # activations have at most 11 bits
 _SUM_BITS = 23.9  # sums stay below 2^24 with what rounding of weights adds
@@ -23,7 +25,7 @@ def export_bytes(model: AutoregressiveModel, name: str, tile: int | None, calibr
     """The model file's bytes.
 
     Args:
-        tile: side of the tiles that images are cut into; None: 128 rows of 1024.
+        tile: side of the tiles that images are cut into; None: rows of 1024 pixels, 128 or, for large networks, 512.
         calibration: pixels (B, C, H, W) that show the network's activation ranges.
     """
     density, net = model.density, model.density.net
@@ -54,7 +56,7 @@ def export_bytes(model: AutoregressiveModel, name: str, tile: int | None, calibr
         "name": name,
         "channels": planes,
         "bits": density.bits,
-        "tile": [tile, tile] if tile else _TILE,
+        "tile": [tile, tile] if tile else _tile(net),
         "features": told.out_features,
         "blocks": len(net.blocks),
         "mixtures": net.mixtures,
@@ -64,6 +66,10 @@ def export_bytes(model: AutoregressiveModel, name: str, tile: int | None, calibr
         "least_squares": net.least_squares,
     }
     return model_file.dump("autoregressive", description, tensors)
+
+
+def _tile(net: ContextNet) -> list[int]:
+    return _TALL_TILE if sum(weight.numel() for weight in net.parameters()) > _LARGE else _TILE
 
 
 def _interleaved(weight: Tensor, plane: int) -> Tensor:

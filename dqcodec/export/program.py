@@ -28,7 +28,7 @@ def export(model: DequantizedModel, name: str, tile: int | None, calibration: Te
     """Write the model's exact program to folder/<name>-<first 8 hex digits of its sha256>.safetensors.
 
     Args:
-        tile: side of a full tile, for a flow a multiple of 2^levels; None, for autoregressive models: 128 rows of 1024.
+        tile: side of a full tile, for a flow a multiple of 2^levels; None, for autoregressive models: see export.autoregressive.
         calibration: pixels (B, C, H, W) that show the networks' activation ranges.
 
     Raises:
