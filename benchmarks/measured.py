@@ -25,6 +25,7 @@ COMMANDS = {
     "--json benchmarks/results/cifar10_ard_bound.json",
     "archives_cifar10": "python benchmarks/archives.py cifar10 --first 200 --json benchmarks/results/archives_cifar10.json",
     "archives_icons": "python benchmarks/archives.py icons --first 200 --json benchmarks/results/archives_icons.json",
+    "learning_aerial": "python benchmarks/learning.py aerial --learn 20m --json benchmarks/results/learning_aerial.json",
     "trees": "python benchmarks/trees.py pngsuite --made 3000 --json benchmarks/results/trees.json",
     "trees_icons": "python benchmarks/trees.py icons --json benchmarks/results/trees_icons.json",
     "trees_exact": "python benchmarks/trees.py --made 3000 --exact --json benchmarks/results/trees_exact.json",
@@ -186,6 +187,26 @@ def archives() -> str:
     return f"{table(header, rows)}\n\n{provenance(*names)}"
 
 
+_LEARNED = {  # result -> its set here
+    "learning_aerial": "aerial photographs of one flight",
+}
+
+
+def learning() -> str:
+    """Archives that learn from their own images."""
+    rows = []
+    for name, label in _LEARNED.items():
+        (each,) = read(name)["sets"]
+        change = each["bytes"] / each["bytes_without"] - 1
+        rows.append([
+            f"{label}, from `{each['base']}`", f"{each['pixels'] / 1e6:.1f}", f"{each['learn_seconds'] / 60:.1f}",
+            f"{each['learn_processor_seconds'] / 60:.1f}", count(each["bytes_without"]), f"**{count(each['bytes'])}**",
+            count(each["model_bytes"]), f"{100 * change:+.1f} %".replace("-", "−"),
+        ])  # fmt: skip
+    header = ["", "megapixels", "minutes", "of a core", "without, bytes", "with", "of it the model", ""]
+    return f"{table(header, rows)}\n\n{provenance(*_LEARNED)}"
+
+
 def trees() -> str:
     """Trees that the command compressed and restored."""
     rows = []
@@ -336,6 +357,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "crops": lambda: bench("crops"),
     "cifar10-bounds": bounds,
     "archives": archives,
+    "learning": learning,
     "trees": trees,
     "exactness": exactness,
     "growth": growth,

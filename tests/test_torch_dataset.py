@@ -113,6 +113,14 @@ def test_workers_of_every_start_method_give_the_same_items(packed, method):
         assert [tuple(item) for item in loader] == here
 
 
+def test_forked_workers_have_the_groups_that_were_read_before(packed, monkeypatch):
+    dataset = ArchiveDataset(packed, first_sample)
+    here = [dataset[index] for index in range(len(dataset))]
+    monkeypatch.setattr(archive, "decode", None)
+    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork", timeout=100)
+    assert list(loader) == here
+
+
 def test_batches_by_group_take_each_image_once_and_each_worker_decodes_its_groups_once(packed, decoded):
     dataset = ArchiveDataset(packed, cache_bytes=0)
     sampler = GroupBatchSampler(dataset, 3, workers=1, mixed=1)

@@ -30,7 +30,7 @@ from dqcodec.training.progress import Progress
 from dqcodec.training.trainer import Budget, bfloat16
 
 _CROP = 64  # side, pixels
-_STEP_PIXELS = 1 << 14
+_STEP_PIXELS = 1 << 12
 _SETTINGS = Training(learning_rate=2e-3, muon_learning_rate=8e-3, muon_weight_decay=0.1, warmup_steps=20, clip_norm=1.0)
 _FISHER_CROPS = 128
 _ROUNDING = 0.4  # a change below 0.6 steps becomes none: zeros take few bits
