@@ -53,9 +53,9 @@ class CodedLayer:
 
 
 def code_together(
-    sources: Sequence[Source], programs: Sequence[Program], effort: Effort
+    sources: Mapping[int, Source], programs: Sequence[Program], effort: Effort
 ) -> dict[Place, list[CodedLayer]]:
-    """Code similar layers of all images together: by a model, by mixing, by experts, or by several of these.
+    """Code similar layers of all images, by their numbers, together: by a model, by mixing, by experts, or by several of these.
 
     Returns the ways that were tried for each layer. A layer that would take too long, or that no method suits, has no
     entry. Raises ParticlesError.
@@ -124,13 +124,15 @@ def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
     ]
 
 
-def _modelled(sources: Sequence[Source], programs: Sequence[Program], effort: Effort) -> dict[Place, list[CodedLayer]]:
+def _modelled(
+    sources: Mapping[int, Source], programs: Sequence[Program], effort: Effort
+) -> dict[Place, list[CodedLayer]]:
     """The layers that a model codes. Layers with the same bits per sample and the same number of channels are coded
     together."""
     if not programs:
         return {}
     of_bits: dict[int, dict[Place, np.ndarray]] = {}
-    for number, source in enumerate(sources):
+    for number, source in sources.items():
         for bits, split, layer, pixels in layers_for_models(source):
             of_bits.setdefault(bits, {})[number, split, layer] = pixels
     coded = {}
@@ -140,7 +142,9 @@ def _modelled(sources: Sequence[Source], programs: Sequence[Program], effort: Ef
     return coded
 
 
-def _photographs(sources: Sequence[Source], modelled: Mapping[Place, Sequence[CodedLayer]], effort: Effort) -> set[int]:
+def _photographs(
+    sources: Mapping[int, Source], modelled: Mapping[Place, Sequence[CodedLayer]], effort: Effort
+) -> set[int]:
     """The numbers of images whose first layer (colour or gray) a model codes much smaller than mixing, by a sample of
     it.
 
@@ -162,7 +166,7 @@ def _photographs(sources: Sequence[Source], modelled: Mapping[Place, Sequence[Co
 
 
 def _mixed(
-    sources: Sequence[Source], modelled: set[int], photographs: set[int], effort: Effort
+    sources: Mapping[int, Source], modelled: set[int], photographs: set[int], effort: Effort
 ) -> dict[Place, list[CodedLayer]]:
     """The layers that mixing codes, and those of 16 bits, which experts code. Layers with the same split and number of channels are
     coded together.
@@ -170,7 +174,7 @@ def _mixed(
     modelled: numbers of the images that models code. photographs: numbers of the images of which only alpha is mixed.
     """
     splits: dict[Split, dict[Place, np.ndarray]] = {}
-    for number, source in enumerate(sources):
+    for number, source in sources.items():
         for split in candidates(source.image) if source.is_expressible else ():
             view = source.view(split)
             names = itertools.cycle(split.names(view.skeleton))
@@ -186,10 +190,10 @@ def _mixed(
     return coded
 
 
-def _expert(sources: Sequence[Source], effort: Effort) -> dict[Place, list[CodedLayer]]:
+def _expert(sources: Mapping[int, Source], effort: Effort) -> dict[Place, list[CodedLayer]]:
     """The layers of 8 bits that experts code: small gray ones; with effort.best, all that may suit a model."""
     places: dict[Place, np.ndarray] = {}
-    for number, source in enumerate(sources):
+    for number, source in sources.items():
         split = for_models(source.image) if source.is_expressible else None
         if split and source.view(split).header.bit_depth == 8:
             for layer, pixels in enumerate(source.layers(split)):
