@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from dqcodec.bench.images import Original
     from dqcodec.codec.report import CompressReport
+    from dqcodec.png import Png
 
 
 class Dqcodec(Codec):
@@ -23,6 +24,7 @@ class Dqcodec(Codec):
     """
 
     threaded = True
+    animates = True
 
     def __init__(self, model: str | None = None, **effort: bool):
         """Load the models once, to find errors early. effort: `fast` or `best`, an option of codec.compress.
@@ -72,7 +74,25 @@ class Dqcodec(Codec):
 
         programs = {program.id: program for program in self._programs}
         (image,) = codec.decode(Group.parse(data), programs.__getitem__)
+        if not isinstance(image, bytes) and len(image.rasters) > 1:
+            image = _unpacked(image)
         return images.decode(image) if isinstance(image, bytes) else colors(image)
+
+
+def _unpacked(image: Png) -> bytes:
+    """The PNG file of an animation, without compression, as making it small is no part of decoding."""
+    import zlib
+
+    import numpy as np
+
+    from dqcodec.png import chunks, samples
+
+    streams = []
+    for raster in image.rasters:
+        rows = samples.to_rows(raster, image.header, 0)
+        plain = samples.filtered(rows, [np.zeros(len(part), np.uint8) for part in rows], image.header)
+        streams.append(chunks.cut(zlib.compress(plain, 0)))
+    return chunks.assemble(image.skeleton, streams)
 
 
 def _model_bits(report: CompressReport) -> ModelBits | None:

@@ -12,6 +12,7 @@ from dqcodec.bench.codecs import Codec, Coded
 
 if TYPE_CHECKING:
     import numpy as np
+    from PIL.Image import Image as PillowImage
 
     from dqcodec.bench.images import Original
 
@@ -21,6 +22,7 @@ class PngAsGiven(Codec):
 
     name, title = "png", "PNG as given"
     encodes = False
+    animates = True
 
     def version(self) -> str:
         """Of Pillow, which decodes it."""
@@ -43,6 +45,7 @@ class Oxipng(Codec):
     name, title = "oxipng", "oxipng -o 6"
     requires = "oxipng"
     threaded = True
+    animates = True
 
     def version(self) -> str:
         """Of the package pyoxipng."""
@@ -67,10 +70,13 @@ class Oxipng(Codec):
 
 
 class WebP(Codec):
-    """Lossless WebP with the slowest setting, by Pillow. Gray is coded as RGB."""
+    """Lossless WebP with the slowest setting, by Pillow. Gray is coded as RGB. Equal frames become one that is shown
+    longer."""
 
     name, title = "webp", "WebP lossless -z 9"
     bit_depths = (8,)
+    animates = True
+    _FRAME = 100  # milliseconds
 
     def version(self) -> str:
         """Of libwebp."""
@@ -80,11 +86,13 @@ class WebP(Codec):
 
     def encode(self, source: Original) -> Coded:
         """The pixels as WebP."""
+        import numpy as np
         from PIL import Image
 
         buffer = BytesIO()
-        image = Image.fromarray(images.with_color(source.pixels))
-        image.save(buffer, "WEBP", lossless=True, quality=100, method=6, exact=True)
+        image, *others = map(Image.fromarray, np.split(images.with_color(source.pixels), source.frames))
+        animated = {"save_all": True, "append_images": others, "duration": self._FRAME} if others else {}
+        image.save(buffer, "WEBP", lossless=True, quality=100, method=6, exact=True, **animated)
         return Coded(buffer.getvalue())
 
     def decode(self, data: bytes) -> np.ndarray:
@@ -93,7 +101,17 @@ class WebP(Codec):
         from PIL import Image
 
         with Image.open(BytesIO(data)) as image:
-            return np.array(image)
+            if not image.is_animated:
+                return np.array(image)
+            frames = np.split(images.as_shown(image), image.n_frames)
+            durations = [self._duration(image, number) for number in range(image.n_frames)]
+        return np.concatenate([np.tile(frame, (each, 1, 1)) for frame, each in zip(frames, durations)])
+
+    def _duration(self, image: PillowImage, number: int) -> int:
+        """How long a frame is shown, in frames of the source."""
+        image.seek(number)
+        image.load()
+        return round(image.info["duration"] / self._FRAME)
 
 
 class _Imagecodecs(Codec):
