@@ -101,8 +101,8 @@ def _by_canvas(parts: Sequence[tuple[Place, np.ndarray, Spot]]) -> dict[Place, C
 def _modelled(
     number: int, source: Source, bits: float, programs: Sequence[Program], effort: Effort
 ) -> dict[Place, list[CodedLayer]]:
-    """The layers of an image by a model, and its alphas by the method animation; nothing unless a sample shows that this
-    may be smaller.
+    """The layers of an image by a model, and its alphas by the method animation; nothing unless this is smaller. It is
+    tried if a sample shows that it may be.
 
     bits: that the image takes otherwise.
     """
@@ -124,4 +124,5 @@ def _modelled(
     if not all(ways.values()) or len({pixels.shape[2] for _, pixels, _ in rest}) > 1:
         return {}
     coded = {(number, split, layer): [min(each, key=lambda way: way.cost)] for layer, each in ways.items()}
-    return coded | {place: [way] for place, way in (_by_canvas(rest) if rest else {}).items()}
+    coded |= {place: [way] for place, way in (_by_canvas(rest) if rest else {}).items()}
+    return coded if 8 * sum(way.cost for (way,) in coded.values()) < bits else {}
