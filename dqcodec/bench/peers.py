@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from importlib import metadata
 from io import BytesIO
-from typing import TYPE_CHECKING
+
+import numpy as np
+import PIL
+from PIL import Image, features
 
 from dqcodec.bench import images
 from dqcodec.bench.codecs import Codec, Coded
-
-if TYPE_CHECKING:
-    import numpy as np
-    from PIL.Image import Image as PillowImage
-
-    from dqcodec.bench.images import Original
+from dqcodec.bench.images import Original
 
 
 class PngAsGiven(Codec):
@@ -26,17 +25,11 @@ class PngAsGiven(Codec):
 
     def version(self) -> str:
         """Of Pillow, which decodes it."""
-        from PIL import __version__
-
-        return f"Pillow {__version__}"
+        return f"Pillow {PIL.__version__}"
 
     def encode(self, source: Original) -> Coded:
         """The file itself."""
         return Coded(source.data)
-
-    def decode(self, data: bytes) -> np.ndarray:
-        """By the reference decoder."""
-        return images.decode(data)
 
 
 class Oxipng(Codec):
@@ -49,8 +42,6 @@ class Oxipng(Codec):
 
     def version(self) -> str:
         """Of the package pyoxipng."""
-        from importlib import metadata
-
         return f"pyoxipng {metadata.version('pyoxipng')}"
 
     def prepare(self, threads: int) -> None:
@@ -64,10 +55,6 @@ class Oxipng(Codec):
 
         return Coded(oxipng.optimize_from_memory(source.data, level=6))
 
-    def decode(self, data: bytes) -> np.ndarray:
-        """By the reference decoder."""
-        return images.decode(data)
-
 
 class WebP(Codec):
     """Lossless WebP with the slowest setting, by Pillow. Gray is coded as RGB. Equal frames become one that is shown
@@ -80,15 +67,10 @@ class WebP(Codec):
 
     def version(self) -> str:
         """Of libwebp."""
-        from PIL import features
-
         return f"libwebp {features.version('webp')}"
 
     def encode(self, source: Original) -> Coded:
         """The pixels as WebP."""
-        import numpy as np
-        from PIL import Image
-
         buffer = BytesIO()
         image, *others = map(Image.fromarray, np.split(images.with_color(source.pixels), source.frames))
         animated = {"save_all": True, "append_images": others, "duration": self._FRAME} if others else {}
@@ -97,9 +79,6 @@ class WebP(Codec):
 
     def decode(self, data: bytes) -> np.ndarray:
         """By Pillow."""
-        import numpy as np
-        from PIL import Image
-
         with Image.open(BytesIO(data)) as image:
             if not image.is_animated:
                 return np.array(image)
@@ -107,7 +86,7 @@ class WebP(Codec):
             durations = [self._duration(image, number) for number in range(image.n_frames)]
         return np.concatenate([np.tile(frame, (each, 1, 1)) for frame, each in zip(frames, durations)])
 
-    def _duration(self, image: PillowImage, number: int) -> int:
+    def _duration(self, image: Image.Image, number: int) -> int:
         """How long a frame is shown, in frames of the source."""
         image.seek(number)
         image.load()

@@ -14,6 +14,9 @@ import numpy as np
 
 from dqcodec.codec import trial
 from dqcodec.codec.candidates import CodedLayer, by_model, layers_for_models, takes_mixing
+from dqcodec.codec.source import Source
+from dqcodec.exact.program import Program
+from dqcodec.format.canvas import Spot
 from dqcodec.format.container import Layer, Method
 from dqcodec.format.split import Split, candidates
 from dqcodec.format.values import views
@@ -22,9 +25,6 @@ from dqcodec.methods.payload import Effort
 
 if TYPE_CHECKING:
     from dqcodec.codec.candidates import Place
-    from dqcodec.codec.source import Source
-    from dqcodec.exact.program import Program
-    from dqcodec.format.canvas import Spot
 
 _TRIAL_PIXELS = 1 << 16  # of smaller animations, all splits are coded
 _TRIAL_PART = 1 / 8  # of the pixels of a larger one, to choose its split

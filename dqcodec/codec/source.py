@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,12 +11,10 @@ from dqcodec import png
 from dqcodec.base.errors import CorruptError
 from dqcodec.format.canvas import Spot, spots
 from dqcodec.format.colors import is_transparent
+from dqcodec.format.split import Split
 from dqcodec.format.values import views
 from dqcodec.methods.pixels import numbers
 from dqcodec.png import MAX_PIXELS, Png
-
-if TYPE_CHECKING:
-    from dqcodec.format.split import Split
 
 
 @dataclass(frozen=True)
@@ -47,6 +44,11 @@ class Source:
         """(height, width) of each raster."""
         image = self.image
         return image.skeleton.sizes if image.skeleton else [(image.header.height, image.header.width)]
+
+    @property
+    def dims(self) -> int:
+        """The number of samples of all rasters."""
+        return self.image.header.samples * sum(height * width for height, width in self.sizes)
 
     def lost(self, *, is_stored: bool) -> tuple[str, ...]:
         """The types of chunks that the .dqc file lacks; is_stored: it stores the file."""

@@ -5,8 +5,8 @@ memory, the median edge detector (Martucci 1990), and a blend of all predictions
 1997) give the places; errors nearby, at the same intensity, or of another channel at the same pixel, give the scales.
 A decision says whether the sample is at least a threshold. Thresholds are quantiles of the blend's law, so a few decisions make a
 sample. Each expert gives the probability of a decision, given those before; so do histograms, which count in contexts how decisions
-went. Logistic mixing (Mahoney 2005) makes one probability of all. Where what is left is small against the scale, the blend's law
-alone decides.
+went. Logistic mixing (Mahoney 2005) makes one probability of all. Where the remaining range is small against the scale,
+the blend's law alone decides.
 
 Channels are coded one after the other, so a later one sees earlier ones on all sides. Samples are integers; floats are float64
 unless said otherwise, and each operation on them stands alone, in a fixed order.
@@ -61,7 +61,7 @@ _TREE = 1 << DEPTH  # nodes below are of the tree; others are of its tails
 
 
 class Experts(NamedTuple):
-    """What is learned from sample to sample and from image to image.
+    """The state that learns, from sample to sample and from image to image.
 
     Attributes:
         weights: of the inputs, int32 (SETS, 2048, INPUTS), and of the sets' logits, int32 (32, SETS), 2^-16.
@@ -131,14 +131,15 @@ class Canvas(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """All about the next sample.
+    """The data about the next sample.
 
     Attributes:
         values: regressors, then the sample itself less its mean (n + 1,).
         predictions: (PREDICTIONS,).
         spreads: their errors nearby (PREDICTIONS + 1,); the last is the blend's.
         places, inverses: of the laws, the inverse of the scale (LAWS,).
-        below, above, here: the laws' distribution functions at the ends of what is left, and at the threshold (LAWS,).
+        below, above, here: the laws' distribution functions at both ends of the remaining range, and at the threshold
+        (LAWS,).
         contexts: of the histograms, int64 (HISTOGRAMS,).
         hashes: uint64 (DIRECT,). slots: of the counts, int64 (HISTOGRAMS + DIRECT,).
         inputs: int32 (INPUTS,). logits: of the sets, int32 (SETS,). sets: int64 (SETS,).
@@ -195,7 +196,7 @@ class Nearby(NamedTuple):
 
     @classmethod
     def new(cls, width: int) -> "Nearby":
-        """For rows of so many samples."""
+        """width: the number of samples in a row."""
         return cls(
             np.ones((2, width + 2 * MARGIN, PREDICTIONS + 1)), np.ones(width + 2 * MARGIN), np.array([1.0, 0.5, 0.5])
         )
@@ -576,7 +577,7 @@ def _decide(experts, sample, node, value, threshold, low, end, west, c, rate, co
 
 @compiled
 def _count(entries, slot, target, most):
-    """Move a probability toward a bit, the less the more often it was used."""
+    """Move a probability toward a bit. The more often it was used, the less it moves."""
     uses = np.int64(entries[slot, 1])
     probability = np.int64(entries[slot, 0]) if uses else np.int64(1 << 21)
     entries[slot, 0] = probability + ((target - probability) * RATES[uses] >> 16)
@@ -585,7 +586,7 @@ def _count(entries, slot, target, most):
 
 @compiled
 def _learn(experts, sample, nearby, canvas, y, x, c, other):
-    """From a sample, once it is known."""
+    """Learn from a sample, after it is coded."""
     rows, columns, sums, biases, keys = nearby.rows, nearby.columns, nearby.sums, experts.biases, sample.keys
     value, now, row = np.float64(canvas.samples[y, x, c]), (y - UP) & 1, y - UP + 1
     for i in range(PREDICTIONS):
@@ -611,7 +612,7 @@ def _learn(experts, sample, nearby, canvas, y, x, c, other):
 
 @compiled
 def _add(entry, value, most):
-    """Add a value to a sum and count it; both are halved now and then, so that what is old is forgotten."""
+    """Add a value to a sum and count it; both are halved from time to time, so that old values count less."""
     entry[0] += value
     entry[1] += 1.0
     if entry[1] > most:

@@ -1,8 +1,9 @@
-"""Pixels by context mixing: whole where they are well predicted, else bit by bit.
+"""Pixels by context mixing: whole where the prediction is good, otherwise bit by bit.
 
 A pixel is predicted by its left or upper neighbour, by what followed a match, an earlier place that looked alike, or, in an
-animation, by the canvas: what earlier frames drew at its place. How likely the prediction is right is learned in contexts and mixed, as bits are in bit_mixing. If it is likely enough, one decision says
-whether it is right, and mostly that is all that codes the pixel. Else its bits are coded.
+animation, by the canvas: what earlier frames drew at its place. How likely the prediction is right is learned in contexts
+and mixed, as bits are in bit_mixing. If it is likely enough, one decision says whether it is right; for most pixels this
+is the whole code. Otherwise the pixel's bits are coded.
 """
 
 from typing import NamedTuple
@@ -33,7 +34,7 @@ from dqcodec.frozen.pixel_mixing import (
 
 
 class PixelMixer(NamedTuple):
-    """What is learned of whole pixels.
+    """The state that learns to predict whole pixels.
 
     Attributes:
         counters: of hits, for each context, uint32.
@@ -61,7 +62,7 @@ class PixelMixer(NamedTuple):
 
     @classmethod
     def new(cls, pixels: int, *, has_canvas: bool = False) -> "PixelMixer":
-        """For so many pixels; has_canvas: layers may have one."""
+        """pixels: the number of pixels that will be coded. has_canvas: layers may have one."""
         bits = min(MAX_HIT_BITS, (2 * pixels).bit_length())
         return cls(
             np.full(HIT_CONTEXTS + has_canvas << bits, 1 << 31, np.uint32), np.full((HIT_ROWS, HIT_INPUTS), FIRST_HIT_WEIGHT, np.int32),
