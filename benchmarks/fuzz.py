@@ -563,6 +563,7 @@ class Payloads:
                 self._add(Layer(Method.EXPERTS), *deep, payload=table.encode(Method.EXPERTS, deep).data)
             tiled = np.tile(layers((17, 19, channels))[0], (6, 5, 1))  # it has periods
             self._add(Layer(Method.PIXEL_MIXING), tiled, payload=table.encode(Method.PIXEL_MIXING, [tiled]).data)
+            self._add_animation(channels)
             for pixels in (*layers((21, 30, channels)), layers((3, 2050, channels))[0] & 8):
                 self._add(Layer(Method.CLASSICAL), pixels, payload=quick(pixels))
         for program in programs():
@@ -573,8 +574,24 @@ class Payloads:
                 self._add(Layer(method.number, program.id), *several, payload=method.encode(several, program).data)
 
     def _add(self, layer, *arrays, payload: bytes) -> None:
+        from dqcodec import png
+
         self.seeds.append(bytes([len(self.settings)]) + payload)
-        self.settings.append((layer, [pixels.shape for pixels in arrays]))
+        self.settings.append((layer, [png.plain(pixels).skeleton for pixels in arrays]))
+
+    def _add_animation(self, channels: int) -> None:
+        """The frames of an animation, blended and disposed of in every way."""
+        from dqcodec.codec.source import read
+        from dqcodec.format.container import Layer, Method
+        from dqcodec.format.split import Split, Step
+        from dqcodec.methods import table
+
+        name = {1: "gray", 2: "alpha", 3: "rgb", 4: "rgba"}[channels]
+        source = read((_ROOT / "tests" / "golden" / "tiny" / f"animation-{name}.png").read_bytes())
+        split = Split(Step.PLAIN)
+        payload = table.encode(Method.ANIMATION, source.layers(split), spots=source.spots(split, 0)).data
+        self.seeds.append(bytes([len(self.settings)]) + payload)
+        self.settings.append((Layer(Method.ANIMATION), [source.image.skeleton]))
 
     def change(self, data: bytes, rng: random.Random) -> bytes:
         if rng.random() < 0.05:
@@ -584,23 +601,24 @@ class Payloads:
     def check(self, data: bytes) -> bool:
         import numpy as np
 
-        from dqcodec import png
         from dqcodec.codec import codec
         from dqcodec.format.container import Entry, Group, Method, sample_checksum
         from dqcodec.format.split import Split, Step
         from dqcodec.methods import table
 
-        layer, shapes = self.settings[data[0] % len(self.settings)] if data else self.settings[0]
-        arrays = _named_errors(lambda: table.decode(data[1:], layer, shapes, find_program))
-        if arrays is None:
-            return False
+        layer, skeletons = self.settings[data[0] % len(self.settings)] if data else self.settings[0]
         is_deep = layer.method == Method.EXPERTS
         dtype, split = (np.uint16, Split(Step.WHOLE)) if is_deep else (np.uint8, Split(Step.PLAIN))
+        entries = tuple(Entry(skeleton, split, ((layer,),) * len(skeleton.sizes)) for skeleton in skeletons)
+        shapes = [(*size, skeleton.header.samples) for skeleton in skeletons for size in skeleton.sizes]
+        spots = [spot for number, entry in enumerate(entries) for spot in entry.spots(number)]
+        arrays = _named_errors(lambda: table.decode(data[1:], layer, shapes, find_program, spots))
+        if arrays is None:
+            return False
         assert [(pixels.shape, pixels.dtype) for pixels in arrays] == [(shape, dtype) for shape in shapes]
-        entries = tuple(Entry(png.plain(pixels).skeleton, split, ((layer,),)) for pixels in arrays)
         group = Group(entries, (data[1:],), sample_checksum(arrays))
-        for decoded, pixels in zip(codec.decode(group, find_program), arrays):
-            assert np.array_equal(decoded.pixels, pixels)
+        rasters = [raster for decoded in codec.decode(group, find_program) for raster in decoded.rasters]
+        assert all(np.array_equal(*pair) for pair in zip(rasters, arrays, strict=True))
         return True
 
 

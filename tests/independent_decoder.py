@@ -90,6 +90,14 @@ class Head:
     repeats: int = 0
     view: "View | None" = None
 
+    def spot(self, image, number):
+        """18: the canvas of a layer, its width and height, left and top, dispose_op and blend_op."""
+        count = len(self.chunks) - 1
+        raster, place = divmod(number, len(self.layers) // count)
+        controls = [body for kind, body in self.chunks[raster] if kind == b"fcTL"]
+        _, _, *corner, disposal, blending = struct.unpack(">IIII4xBB", controls[0]) if controls else [0] * 6
+        return (image, place), self.size, tuple(corner), disposal, blending
+
 
 def read_heads(body: "Bytes", count: int) -> list[Head | None]:
     """None for a stored image."""
@@ -119,7 +127,7 @@ def read_heads(body: "Bytes", count: int) -> list[Head | None]:
         layers = []
         for number in range(len(shapes)):
             code = body.byte() if number else code
-            method, model = code if code == 8 else code & 7, None
+            method, model = code if code in (8, 9) else code & 7, None
             if method in (2, 3, 5):
                 model = last_model = last_model if code >> 3 else body.take(8)
             layers.append((method, model))
@@ -223,6 +231,8 @@ def decode_payloads(body, heads, models, trace):
             decoded = pixel_mixing(payload, shapes)
         elif method == 8:
             decoded = experts(payload, shapes)
+        elif method == 9:
+            decoded = animation(payload, shapes, [heads[i].spot(i, n) for i, n in company])
         elif method == 2:
             decoded = flow(payload, shapes, Model(models[model]))
         elif method == 3:
@@ -1262,20 +1272,20 @@ class PixelMixer:
         self.hits, self.trust, self.hit_stages, self.hit_weights = Counters(), Counters(), Stages(), {}
         self.places = {}
 
-    def pixel(self, flat, at, stride, channels, b, periods, miss, predicted, matches):
-        """Decode the samples of a pixel; returns it."""
+    def pixel(self, flat, at, stride, channels, b, periods, miss, predicted, matches, canvas):
+        """Decode the samples of a pixel; returns it. canvas: whether the layer has one (18)."""
         known, rest = 0, miss
         for c in range(channels):
-            known = known << 8 | self.sample(flat, at, stride, c, channels, b, periods, rest, matches, known)
+            known = known << 8 | self.sample(flat, at, stride, c, channels, b, periods, rest, matches, known, canvas)
             if rest == 1 and known != predicted >> 8 * (channels - 1 - c):
                 rest = 2
         return known
 
-    def sample(self, flat, at, stride, c, channels, b, periods, rest, matches, known):
+    def sample(self, flat, at, stride, c, channels, b, periods, rest, matches, known, canvas):
         shift = 8 * (channels - 1 - c)
         self.done += 1
         rate = 6 + 10240 // (256 + self.done)
-        hashes, agree, stage_hash = pixel_contexts(flat, at, stride, c, channels, b, periods, rest > 0, known)
+        hashes, agree, stage_hash = pixel_contexts(flat, at, stride, c, channels, b, periods, rest > 0, known, canvas)
         node = 1
         for position in range(b):
             if position % 4 == 0:
@@ -1296,15 +1306,15 @@ class PixelMixer:
             both, active = 0, []
             for k, (pixel, length) in enumerate(matches):
                 expected = (pixel >> shift) % 256 | 1 << b
-                both *= 3
+                both *= 3 if k < 2 else 1
                 inputs.append(0)
                 if length and pixel >> shift + 8 == known and expected >> left + 1 == node:
                     one = expected >> left & 1
                     inputs[-1] = self.lengths.logit((k, length)) * (1 if one else -1)
-                    both += 1 + one
+                    both += 1 + one if k < 2 else 0
                     active.append((k, length, one))
             rows = [(0, c, position, rest), (1, familiar, position), (2, both, position, c), (3, agree, c)]
-            rows = [self.weights.setdefault(row, [4369] * 46) for row in rows]
+            rows = [self.weights.setdefault(row, [4369] * 47) for row in rows]
             logits = [logit_of(row, inputs) for row in rows]
             finals = self.finals.setdefault((c, position), [16384] * 4)
             logit = logit_of(finals, logits)
@@ -1330,7 +1340,7 @@ class PixelMixer:
             node = 2 * node + bit
         return node - (1 << b)
 
-    def layer(self, flat, first, height, width, channels, b, periods):
+    def layer(self, flat, first, height, width, channels, b, periods, canvas=False):
         stride, length, distance = width + 12, 0, 0
         above, lately, bits = [0] * width, [0] * (width + 2), self.hit_bits
         for y in range(height):
@@ -1370,7 +1380,15 @@ class PixelMixer:
                 for k in range(1, 3 if length > 8 else 2):
                     if self.trust[candidates[k][1]][0] > self.trust[candidates[best][1]][0]:
                         best = k
-                predicted = candidates[best][0]
+                predicted, trusted = candidates[best]
+                if canvas:
+                    k = at - periods[0]
+                    K, KE, KS = flat[k], flat[k + 1], flat[k + stride]
+                    around = (0, -1), (-1, 0), (-1, 1), (-1, -1), (0, -2), (-2, 0)
+                    agreed = bits_of(*(alike(k, each) for each in around))
+                    matches.append((K, 1 + agreed))
+                    if self.trust[4, agreed][0] > self.trust[trusted][0]:
+                        best, predicted, trusted = 3, K, (4, agreed)
                 shape = bits_of(*(a == predicted for a in (W, N, NW, NE, WW, NN, NNE, NNW, NWW, NEE)))
                 match = bits_of(matches[0][0] == predicted, matches[1][0] == predicted, length > 0, matches[1][1] > 0)
                 history = past % 16 | lately[x + 1] % 4 << 4 | lately[x + 2] % 4 << 6 | corner % 4 << 8
@@ -1381,14 +1399,21 @@ class PixelMixer:
                     hash_of(5, history << 8 | shape_match), hash_of(widest, predicted),
                     hash_of(6, min(run, 255) << 8 | shape_match),
                 ]  # fmt: skip
+                more = [0, 0]
+                if canvas:
+                    keys[4] = hash_of(4, K, N, predicted, W, KE)
+                    keys.append(hash_of(7, agreed << 13 | bits_of(KE == K, KS == K, K == predicted) << 10 | shape))
+                    more[0] = self.trust.logit((4, agreed)) * (1 if K == predicted else -1)
                 keys = [(i, place_of(key, bits)) for i, key in enumerate(keys)]
-                inputs = [self.hits.logit(key) for key in keys]
+                if canvas:
+                    more[1] = self.hits.logit(keys[8])
+                inputs = [self.hits.logit(key) for key in keys[:8]]
                 inputs += [self.trust.logit(key) * (1 if a == predicted else -1) for a, key in candidates]
                 for k in range(2):
                     inputs[10 + k] *= matches[k][1] > 0
-                inputs += [self.trust.logit(candidates[best][1]), 256]
+                inputs += [self.trust.logit(trusted), 256, *more]
                 rows = [(0, shape & 63), (1, match << 2 | best), (2, history & 255)]
-                rows = [self.hit_weights.setdefault(row, [13107] * 14) for row in rows]
+                rows = [self.hit_weights.setdefault(row, [13107] * 16) for row in rows]
                 logits = [logit_of(row, inputs) for row in rows]
                 logit = sum(logits) // 3
                 corrected, cell = self.hit_stages.look(shape, logit)
@@ -1397,7 +1422,8 @@ class PixelMixer:
                 if is_likely and self.coder.bit(probability):
                     flat[at] = predicted
                 else:
-                    flat[at] = self.pixel(flat, at, stride, channels, b, periods, int(is_likely), predicted, matches)
+                    known = stride, channels, b, periods, int(is_likely), predicted, matches, canvas
+                    flat[at] = self.pixel(flat, at, *known)
                 hit = int(flat[at] == predicted)
                 self.hit_stages.learn(shape, cell, hit)
                 for row, own in zip(rows, logits):
@@ -1406,6 +1432,8 @@ class PixelMixer:
                     self.hits.count(key, hit)
                 for a, key in candidates:
                     self.trust.count(key, int(a == flat[at]))
+                if canvas:
+                    self.trust.count((4, agreed), int(K == flat[at]))
                 corner = lately[x + 1]
                 past = lately[x + 1] = (past << 1 | hit) % 16
                 run = run + 1 if hit else 0
@@ -1419,7 +1447,7 @@ def bits_of(*flags):
     return sum(bool(flag) << i for i, flag in enumerate(flags))
 
 
-def pixel_contexts(flat, at, stride, c, channels, b, periods, is_rest, known):
+def pixel_contexts(flat, at, stride, c, channels, b, periods, is_rest, known, canvas):
     """10.9: the hashes, which neighbours agree, and the hash of the second stage."""
     shift = 8 * (channels - 1 - c)
     Qs = [at - period if at - period >= 2 * stride else at - 2 * stride for period in periods]
@@ -1464,6 +1492,9 @@ def pixel_contexts(flat, at, stride, c, channels, b, periods, is_rest, known):
         h[19] = hash_of(seed, Q_W << 17 | Q_N << 9 | last - q + 256)
         h[20] = hash_of(h[18], flat[Qs[1]])
         h[21] = hash_of(seed, R_W << 17 | Q_W << 9 | last - q + 256)
+        if canvas:
+            h[20] = hash_of(h[18], pixel(0, 1, Qs[0]), pixel(1, 0, Qs[0]))
+            h[21] = hash_of(seed, own(0, 0, Qs[0]) << 18 | W - own(0, -1, Qs[0]) + 256 << 9 | last - q + 256)
     else:
 
         def four(*offsets):
@@ -1509,10 +1540,46 @@ def pixel_mixing(payload, shapes):
         stride = width + 12
         mixer.layer(flat, start + 6 * stride + 6, height, width, channels, b, periods)
         rows = np.array(flat[start : start + (height + 6) * stride]).reshape(-1, stride)[6:, 6:-6]
-        layer = np.empty((height, width, channels), np.uint8)
-        for c in range(channels):
-            layer[..., ORDER[channels][c]] = rows >> 8 * (channels - 1 - c) & 255
-        layers.append(layer)
+        layers.append(samples_of(rows, channels))
+        start += (height + 6) * stride
+    return layers
+
+
+def samples_of(rows, channels):
+    """The layer of whole pixels."""
+    layer = np.empty((*rows.shape, channels), np.uint8)
+    for c in range(channels):
+        layer[..., ORDER[channels][c]] = rows >> 8 * (channels - 1 - c) & 255
+    return layer
+
+
+# --- 18
+
+
+def animation(payload, shapes, spots):
+    body, canvases = Bytes(payload), {}
+    for canvas, (width, height), *_ in spots:
+        if canvas not in canvases:
+            clear = body.varint() - 1
+            canvases[canvas] = [np.full((height, width), max(clear, 0), np.int64), clear, True]
+    b, pixels = body.byte(), sum(h * w for h, w, _ in shapes)
+    mixer = PixelMixer(pixels, pixels * shapes[0][2], body.rest())
+    start = max((h + 12) * (w + 12) for h, w, _ in shapes)
+    flat, layers = [0] * (start + sum((h + 6) * (w + 12) for h, w, _ in shapes)), []
+    for (height, width, channels), (canvas, _, (left, top), disposal, blending) in zip(shapes, spots):
+        stride, (drawn, clear, is_blank) = width + 12, canvases[canvas]
+        region = drawn[top : top + height, left : left + width]
+        periods = [3, 3 * stride]
+        if not is_blank:
+            below = np.zeros((height + 12, stride), np.int64)
+            below[6:-6, 6:-6], periods[0] = region, start
+            flat[: below.size] = below.flatten().tolist()
+        mixer.layer(flat, start + 6 * stride + 6, height, width, channels, b, periods, not is_blank)
+        rows = np.array(flat[start : start + (height + 6) * stride]).reshape(-1, stride)[6:, 6:-6]
+        layers.append(samples_of(rows, channels))
+        if disposal != 2:
+            region[:] = np.where((rows == clear) & (blending == 1), region, rows)
+            canvases[canvas][2] = False
         start += (height + 6) * stride
     return layers
 

@@ -1,5 +1,6 @@
 """A tiny PNG writer for tests: every bit depth, colour type and interlacing, and any chunks, valid or not."""
 
+import itertools
 import struct
 import zlib
 
@@ -41,12 +42,16 @@ def pieces(samples, bit_depth=8, interlace=False, count=1) -> list[bytes]:
 
 
 def animated(default, frames, bit_depth=8, color_type=None, is_first=True, idats=1, between=b"", **options) -> bytes:
-    """An APNG of a default image and frames of ((top, left), samples); is_first: the default image is a frame, too."""
+    """An APNG of a default image and frames of ((top, left), samples); is_first: the default image is a frame, too.
+
+    ways: (dispose_op, blend_op) of each frame in turn, again and again.
+    """
     height, width, _ = np.shape(default)
+    ways = itertools.cycle(options.pop("ways", [(0, 0)]))
     numbers, before, after = iter(range(1 << 20)), options.pop("before", b""), options.pop("after", b"")
 
     def control(top, left, height, width):
-        return chunk(b"fcTL", struct.pack(">IIIIIHHBB", next(numbers), width, height, left, top, 1, 10, 0, 0))
+        return chunk(b"fcTL", struct.pack(">IIIIIHHBB", next(numbers), width, height, left, top, 1, 10, *next(ways)))
 
     before += chunk(b"acTL", struct.pack(">II", len(frames) + is_first, 0))
     before += control(0, 0, height, width) if is_first else b""

@@ -34,6 +34,7 @@ from dqcodec.exact.mixing import model_mixing
 from dqcodec.exact.mixing.context_mixing import Mixer
 from dqcodec.exact.program import load_program
 from dqcodec.format import archive, container
+from dqcodec.format.canvas import Spot
 from dqcodec.format.container import MAGIC, Group, Layer, Method, sample_checksum
 from dqcodec.format.split import Split, candidates, skeleton
 from dqcodec.methods import table
@@ -230,12 +231,13 @@ def test_many_frames_are_encoded_in_linear_time(monkeypatch):
     assert len(calls) <= 20 * count
 
 
-@pytest.mark.parametrize("method", [Method.MIXING, Method.MODEL_MIXING, Method.PIXEL_MIXING])
+@pytest.mark.parametrize("method", [Method.MIXING, Method.MODEL_MIXING, Method.PIXEL_MIXING, Method.ANIMATION])
 def test_mixing_of_more_than_a_payload_can_hold_is_refused(method):
     program = load_program(GOLDEN / "autoregressive.safetensors")
-    layer, payload = Layer(method, program.id), b"\x08"  # every bit takes a 3000th of a bit at least
+    payload = b"\0\x08" if method == Method.ANIMATION else b"\x08"  # every bit takes a 3000th of a bit at least
+    layer, spot = Layer(method, program.id), Spot((0, 0), (3000, 1000), 0, 0, stays=True, is_over=False)
     with pytest.raises(CorruptError):
-        table.decode(payload, layer, [(3000, 1000, 3)], lambda model_id: program)
+        table.decode(payload, layer, [(3000, 1000, 3)], lambda model_id: program, [spot])
 
 
 def test_the_memory_of_model_mixing_is_that_of_its_pixels(tmp_path):

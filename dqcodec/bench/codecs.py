@@ -56,7 +56,7 @@ class Codec(ABC):
         name: for --codec. title: for people.
         encodes: False if the file is taken as it is. threaded: whether the codec can use several threads.
         requires: the package that it needs in addition to dqcodec's own dependencies.
-        channels, bit_depths: of the pixels that it takes. models: the model files that it codes with.
+        channels, bit_depths: of the pixels that it takes. animates: whether it takes animations. models: the model files that it codes with.
     """
 
     name: str
@@ -66,6 +66,7 @@ class Codec(ABC):
     requires: str | None = None
     channels: tuple[int, ...] = (1, 2, 3, 4)
     bit_depths: tuple[int, ...] = (8, 16)
+    animates = False
     models: Sequence[Path] = ()
 
     def is_installed(self) -> bool:
@@ -74,6 +75,8 @@ class Codec(ABC):
 
     def takes(self, source: Original) -> bool:
         """Whether it can code the pixels of the source."""
+        if source.frames > 1 and not self.animates:
+            return False
         return source.pixels.shape[2] in self.channels and 8 * source.pixels.itemsize in self.bit_depths
 
     @abstractmethod

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from PIL import PngImagePlugin
+from PIL.Image import Image as PillowImage
 
 from dqcodec import png
 from dqcodec.png import color_types
@@ -30,7 +31,9 @@ class Image:
 class Original:
     """A PNG file and its decoded pixels.
 
-    pixels: (H, W, 1 to 4) uint8 or uint16; palettes and colour keys are resolved.
+    pixels: (H, W, 1 to 4) uint8 or uint16; palettes and colour keys are resolved. The frames of an animation lie one
+    below the other, RGBA, as they are shown; what is transparent is 0.
+    height: of pixels, so of all frames. frames: how many.
     samples: samples per pixel in the file, 1 for a palette index. Bits per dimension count these.
     kind: bit depth and colour type, as text.
     """
@@ -41,6 +44,7 @@ class Original:
     height: int
     samples: int
     kind: str
+    frames: int = 1
 
 
 def find(paths: Sequence[Path]) -> list[Image]:
@@ -68,21 +72,26 @@ def of(data: bytes) -> Original:
     """Decode a PNG file, given by its bytes. Raises DqcodecError, NotCompared: see read."""
     header = png.read(data, decode=False).header
     kind = f"{header.bit_depth}-bit {color_types.NAMES[header.color_type]}"
-    return Original(data, decode(data), header.width, header.height, header.samples, kind)
+    pixels = decode(data)
+    frames = len(pixels) // header.height
+    kind = f"animated {kind}" if frames > 1 else kind
+    return Original(data, pixels, header.width, len(pixels), header.samples, kind, frames)
 
 
 def decode(data: bytes) -> np.ndarray:
     """The pixels of a PNG file, as in Original.
 
     Raises:
-        NotCompared: the image is animated, or needs imagecodecs, which is not installed.
+        NotCompared: the image is animated with 16 bits, or needs imagecodecs, which is not installed.
         Exception: Pillow finds the file damaged.
     """
 
     bit_depth, color_type = data[24:26]  # IHDR is always first
     with PngImagePlugin.PngImageFile(BytesIO(data)) as image:  # not Image.open, whose size limit is process-wide
         if image.is_animated:
-            raise NotCompared("animated images are not compared")
+            if bit_depth == 16:
+                raise NotCompared("animated images of 16 bits are not compared")
+            return as_shown(image)
         is_palette, has_alpha = color_type == 3, "transparency" in image.info
         if bit_depth == 16 and color_type != 0 or has_alpha and not is_palette:
             # Pillow reduces 16-bit colours to 8 bits, and mistakes colour keys of grays below 8 bits
@@ -92,6 +101,17 @@ def decode(data: bytes) -> np.ndarray:
         elif bit_depth == 1:
             image = image.convert("L")
         return np.atleast_3d(np.array(image))
+
+
+def as_shown(image: PillowImage) -> np.ndarray:
+    """The frames of an animation, one below the other, (frames H, W, 4) uint8. What is transparent is 0."""
+    shown = []
+    for frame in range(image.n_frames):
+        image.seek(frame)
+        shown.append(np.array(image.convert("RGBA")))
+    pixels = np.concatenate(shown)
+    pixels[pixels[..., 3] == 0] = 0
+    return pixels
 
 
 def same(ours: np.ndarray, theirs: np.ndarray) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from dqcodec.codec import codec, zoo
 from dqcodec.codec.report import CompressReport
 from dqcodec.format.colors import colors
 from dqcodec.format.container import Group
+from dqcodec.png import Png, chunks, samples
 
 
 class Dqcodec(Codec):
@@ -25,6 +27,7 @@ class Dqcodec(Codec):
     """
 
     threaded = True
+    animates = True
 
     def __init__(self, model: str | None = None, **effort: bool):
         """Load the models once, to find errors early. effort: `fast` or `best`, an option of codec.compress.
@@ -62,7 +65,19 @@ class Dqcodec(Codec):
         """The pixels of a .dqc file."""
         programs = {program.id: program for program in self._programs}
         (image,) = codec.decode(Group.parse(data), programs.__getitem__)
+        if not isinstance(image, bytes) and len(image.rasters) > 1:
+            image = _unpacked(image)
         return images.decode(image) if isinstance(image, bytes) else colors(image)
+
+
+def _unpacked(image: Png) -> bytes:
+    """The PNG file of an animation, without compression, as making it small is no part of decoding."""
+    streams = []
+    for raster in image.rasters:
+        rows = samples.to_rows(raster, image.header, 0)
+        plain = samples.filtered(rows, [np.zeros(len(part), np.uint8) for part in rows], image.header)
+        streams.append(chunks.cut(zlib.compress(plain, 0)))
+    return chunks.assemble(image.skeleton, streams)
 
 
 def _model_bits(report: CompressReport) -> ModelBits | None:

@@ -21,6 +21,7 @@ class PngAsGiven(Codec):
 
     name, title = "png", "PNG as given"
     encodes = False
+    animates = True
 
     def version(self) -> str:
         """Of Pillow, which decodes it."""
@@ -37,6 +38,7 @@ class Oxipng(Codec):
     name, title = "oxipng", "oxipng -o 6"
     requires = "oxipng"
     threaded = True
+    animates = True
 
     def version(self) -> str:
         """Of the package pyoxipng."""
@@ -55,10 +57,13 @@ class Oxipng(Codec):
 
 
 class WebP(Codec):
-    """Lossless WebP with the slowest setting, by Pillow. Gray is coded as RGB."""
+    """Lossless WebP with the slowest setting, by Pillow. Gray is coded as RGB. Equal frames become one that is shown
+    longer."""
 
     name, title = "webp", "WebP lossless -z 9"
     bit_depths = (8,)
+    animates = True
+    _FRAME = 100  # milliseconds
 
     def version(self) -> str:
         """Of libwebp."""
@@ -67,14 +72,25 @@ class WebP(Codec):
     def encode(self, source: Original) -> Coded:
         """The pixels as WebP."""
         buffer = BytesIO()
-        image = Image.fromarray(images.with_color(source.pixels))
-        image.save(buffer, "WEBP", lossless=True, quality=100, method=6, exact=True)
+        image, *others = map(Image.fromarray, np.split(images.with_color(source.pixels), source.frames))
+        animated = {"save_all": True, "append_images": others, "duration": self._FRAME} if others else {}
+        image.save(buffer, "WEBP", lossless=True, quality=100, method=6, exact=True, **animated)
         return Coded(buffer.getvalue())
 
     def decode(self, data: bytes) -> np.ndarray:
         """By Pillow."""
         with Image.open(BytesIO(data)) as image:
-            return np.array(image)
+            if not image.is_animated:
+                return np.array(image)
+            frames = np.split(images.as_shown(image), image.n_frames)
+            durations = [self._duration(image, number) for number in range(image.n_frames)]
+        return np.concatenate([np.tile(frame, (each, 1, 1)) for frame, each in zip(frames, durations)])
+
+    def _duration(self, image: Image.Image, number: int) -> int:
+        """How long a frame is shown, in frames of the source."""
+        image.seek(number)
+        image.load()
+        return round(image.info["duration"] / self._FRAME)
 
 
 class _Imagecodecs(Codec):

@@ -55,9 +55,9 @@ class CodedLayer:
 
 
 def code_together(
-    sources: Sequence[Source], programs: Sequence[Program], effort: Effort
+    sources: Mapping[int, Source], programs: Sequence[Program], effort: Effort
 ) -> dict[Place, list[CodedLayer]]:
-    """Code similar layers of all images together: by a model, by mixing, by experts, or by several of these.
+    """Code similar layers of all images, by their numbers, together: by a model, by mixing, by experts, or by several of these.
 
     Returns the ways that were tried for each layer. A layer that would take too long, or that no method suits, has no
     entry.
@@ -131,13 +131,15 @@ def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
     ]
 
 
-def _modelled(sources: Sequence[Source], programs: Sequence[Program], effort: Effort) -> dict[Place, list[CodedLayer]]:
+def _modelled(
+    sources: Mapping[int, Source], programs: Sequence[Program], effort: Effort
+) -> dict[Place, list[CodedLayer]]:
     """The layers that a model codes. Layers with the same bits per sample and the same number of channels are coded
     together."""
     if not programs:
         return {}
     of_bits: dict[int, dict[Place, np.ndarray]] = {}
-    for number, source in enumerate(sources):
+    for number, source in sources.items():
         for bits, split, layer, pixels in layers_for_models(source):
             of_bits.setdefault(bits, {})[number, split, layer] = pixels
     coded = {}
@@ -147,7 +149,9 @@ def _modelled(sources: Sequence[Source], programs: Sequence[Program], effort: Ef
     return coded
 
 
-def _photographs(sources: Sequence[Source], modelled: Mapping[Place, Sequence[CodedLayer]], effort: Effort) -> set[int]:
+def _photographs(
+    sources: Mapping[int, Source], modelled: Mapping[Place, Sequence[CodedLayer]], effort: Effort
+) -> set[int]:
     """The numbers of images whose first layer (colour or gray) a model codes much smaller than mixing, by a sample of
     it.
 
@@ -169,7 +173,7 @@ def _photographs(sources: Sequence[Source], modelled: Mapping[Place, Sequence[Co
 
 
 def _mixed(
-    sources: Sequence[Source], modelled: set[int], photographs: set[int], effort: Effort
+    sources: Mapping[int, Source], modelled: set[int], photographs: set[int], effort: Effort
 ) -> dict[Place, list[CodedLayer]]:
     """The layers that mixing codes, and those of 16 bits, which experts code. Layers with the same split and number of channels are
     coded together.
@@ -177,7 +181,7 @@ def _mixed(
     modelled: numbers of the images that models code. photographs: numbers of the images whose alpha alone is mixed.
     """
     splits: dict[Split, dict[Place, np.ndarray]] = {}
-    for number, source in enumerate(sources):
+    for number, source in sources.items():
         for split in candidates(source.image) if source.is_expressible else ():
             view = source.view(split)
             names = itertools.cycle(split.names(view.skeleton))
@@ -194,12 +198,12 @@ def _mixed(
 
 
 def _expert(
-    sources: Sequence[Source], modelled: Mapping[Place, Sequence[CodedLayer]], effort: Effort
+    sources: Mapping[int, Source], modelled: Mapping[Place, Sequence[CodedLayer]], effort: Effort
 ) -> dict[Place, list[CodedLayer]]:
     """The layers of 8 bits that experts code: small gray ones; with effort.best, all that may suit a model. Layers of
     which a sample shows that their model is much smaller are left out."""
     of_programs: dict[Program | None, dict[Place, np.ndarray]] = {}
-    for number, source in enumerate(sources):
+    for number, source in sources.items():
         split = for_models(source.image) if source.is_expressible else None
         if split and source.view(split).header.bit_depth == 8:
             for layer, pixels in enumerate(source.layers(split)):

@@ -3,6 +3,7 @@
 `choose` is the whole search:
 
 1. candidates.py codes similar layers of all images together: by the model that suits them best, and by mixing.
+   animation.py does so for animations.
 2. Similar layers usually take the same way, because layers that are coded together help each other. `_usual` keeps the
    way that is smallest in total. It also keeps a way that is much smaller for a single layer.
 3. For each image and each split, each layer takes its smallest way. WebP, which codes each layer alone, is tried if no
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dqcodec.codec.animation import code_animations, has_canvas
 from dqcodec.codec.candidates import CodedLayer, by_webp, code_together
 from dqcodec.format.container import CHECKSUM_BYTES, FRAME_BYTES, Entry
 from dqcodec.format.split import Split, candidates, skeleton
@@ -68,17 +70,30 @@ def choose(sources: Sequence[Source], programs: Sequence[Program], effort: Effor
 
     Raises LatentOverflow, StackUnderflow: some layers of a lone image left the flow, and it cannot code the rest.
     """
-    ways, is_lone = _usual(sources, code_together(sources, programs, effort)), len(sources) == 1
-    choices = [_choices(number, source, ways, effort, thorough=is_lone) for number, source in enumerate(sources)]
+    animations = {number: source for number, source in enumerate(sources) if has_canvas(source)}
+    others = {number: source for number, source in enumerate(sources) if number not in animations}
+    tried = code_together(others, programs, effort) | code_animations(animations, programs, effort)
+    ways, is_lone = _usual(sources, tried), len(sources) == 1
+    choices = [
+        _choices(number, source, ways, effort, is_animated=number in animations, thorough=is_lone)
+        for number, source in enumerate(sources)
+    ]
     return _for_each(sources, choices)
 
 
 def _choices(
-    number: int, source: Source, ways: Mapping[Place, Sequence[CodedLayer]], effort: Effort, *, thorough: bool
+    number: int,
+    source: Source,
+    ways: Mapping[Place, Sequence[CodedLayer]],
+    effort: Effort,
+    *,
+    is_animated: bool,
+    thorough: bool,
 ) -> list[Choice]:
     """The ways to code image `number`: at least one for each split, and, last, to store its file.
 
-    ways: how each layer can be coded together with others. thorough: for the best splits, also try WebP for each layer.
+    ways: how each layer can be coded together with others. is_animated: these are all ways of the image. thorough: for
+    the best splits, also try WebP for each layer.
     """
     stored = Choice(Entry(), stored=source.stored)
     if not source.is_expressible:
@@ -95,8 +110,9 @@ def _choices(
         values = views(image)[split.values].code
         return Choice(Entry(skeleton(image, split), split, rasters, source.recipe, values=values), tuple(coded))
 
-    choices = [choice(split, quick=True) for split in candidates(image)]
-    if thorough:
+    splits = dict.fromkeys(split for each, split, _ in ways if each == number) if is_animated else candidates(image)
+    choices = [choice(split, quick=True) for split in splits]
+    if thorough and not is_animated:
         best = min(choices, key=lambda each: each.size)
         choices += [
             choice(each.entry.split, quick=False)

@@ -134,6 +134,7 @@ def decode(group: Group, find_program: FindProgram, max_pixels: int = png.MAX_PI
     entries = group.entries
     layers_of = [entry.layers for entry in entries]
     shapes_of = [entry.shapes if entry.skeleton else [] for entry in entries]
+    spots_of = [entry.spots(image) if entry.skeleton else [] for image, entry in enumerate(entries)]
     images: list[Decoded] = [b""] * len(entries)
     decoded: dict[tuple[int, int], np.ndarray] = {}
     for payload, owned in zip(group.payloads, owners(entries)):
@@ -143,7 +144,8 @@ def decode(group: Group, find_program: FindProgram, max_pixels: int = png.MAX_PI
             images[image] = payload
             continue
         shapes = [shapes_of[image][layer] for image, layer in owned]
-        decoded |= zip(owned, table.decode(payload, layers_of[image][layer], shapes, find_program))
+        spots = [spots_of[image][layer] for image, layer in owned]
+        decoded |= zip(owned, table.decode(payload, layers_of[image][layer], shapes, find_program, spots))
     for image, entry in enumerate(entries):
         if entry.repeats:
             images[image] = Png(entry.skeleton.header, entry.skeleton, images[image - entry.repeats].rasters)
@@ -315,4 +317,6 @@ def _payload(
         return Payload(chosen.payload, report=chosen.report)
     layers_of = {image: sources[image].layers(choices[image].entry.split) for image in {image for image, _ in owned}}
     layers = [layers_of[image][layer] for image, layer in owned]
-    return table.encode(chosen.layer.method, layers, chosen.program, effort)
+    spots_of = {image: sources[image].spots(choices[image].entry.split, image) for image in layers_of}
+    spots = [spots_of[image][layer] for image, layer in owned]
+    return table.encode(chosen.layer.method, layers, chosen.program, effort, spots)

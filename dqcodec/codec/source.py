@@ -9,8 +9,11 @@ import numpy as np
 
 from dqcodec import png
 from dqcodec.base.errors import CorruptError
+from dqcodec.format.canvas import Spot, spots
+from dqcodec.format.colors import is_transparent
 from dqcodec.format.split import Split
 from dqcodec.format.values import views
+from dqcodec.methods.pixels import numbers
 from dqcodec.png import MAX_PIXELS, Png
 
 
@@ -56,9 +59,30 @@ class Source:
         image = self.view(split)
         return [pixels for raster in image.rasters for pixels in split.apply(raster, image.skeleton)]
 
+    def spots(self, split: Split, number: int) -> list[Spot]:
+        """The spot of each layer, with the transparent pixel of its canvas; number: of the image in its group."""
+        image = self.view(split)
+        layers = [split.apply(raster, image.skeleton) for raster in image.rasters]
+        found = spots(image.skeleton, len(layers[0]), number)
+        if len(layers) == 1:
+            return found
+        masks = [is_transparent(self.image, raster) for raster in range(len(self.image.rasters))]
+        clears = [_clear([each[place] for each in layers], masks) for place in range(len(layers[0]))]
+        return [spot._replace(clear=clears[spot.canvas[1]]) for spot in found]
+
     def view(self, split: Split) -> Png:
         """The view of the image that is split."""
         return views(self.image)[split.values].image
+
+
+def _clear(layers: Sequence[np.ndarray], masks: Sequence[np.ndarray]) -> int | None:
+    """The pixel that is most frequent where masks (H, W) of transparent pixels are True, see methods/pixels.py; or
+    None."""
+    found = np.concatenate([numbers(layer)[mask] for layer, mask in zip(layers, masks)])
+    if not len(found):
+        return None
+    values, counts = np.unique(found, return_counts=True)
+    return int(values[counts.argmax()])
 
 
 def read(

@@ -31,7 +31,7 @@ A varint is a number of 1 to 5 bytes, see base/varint.py. A section is a varint 
     8      model id    of the first layer, as below
                        for each other layer:
     1      method      bits 0-2: 1 classical, 2 flow, 3 autoregressive, 4 mixing, 5 model mixing,
-                       7 pixel mixing;
+                       7 pixel mixing; or 8 experts, 9 animation;
                        bit 3: the same model as the last layer with a model; bits 4-7 zero
     8      model id    first 8 bytes of the model file's SHA-256    only for 2, 3, 5, bit 3 not set
 
@@ -70,6 +70,7 @@ import numpy as np
 
 from dqcodec.base.errors import CorruptError, FormatError, UnsupportedImageError
 from dqcodec.base.varint import read_varint, write_varint
+from dqcodec.format.canvas import Spot, spots
 from dqcodec.format.split import Split, Step
 from dqcodec.format.values import Map, Values
 from dqcodec.png import MAX_PIXELS, Header, Png, Skeleton, dictionary, metadata
@@ -101,7 +102,8 @@ class Method(IntEnum):
     MIXING = 4
     MODEL_MIXING = 5
     PIXEL_MIXING = 7  # 6 would make a head look like that of a repeated image
-    EXPERTS = 8  # codes 9 to 15 are of models that the head has named before
+    EXPERTS = 8
+    ANIMATION = 9  # the codes 10, 11 and 13 are of models that the head has named before
 
     @property
     def label(self) -> str:
@@ -112,6 +114,7 @@ class Method(IntEnum):
 LEARNED = {Method.FLOW, Method.AUTOREGRESSIVE, Method.MODEL_MIXING}  # methods that need a model
 METHODS = set(Method) - {Method.STORED}  # methods that code layers
 TOGETHER = METHODS - {Method.CLASSICAL}  # methods that code layers together
+_WHOLE_CODES = {Method.EXPERTS, Method.ANIMATION}  # methods whose number is their code; bit 3 says nothing of a model
 
 
 @dataclass(frozen=True)
@@ -150,6 +153,10 @@ class Entry:
         if self.repeats:
             return []
         return [shape for size in self.skeleton.sizes for shape in self.split.shapes(size, self.view)]
+
+    def spots(self, number: int) -> list[Spot]:
+        """The spot of each layer; number: of the image in its group."""
+        return [] if self.repeats else spots(self.skeleton, len(self.rasters[0]), number)
 
     @property
     def view(self) -> Skeleton:
@@ -432,7 +439,7 @@ def _read_head(reader: Reader, last_id: bytes, max_pixels: int) -> tuple[Entry, 
     for number in range(sum(counts)):
         if number:
             (code,) = reader.take(1)
-        method, is_last = (code, 0) if code == Method.EXPERTS else (code & 7, code >> 3)
+        method, is_last = (code, 0) if code in _WHOLE_CODES else (code & 7, code >> 3)
         if method not in METHODS or is_last > (method in LEARNED and bool(last_id)):
             raise CorruptError("malformed layer in the .dqc file")
         if method in LEARNED and not is_last:

@@ -44,3 +44,7 @@ MAX_HIT_BITS = 20  # log2 of the counters of a context
 LEAST_HIT = 63500  # a pixel is coded whole if it is as predicted with at least this probability, 65536ths
 LONGEST = 31  # matches
 LEAST_MATCH = 8
+
+# the canvas of an animation
+CANVAS_TRUST = 256  # the first of its counters of trust, by the neighbours that agree
+CANVAS_ROW = HIT_CONTEXTS + HIT_SETS  # its own context comes after the rows of the weights

@@ -21,13 +21,11 @@ from dqcodec.exact.mixing.binary_coder import BinaryCoder
 from dqcodec.exact.mixing.bit_mixing import BitMixer
 from dqcodec.exact.mixing.periods import find_periods
 from dqcodec.exact.mixing.pixel_mixing import PixelMixer, code_layer
-from dqcodec.frozen.mixing import ORDERS
-from dqcodec.frozen.pixel_mixing import DEFAULT_PERIODS, MARGIN
+from dqcodec.frozen.pixel_mixing import DEFAULT_PERIODS
 from dqcodec.methods.payload import Effort, Payload
+from dqcodec.methods.pixels import Pixels, check_length, most_bytes, numbers, stride_of
 
 _HAS_PERIODS = 16
-_MAX_PIXELS_A_BYTE = 363_408  # the most certain pixels take 8 / log2(65536 / 65535) to a byte
-_MAX_PIXEL_BYTES = 4  # and two of each bit of a sample, as the least probability is 2^-16
 _Periods = tuple[tuple[int, int], ...]
 
 
@@ -40,15 +38,11 @@ def encode(layers: Sequence[np.ndarray], program: None = None, effort: Effort = 
         for each, found in zip(bits, periods)
     ]
     shapes = [layer.shape for layer in layers]
-    pixels, firsts = _canvas(shapes)
-    for layer, first in zip(layers, firsts):
-        whole = np.zeros(layer.shape[:2], np.uint32)
-        for channel in ORDERS[layer.shape[2]]:
-            whole = whole << 8 | layer[..., channel]
-        _part(pixels, first, layer.shape)[:] = whole
-    size = sum(layer[..., 0].size * (_MAX_PIXEL_BYTES + 2 * each * layer.shape[2]) for layer, each in zip(layers, bits))
-    coder = BinaryCoder.writer(size)
-    ends = [0, *_code(coder, pixels, firsts, shapes, bits, periods)]
+    pixels = Pixels(shapes)
+    for number, layer in enumerate(layers):
+        pixels.part(number)[:] = numbers(layer)
+    coder = BinaryCoder.writer(most_bytes(shapes, bits))
+    ends = [0, *_code(coder, pixels, bits, periods)]
     code = coder.finish()
     ends[-1] = len(code)
     sizes = tuple(len(head) + end - begin for head, (begin, end) in zip(heads, itertools.pairwise(ends)))
@@ -71,51 +65,21 @@ def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = 
             raise CorruptError("malformed payload")
         bits.append(head & ~_HAS_PERIODS)
         periods.append(found)
-    if sum(height * width for height, width, _ in shapes) > _MAX_PIXELS_A_BYTE * (len(data) - position + 5):
-        raise CorruptError("the payload is too short for its image")
-    pixels, firsts = _canvas(shapes)
-    for _ in _code(BinaryCoder.reader(data[position:]), pixels, firsts, shapes, bits, periods):
+    check_length(shapes, len(data) - position)
+    pixels = Pixels(shapes)
+    for _ in _code(BinaryCoder.reader(data[position:]), pixels, bits, periods):
         pass
-    layers = []
-    for first, shape in zip(firsts, shapes):
-        layer, whole = np.empty(shape, np.uint8), _part(pixels, first, shape)
-        for place, channel in enumerate(reversed(ORDERS[shape[2]])):
-            layer[..., channel] = whole >> 8 * place
-        layers.append(layer)
-    return layers
+    return pixels.layers()
 
 
-def _code(
-    coder: BinaryCoder, pixels: np.ndarray, firsts: Sequence[int], shapes: Sequence[tuple[int, int, int]],
-    bits: Sequence[int], periods: Sequence[_Periods],
-) -> Iterator[int]:  # fmt: skip
+def _code(coder: BinaryCoder, pixels: Pixels, bits: Sequence[int], periods: Sequence[_Periods]) -> Iterator[int]:
     """Code the layers; yields the position of the coder after each."""
-    count = sum(height * width for height, width, _ in shapes)
-    pixel_mixer, bit_mixer = PixelMixer.new(count), BitMixer.new(count * shapes[0][2])
-    for first, (height, width, channels), each, found in zip(firsts, shapes, bits, periods):
-        places = np.array([up * _stride(width) + left for up, left in found])
-        code_layer(pixel_mixer, bit_mixer, coder, pixels, first, height, width, channels, each, places)
+    count = sum(height * width for height, width, _ in pixels.shapes)
+    pixel_mixer, bit_mixer = PixelMixer.new(count), BitMixer.new(count * pixels.shapes[0][2])
+    for first, (height, width, channels), each, found in zip(pixels.firsts, pixels.shapes, bits, periods):
+        places = np.array([up * stride_of(width) + left for up, left in found])
+        code_layer(pixel_mixer, bit_mixer, coder, pixels.flat, first, height, width, channels, each, places, 0)
         yield coder.position
-
-
-def _stride(width: int) -> int:
-    return width + 2 * MARGIN
-
-
-def _canvas(shapes: Sequence[tuple[int, int, int]]) -> tuple[np.ndarray, list[int]]:
-    """All pixels, uint32, and the place of each layer's first pixel, see bit_mixing. Raises CorruptError: too many."""
-    sizes = [(height + MARGIN) * _stride(width) for height, width, _ in shapes]
-    if sum(sizes) >= 1 << 31:
-        raise CorruptError("the layers are too large for pixel mixing")
-    starts = itertools.accumulate(sizes[:-1], initial=0)
-    firsts = [start + MARGIN * _stride(width) + MARGIN for start, (_, width, _) in zip(starts, shapes)]
-    return np.zeros(sum(sizes), np.uint32), firsts
-
-
-def _part(pixels: np.ndarray, first: int, shape: tuple[int, int, int]) -> np.ndarray:
-    """The pixels of a layer, a view (H, W)."""
-    start, stride = first - MARGIN, _stride(shape[1])
-    return pixels[start : start + shape[0] * stride].reshape(shape[0], stride)[:, MARGIN:-MARGIN]
 
 
 def _fits(period: tuple[int, int], height: int, width: int) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 from dqcodec.base.errors import CorruptError, DqcodecError
 from dqcodec.exact.boxes import Window
 from dqcodec.exact.program import FindProgram, Program
+from dqcodec.format.canvas import Spot
 from dqcodec.format.container import Layer, Method
 from dqcodec.methods.payload import Effort, Payload
 
@@ -28,7 +29,7 @@ class Row:
     number: in the format. module: its name in dqcodec.methods. needs: the kind of program that it codes with, or None.
     is_slow: coding and decoding take long, so it codes large layers only with Effort.best. in_parts: its module has
     `decode_windows`, which decodes a part of a layer in less time than all of it. has_lengths: its module has
-    `code_lengths`, which says where the bits go.
+    `code_lengths`, which says where the bits go. has_canvas: its functions also take the `spots` of layers on the canvas of an animation.
     """
 
     number: Method
@@ -37,22 +38,31 @@ class Row:
     is_slow: bool = False
     in_parts: bool = False
     has_lengths: bool = False
+    has_canvas: bool = False
 
     def encode(
-        self, layers: Sequence[np.ndarray], program: Program | None = None, effort: Effort = Effort()
+        self,
+        layers: Sequence[np.ndarray],
+        program: Program | None = None,
+        effort: Effort = Effort(),
+        spots: Sequence[Spot] = (),
     ) -> Payload:
-        """The payload of layers.
+        """The payload of layers. spots: of each layer, if the method has a canvas.
 
         Raises LatentOverflow, StackUnderflow (a flow cannot code these layers).
         """
-        return self._module().encode(layers, program, effort)
+        return self._module().encode(layers, program, effort, *self._of_canvas(spots))
 
     def decode(
-        self, data: bytes, shapes: Sequence[tuple[int, int, int]], program: Program | None = None
+        self,
+        data: bytes,
+        shapes: Sequence[tuple[int, int, int]],
+        program: Program | None = None,
+        spots: Sequence[Spot] = (),
     ) -> list[np.ndarray]:
         """The layers of these shapes: the inverse of encode. Raises CorruptError, or numpy's errors, for a damaged
         payload."""
-        return self._module().decode(data, shapes, program)
+        return self._module().decode(data, shapes, program, *self._of_canvas(spots))
 
     def decode_windows(
         self,
@@ -73,6 +83,9 @@ class Row:
         not say where its bits go."""
         return self._module().code_lengths(layers, program) if self.has_lengths else None
 
+    def _of_canvas(self, spots: Sequence[Spot]) -> tuple[Sequence[Spot], ...]:
+        return (spots,) if self.has_canvas else ()
+
     def _module(self) -> ModuleType:
         return importlib.import_module(f"dqcodec.methods.{self.module}")
 
@@ -87,6 +100,7 @@ METHODS = {
         Row(Method.MODEL_MIXING, "model_mixing", needs="autoregressive", is_slow=True, has_lengths=True),
         Row(Method.PIXEL_MIXING, "pixel_mixing", is_slow=True),
         Row(Method.EXPERTS, "experts"),
+        Row(Method.ANIMATION, "animation", is_slow=True, has_canvas=True),
     )
 }
 
@@ -102,14 +116,22 @@ def own(program: Program) -> Row:
 
 
 def encode(
-    method: Method, layers: Sequence[np.ndarray], program: Program | None = None, effort: Effort = Effort()
+    method: Method,
+    layers: Sequence[np.ndarray],
+    program: Program | None = None,
+    effort: Effort = Effort(),
+    spots: Sequence[Spot] = (),
 ) -> Payload:
-    """The payload of layers by a method; errors: see Row.encode."""
-    return METHODS[method].encode(layers, program, effort)
+    """The payload of layers by a method; arguments and errors: see Row.encode."""
+    return METHODS[method].encode(layers, program, effort, spots)
 
 
 def decode(
-    data: bytes, layer: Layer, shapes: Sequence[tuple[int, int, int]], find_program: FindProgram
+    data: bytes,
+    layer: Layer,
+    shapes: Sequence[tuple[int, int, int]],
+    find_program: FindProgram,
+    spots: Sequence[Spot] = (),
 ) -> list[np.ndarray]:
     """The layers of a payload, all coded by the method and the model of `layer`.
 
@@ -117,7 +139,7 @@ def decode(
     """
     row, program = _coder(layer, shapes, find_program)
     with _damage():
-        layers = row.decode(data, shapes, program)
+        layers = row.decode(data, shapes, program, spots)
     if [pixels.shape for pixels in layers] != list(shapes):
         raise CorruptError("the payload decodes to another shape")
     return layers

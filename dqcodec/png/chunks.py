@@ -29,6 +29,7 @@ KINDS = tuple(
 )
 _NOT_SURROUNDING = {b"IHDR", b"IDAT", b"fdAT", b"IEND"}
 MAX_PARTS = 1 << 12  # the largest number of rasters and chunks of a skeleton
+PREVIOUS, _OVER = 2, 1  # ways to dispose of a frame, to blend it
 MAX_TRAILING_BYTES = 1 << 24  # the largest number of bytes after IEND; a PNG with more is refused
 _IDAT_BYTES = 1 << 20  # the largest image data chunk that is written
 # Chunks that describe the bytes of the file. They are wrong after a new packing: iDOT has offsets into the data
@@ -63,6 +64,18 @@ class Header(NamedTuple):
         return struct.pack(">IIBBBBB", self.width, self.height, self.bit_depth, self.color_type, 0, 0, interlace)
 
 
+class Frame(NamedTuple):
+    """The place of a raster on the canvas of an animation, pixels. disposal: PREVIOUS if the canvas is afterwards as
+    before. is_over: whether the frame is blended over the canvas."""
+
+    width: int
+    height: int
+    left: int
+    top: int
+    disposal: int
+    is_over: bool
+
+
 @dataclass(frozen=True)
 class Skeleton:
     """A PNG without its rasters.
@@ -74,10 +87,18 @@ class Skeleton:
     parts: tuple[tuple[Chunk, ...], ...] = ((), ())
 
     @functools.cached_property
+    def frames(self) -> tuple[Frame, ...]:
+        """The frame that each raster is. A default image that is no part of the animation has the canvas for its own."""
+        controls = [next((chunk for chunk in part if chunk.kind == b"fcTL"), None) for part in self.parts[:-1]]
+        return tuple(
+            _frame(self.header, control) if control else Frame(self.header.width, self.header.height, 0, 0, 0, False)
+            for control in controls
+        )
+
+    @functools.cached_property
     def sizes(self) -> tuple[tuple[int, int], ...]:
         """(height, width) of each raster."""
-        controls = [next(chunk for chunk in part if chunk.kind == b"fcTL") for part in self.parts[1:-1]]
-        return ((self.header.height, self.header.width), *(_frame(self.header, control)[::-1] for control in controls))
+        return tuple((frame.height, frame.width) for frame in self.frames)
 
     def find(self, kind: bytes) -> bytes | None:
         """The body of the first chunk of this type before the default image, or None."""
@@ -127,8 +148,7 @@ class Skeleton:
             if len(controls) not in wanted:
                 raise CorruptError("an animated PNG's frames do not match its fcTL and acTL chunks")
             for control in controls:
-                width, height = _frame(self.header, control)
-                if number == 0 and (width, height) != self.header[:2]:
+                if _frame(self.header, control)[:2] != self.header[:2] and number == 0:
                     raise CorruptError("an animated PNG's first frame does not have the size of its canvas")
         is_animated = any(chunk.kind == b"fcTL" for part in self.parts for chunk in part)
         if is_animated != (self.find(b"acTL") is not None):
@@ -358,18 +378,18 @@ def check_palette(header: Header, chunks: Sequence[Chunk]) -> None:
             raise CorruptError("PNG with a palette of an invalid length")
 
 
-def _frame(header: Header, control: Chunk) -> tuple[int, int]:
-    """(width, height) of the raster that a fcTL chunk announces.
+def _frame(header: Header, control: Chunk) -> Frame:
+    """The frame that a fcTL chunk announces.
 
     Raises:
         CorruptError: it is malformed, or does not lie within the canvas.
     """
     if len(control.body) != 22:
         raise CorruptError("an animated PNG has a malformed fcTL chunk")
-    width, height, left, top = struct.unpack_from(">IIII", control.body)
+    width, height, left, top, disposal, blending = struct.unpack(">IIII4xBB", control.body)
     if not (0 < width <= header.width - left and 0 < height <= header.height - top):
         raise CorruptError("a frame of an animated PNG lies outside of its canvas")
-    return width, height
+    return Frame(width, height, left, top, disposal, blending == _OVER)
 
 
 def _chunk(kind: bytes, *body: bytes | memoryview) -> list[bytes | memoryview]:

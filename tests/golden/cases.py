@@ -13,9 +13,11 @@ import numpy as np
 import pngs
 
 from dqcodec import png
+from dqcodec.codec.source import Source
 from dqcodec.exact.identity import file_id
 from dqcodec.exact.program import Program, load_program
 from dqcodec.format import split
+from dqcodec.format.canvas import Spot
 from dqcodec.format.container import LEARNED, Entry, Group, Layer, Method, owners, sample_checksum
 from dqcodec.format.split import Split, Step
 from dqcodec.format.values import Values, views
@@ -125,6 +127,19 @@ def animation() -> bytes:
     return pngs.animated(smooth(4, 5, 4, seed=4), frames, between=text(b"between"), is_first=False)
 
 
+def moving(channels: int, color_type: int | None = None, between: bytes = b"") -> bytes:
+    """Frames of every way to be disposed of and blended: a square moves over a background, 0 is transparent."""
+    background = flat(12, 15, 5, seed=7) * 20 + 30 + np.arange(channels)
+    frames = []
+    for number in range(6):
+        samples = background[number : number + 7, 2 : 12 - number].copy()
+        samples[1:3, number : number + 3] = np.arange(channels) * 9 + 200
+        samples[4:, ::2] = 0 if number % 2 else samples[4:, ::2]
+        frames.append(((number, 2), samples))
+    ways = [(0, 0), (0, 1), (1, 1), (2, 0), (2, 1), (1, 0)]
+    return pngs.animated(background, frames, color_type=color_type, ways=ways, between=between)
+
+
 def _golden(name: str) -> Path:
     return HERE / f"{name}.safetensors"
 
@@ -211,6 +226,11 @@ def cases() -> dict[str, Case]:
         "experts-alpha": Case(lambda: pngs.write(16 * smooth(6, 7, 4, 12), 16), method.EXPERTS, split=Split(step.WHOLE, True)),
         "experts-8-bit": Case(lambda: pngs.write(smooth(5, 12, 2)), method.EXPERTS, split=Split(step.PLAIN)),
         "animation": Case(animation, method.MIXING, split=Split(step.PLAIN, True), is_quick=False),
+        "animation-gray": Case(lambda: moving(1), method.ANIMATION),
+        "animation-indices": Case(lambda: moving(1, 3), method.ANIMATION, is_quick=False),
+        "animation-rgb": Case(lambda: moving(3), method.ANIMATION, is_quick=False),
+        "animation-rgba": Case(lambda: moving(4), method.ANIMATION, is_quick=False),
+        "animation-alpha": Case(lambda: moving(2), method.ANIMATION, split=Split(step.PLAIN, True), is_quick=False),
         "uniform": _flow("uniform", is_quick=True),
         "gaussian": _flow("gaussian"),
         "bipartite": _flow("bipartite"),
@@ -235,13 +255,17 @@ def encode(case: Case, data: bytes) -> bytes:
         exact.find(data, image) if case.has_recipe else b"", values=view.code,
     )  # fmt: skip
     layers = [layer for layers in rasters for layer in layers]
-    payloads = tuple(_payload(case, [layers[number] for _, number in owned]) for owned in owners([entry]))
+    spots = Source(image, data).spots(case.split, 0)
+    payloads = tuple(
+        _payload(case, [layers[number] for _, number in owned], [spots[number] for _, number in owned])
+        for owned in owners([entry])
+    )
     return Group((entry,), payloads, sample_checksum(image.rasters)).pack()
 
 
-def _payload(case: Case, layers: list[np.ndarray]) -> bytes:
+def _payload(case: Case, layers: list[np.ndarray], spots: list[Spot]) -> bytes:
     program = program_of(case.model) if case.method in LEARNED else None
-    return table.encode(case.method, layers, program).data
+    return table.encode(case.method, layers, program, spots=spots).data
 
 
 def find_program(model_id: bytes) -> Program:

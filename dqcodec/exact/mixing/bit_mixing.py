@@ -68,7 +68,7 @@ class BitMixer(NamedTuple):
         return cls(
             np.zeros((CONTEXTS << slot_bits) * 16, np.uint32), np.tile(STATES << 16, CONTEXTS).astype(np.uint32),
             np.full((ROWS, INPUTS), FIRST_WEIGHT, np.int32), np.full((32, SETS), FIRST_FINAL_WEIGHT, np.int32),
-            np.tile(STAGE, (1024 + (1 << stage_bits), 1)).astype(np.int32), np.full(128, 1 << 31, np.uint32),
+            np.tile(STAGE, (1024 + (1 << stage_bits), 1)).astype(np.int32), np.full(256, 1 << 31, np.uint32),
             np.empty(CONTEXTS, np.uint64), np.empty((3, CONTEXTS), np.int64), np.zeros(INPUTS, np.int32), np.empty(SETS, np.int32),
             np.empty(SETS, np.int64), np.array([slot_bits, stage_bits, 0]),
         )  # fmt: skip
@@ -98,7 +98,7 @@ def _clamped(value):
 
 
 @compiled
-def _set_contexts(hashes, pixels, at, stride, c, channels, bits, known, periods, is_rest):
+def _set_contexts(hashes, pixels, at, stride, c, channels, bits, known, periods, is_rest, canvas):
     """Set the hash of each context of a sample; returns which of its neighbours agree. Compass points: neighbours; Q:
     pixels one period away; small letters: the channel before.
 
@@ -156,6 +156,9 @@ def _set_contexts(hashes, pixels, at, stride, c, channels, bits, known, periods,
         hashes[19] = hashed(seed, _clamped(Q_W) << 17 | _clamped(Q_N) << 9 | last - q + 256)
         hashes[20] = hashed(hashes[18], R)
         hashes[21] = hashed(seed, _clamped(R_W) << 17 | _clamped(Q_W) << 9 | last - q + 256)
+        if canvas:
+            hashes[20] = hashed(hashed(hashes[18], QE), pixels[first + stride])
+            hashes[21] = hashed(seed, channel(Q, shift) << 18 | W - channel(QW, shift) + 256 << 9 | last - q + 256)
     else:
         two, three = at - 2 * stride, at - 3 * stride
         W3, N3 = pixels[at - 3], pixels[three]
@@ -220,7 +223,7 @@ def _find_slots(entries, hashes, slots, slot_bits, node):
 
 
 @compiled
-def code_samples(mixer, coder, pixels, at, stride, channels, bits, periods, missed, predicted, matches):
+def code_samples(mixer, coder, pixels, at, stride, channels, bits, periods, missed, predicted, matches, canvas):
     """Code the samples of a pixel, and learn from them.
 
     Args:
@@ -232,18 +235,21 @@ def code_samples(mixer, coder, pixels, at, stride, channels, bits, periods, miss
         periods: places to the left, int64 (2,).
         missed: 1 if the pixel is known not to be `predicted`; else 0.
         predicted: a pixel.
-        matches: for each match, its pixel, and its length, or 0; int64 (2, 2).
+        matches: for each match, its pixel, and its length, or 0; last, the pixel of the canvas, and 1 and the neighbours
+            that agree; int64 (3, 2).
+        canvas: see pixel_mixing.code_layer.
     """
     entries, maps, trust = mixer.entries, mixer.maps, mixer.trust
     weights, finals, stages = mixer.weights, mixer.finals, mixer.stages
     hashes, slots, inputs, logits, rows = mixer.hashes, mixer.slots, mixer.inputs, mixer.logits, mixer.rows
     slot_bits, stage_bits = mixer.sizes[0], mixer.sizes[1]
     whole, rest, known = np.int64(pixels[at]), missed, np.int64(0)
+    others = 3 if canvas else 2
     for c in range(channels):
         shift = 8 * (channels - 1 - c)
         mixer.sizes[2] += 1
         rate = 6 + 40 * 256 // (256 + mixer.sizes[2])
-        agree = _set_contexts(hashes, pixels, at, stride, c, channels, bits, known, periods, rest > 0)
+        agree = _set_contexts(hashes, pixels, at, stride, c, channels, bits, known, periods, rest > 0, canvas)
         W, N = channel(pixels[at - 1], shift), channel(pixels[at - stride], shift)
         value, node = whole >> shift & 255, np.int64(1)
         for position in range(bits):
@@ -258,14 +264,13 @@ def code_samples(mixer, coder, pixels, at, stride, channels, bits, periods, miss
                 inputs[2 * i], inputs[2 * i + 1] = stretch(entry >> 8), counted(maps, i << 8 | state)
                 familiar += state != 0
             both = 0
-            for k in range(2):
+            for k in range(others):
                 expected = matches[k, 0] >> shift & 255 | 1 << bits
-                both *= 3
                 inputs[2 * CONTEXTS + k] = 0
                 if matches[k, 1] and matches[k, 0] >> shift + 8 == known and expected >> left + 1 == node:
                     logit, one = counted(trust, k << 6 | matches[k, 1]), expected >> left & 1
                     inputs[2 * CONTEXTS + k] = logit if one else -logit
-                    both += 1 + one
+                    both += (1 + one) * (3, 1, 0)[k]
             rows[0] = FIRST_ROWS[0] + (c * 8 + position) * 3 + rest
             rows[1] = FIRST_ROWS[1] + familiar * 8 + position
             rows[2] = FIRST_ROWS[2] + (both * 8 + position) * 4 + c
@@ -286,8 +291,8 @@ def code_samples(mixer, coder, pixels, at, stride, channels, bits, periods, miss
             for k in range(SETS):
                 learn(weights, rows[k], inputs, target - squash(logits[k]), rate)
             learn(finals, c * 8 + position, logits, target - plain, FINAL_RATE)
-            for k in range(2):
-                if both and matches[k, 1] and matches[k, 0] >> shift + 8 == known:
+            for k in range(others):
+                if (both or canvas) and matches[k, 1] and matches[k, 0] >> shift + 8 == known:
                     expected = matches[k, 0] >> shift & 255 | 1 << bits
                     if expected >> left + 1 == node:
                         count(trust, k << 6 | matches[k, 1], np.int64(expected >> left & 1 == bit))

@@ -1,8 +1,9 @@
 """Pixels by context mixing: whole where the prediction is good, otherwise bit by bit.
 
-A pixel is predicted by its left or upper neighbour, or by what followed a match: an earlier place that looked alike. How likely
-the prediction is right is learned in contexts and mixed, as bits are in bit_mixing. If it is likely enough, one
-decision says whether it is right; for most pixels this is the whole code. Otherwise the pixel's bits are coded.
+A pixel is predicted by its left or upper neighbour, by what followed a match, an earlier place that looked alike, or, in an
+animation, by the canvas: what earlier frames drew at its place. How likely the prediction is right is learned in contexts
+and mixed, as bits are in bit_mixing. If it is likely enough, one decision says whether it is right; for most pixels this
+is the whole code. Otherwise the pixel's bits are coded.
 """
 
 from typing import NamedTuple
@@ -14,6 +15,8 @@ from dqcodec.exact.mixing.binary_coder import code_bit
 from dqcodec.exact.mixing.bit_mixing import code_samples, hashed, place_of
 from dqcodec.exact.mixing.logistic import count, counted, learn, learn_stage, mixed, squash, staged
 from dqcodec.frozen.pixel_mixing import (
+    CANVAS_ROW,
+    CANVAS_TRUST,
     FIRST_HIT_ROWS,
     FIRST_HIT_WEIGHT,
     HIT_CONTEXTS,
@@ -40,7 +43,7 @@ class PixelMixer(NamedTuple):
         trust: of each candidate in its context, a counter of how often it was right, uint32.
         places: for a wide and a near neighbourhood, where it was last, int32.
         inputs, logits, rows: of the pixel at hand.
-        candidates: their pixels, and their contexts, int64 (2, 4).
+        candidates: all but the canvas, their pixels, and their contexts, int64 (2, 4).
         matches: see bit_mixing.
         bits: log2 of the counters of a context.
     """
@@ -58,19 +61,19 @@ class PixelMixer(NamedTuple):
     bits: int
 
     @classmethod
-    def new(cls, pixels: int) -> "PixelMixer":
-        """pixels: the number of pixels that will be coded."""
+    def new(cls, pixels: int, *, has_canvas: bool = False) -> "PixelMixer":
+        """pixels: the number of pixels that will be coded. has_canvas: layers may have one."""
         bits = min(MAX_HIT_BITS, (2 * pixels).bit_length())
         return cls(
-            np.full(HIT_CONTEXTS << bits, 1 << 31, np.uint32), np.full((HIT_ROWS, HIT_INPUTS), FIRST_HIT_WEIGHT, np.int32),
-            np.tile(STAGE, (1024, 1)).astype(np.int32), np.full(256, 1 << 31, np.uint32),
+            np.full(HIT_CONTEXTS + has_canvas << bits, 1 << 31, np.uint32), np.full((HIT_ROWS, HIT_INPUTS), FIRST_HIT_WEIGHT, np.int32),
+            np.tile(STAGE, (1024, 1)).astype(np.int32), np.full(CANVAS_TRUST + 64, 1 << 31, np.uint32),
             np.zeros(2 << bits, np.int32), np.zeros(HIT_INPUTS, np.int32), np.zeros(HIT_SETS, np.int64),
-            np.zeros(HIT_CONTEXTS + HIT_SETS, np.int64), np.zeros((2, 4), np.int64), np.zeros((2, 2), np.int64), bits,
+            np.zeros(CANVAS_ROW + 1, np.int64), np.zeros((2, 4), np.int64), np.zeros((3, 2), np.int64), bits,
         )  # fmt: skip
 
 
 @compiled
-def code_layer(pixel_mixer, bit_mixer, coder, pixels, first, height, width, channels, bits, periods):
+def code_layer(pixel_mixer, bit_mixer, coder, pixels, first, height, width, channels, bits, periods, canvas):
     """Code the pixels of a layer, row by row.
 
     Args:
@@ -80,10 +83,12 @@ def code_layer(pixel_mixer, bit_mixer, coder, pixels, first, height, width, chan
         first: the place of this layer's first pixel.
         height, width, channels, bits: of the layer.
         periods: places to the left, int64 (2,).
+        canvas: places to the left, where the canvas has what is drawn at the same place; 0 without a canvas. It is period 0 too.
     """
     counters, weights, stages, trust = pixel_mixer.counters, pixel_mixer.weights, pixel_mixer.stages, pixel_mixer.trust
     places, inputs, logits, rows = pixel_mixer.places, pixel_mixer.inputs, pixel_mixer.logits, pixel_mixer.rows
     candidates, matches, size = pixel_mixer.candidates, pixel_mixer.matches, pixel_mixer.bits
+    inputs[:] = bit_mixer.inputs[:] = 0  # those of a canvas stay 0 without one
     stride = width + 2 * MARGIN
     above, hits = np.zeros(width, np.int64), np.zeros(width + 2, np.int64)  # of the row above: matches, and lately hits
     distance = length = np.int64(0)  # of the long match
@@ -133,7 +138,12 @@ def code_layer(pixel_mixer, bit_mixer, coder, pixels, first, height, width, chan
             for k in range(1, 2 + np.int64(length > LEAST_MATCH)):
                 if trust[candidates[1, k]] >> 10 > trust[candidates[1, best]] >> 10:
                     best = k
-            predicted = np.int64(candidates[0, best])
+            predicted, trusted = np.int64(candidates[0, best]), candidates[1, best]
+            if canvas:
+                drawn, alike = np.int64(pixels[at - canvas]), _agreement(pixels, at, at - canvas, stride)
+                matches[2, 0], matches[2, 1], of_canvas = drawn, 1 + alike, CANVAS_TRUST + alike
+                if trust[of_canvas] >> 10 > trust[trusted] >> 10:
+                    best, predicted, trusted = 3, drawn, of_canvas
 
             # how likely it is right
             shape = np.int64(W == predicted) | np.int64(N == predicted) << 1 | np.int64(NW == predicted) << 2
@@ -152,6 +162,17 @@ def code_layer(pixel_mixer, bit_mixer, coder, pixels, first, height, width, chan
             rows[5] = place_of(hashed(np.uint64(5), history << 8 | (shape & 15) << 4 | match), size)
             rows[6] = place_of(hashed(widest, predicted), size)
             rows[7] = place_of(hashed(np.uint64(6), min(run, 255) << 8 | (shape & 15) << 4 | match), size)
+            if canvas:
+                o = at - canvas
+                rows[4] = place_of(
+                    hashed(hashed(hashed(hashed(hashed(np.uint64(4), drawn), N), predicted), W), pixels[o + 1]), size
+                )
+                flat = np.int64(pixels[o + 1] == drawn) | np.int64(pixels[o + stride] == drawn) << 1
+                kind = alike << 13 | np.int64(drawn == predicted) << 12 | flat << 10 | shape
+                rows[CANVAS_ROW] = (HIT_CONTEXTS << size) + place_of(hashed(np.uint64(7), kind), size)
+                logit = counted(trust, of_canvas)
+                inputs[HIT_CONTEXTS + 6] = logit if drawn == predicted else -logit
+                inputs[HIT_CONTEXTS + 7] = counted(counters, rows[CANVAS_ROW])
             for i in range(HIT_CONTEXTS):
                 rows[i] += i << size
                 inputs[i] = counted(counters, rows[i])
@@ -162,7 +183,7 @@ def code_layer(pixel_mixer, bit_mixer, coder, pixels, first, height, width, chan
                 inputs[HIT_CONTEXTS + 2] = 0
             if matches[1, 1] == 0:
                 inputs[HIT_CONTEXTS + 3] = 0
-            inputs[HIT_CONTEXTS + 4] = counted(trust, candidates[1, best])
+            inputs[HIT_CONTEXTS + 4] = counted(trust, trusted)
             inputs[HIT_CONTEXTS + 5] = 256
             rows[HIT_CONTEXTS] = FIRST_HIT_ROWS[0] + (shape & 63)
             rows[HIT_CONTEXTS + 1] = FIRST_HIT_ROWS[1] + (match << 2 | best)
@@ -184,7 +205,7 @@ def code_layer(pixel_mixer, bit_mixer, coder, pixels, first, height, width, chan
                 pixels[at] = predicted
             else:
                 code_samples(
-                    bit_mixer, coder, pixels, at, stride, channels, bits, periods, is_likely, predicted, matches
+                    bit_mixer, coder, pixels, at, stride, channels, bits, periods, is_likely, predicted, matches, canvas
                 )
                 hit = np.int64(pixels[at] == predicted)
 
@@ -196,6 +217,9 @@ def code_layer(pixel_mixer, bit_mixer, coder, pixels, first, height, width, chan
                 count(counters, rows[i], hit)
             for k in range(4):
                 count(trust, candidates[1, k], np.int64(candidates[0, k] == np.int64(pixels[at])))
+            if canvas:
+                count(counters, rows[CANVAS_ROW], hit)
+                count(trust, of_canvas, np.int64(drawn == np.int64(pixels[at])))
             corner = hits[x + 1]
             past = (past << 1 | hit) & 15
             hits[x + 1] = past
@@ -204,3 +228,13 @@ def code_layer(pixel_mixer, bit_mixer, coder, pixels, first, height, width, chan
             if length:
                 length = length + 1 if matches[0, 0] == np.int64(pixels[at]) else 0
                 above[x] = distance if length else 0
+
+
+@compiled
+def _agreement(pixels, at, o, stride):
+    """Which neighbours of two places are equal."""
+    agree = np.int64(pixels[at - 1] == pixels[o - 1]) | np.int64(pixels[at - stride] == pixels[o - stride]) << 1
+    agree |= np.int64(pixels[at - stride + 1] == pixels[o - stride + 1]) << 2
+    agree |= np.int64(pixels[at - stride - 1] == pixels[o - stride - 1]) << 3
+    agree |= np.int64(pixels[at - 2] == pixels[o - 2]) << 4
+    return agree | np.int64(pixels[at - 2 * stride] == pixels[o - 2 * stride]) << 5

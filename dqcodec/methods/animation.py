@@ -1,0 +1,102 @@
+"""The method animation: layers by pixel mixing, which also sees what earlier frames have left on the canvas.
+
+Layers with the same number of channels are coded one after the other; what is learned stays. The payload:
+
+    *     clear   for each canvas (format/canvas.py), in the order of their first layers: a varint, 0 without a transparent
+                  pixel, else 1 + the pixel, see pixels.py
+    1     bits    the number of bits of the largest sample
+    *     code    of the layers, as in pixel_mixing.py, with the usual periods
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from dqcodec.base.errors import CorruptError
+from dqcodec.base.varint import read_varint, write_varint
+from dqcodec.exact.mixing.binary_coder import BinaryCoder
+from dqcodec.exact.mixing.bit_mixing import BitMixer
+from dqcodec.exact.mixing.pixel_mixing import PixelMixer, code_layer
+from dqcodec.format.canvas import Canvas, Spot
+from dqcodec.frozen.pixel_mixing import DEFAULT_PERIODS, MARGIN
+from dqcodec.methods.payload import Effort, Payload
+from dqcodec.methods.pixels import Pixels, check_length, most_bytes, numbers, part_of, place_of_first, stride_of
+
+_MAX_CLEAR = 1 << 32
+
+
+def encode(
+    layers: Sequence[np.ndarray], program: None = None, effort: Effort = Effort(), spots: Sequence[Spot] = ()
+) -> Payload:
+    """The payload of layers (H, W, C) uint8, all with the same C, 1 to 4. It has the bytes of each layer."""
+    shapes = [layer.shape for layer in layers]
+    firsts = {spot.canvas: spot for spot in reversed(spots)}
+    canvases = {canvas: Canvas(spot.size, spot.clear) for canvas, spot in firsts.items()}
+    clears = {spot.canvas: spot.clear for spot in spots}
+    bits = max(1, int(max(layer.max() for layer in layers)).bit_length())
+    head = b"".join(write_varint(0 if clear is None else clear + 1) for clear in clears.values()) + bytes([bits])
+    pixels = _pixels(shapes)
+    for number, layer in enumerate(layers):
+        pixels.part(number)[:] = numbers(layer)
+    coder = BinaryCoder.writer(most_bytes(shapes, [bits] * len(layers)))
+    ends = [*_code(coder, pixels, bits, spots, canvases)]
+    code = coder.finish()
+    sizes = np.diff([-len(head), *ends[:-1], len(code)])
+    return Payload(head + code, tuple(sizes.tolist()))
+
+
+def decode(
+    data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = None, spots: Sequence[Spot] = ()
+) -> list[np.ndarray]:
+    """The layers (H, W, C) uint8 of a payload.
+
+    Raises CorruptError: its head is malformed, or it is too short for its layers.
+    """
+    canvases, position = {}, 0
+    for spot in spots:
+        if spot.canvas not in canvases:
+            clear, position = read_varint(data, position)
+            if clear > _MAX_CLEAR:
+                raise CorruptError("malformed payload")
+            canvases[spot.canvas] = spot.size, clear - 1 if clear else None
+    bits = data[position] if position < len(data) else 0
+    if not 1 <= bits <= 8:
+        raise CorruptError("malformed payload")
+    check_length(shapes, len(data) - position - 1)
+    pixels = _pixels(shapes)
+    drawn = {canvas: Canvas(*each) for canvas, each in canvases.items()}
+    for _ in _code(BinaryCoder.reader(data[position + 1 :]), pixels, bits, spots, drawn):
+        pass
+    return pixels.layers()
+
+
+def _code(
+    coder: BinaryCoder, pixels: Pixels, bits: int, spots: Sequence[Spot], canvases: Mapping[tuple[int, int], Canvas]
+) -> Iterator[int]:
+    """Code the layers; yields the position of the coder after each."""
+    count = sum(height * width for height, width, _ in pixels.shapes)
+    pixel_mixer, bit_mixer = PixelMixer.new(count, has_canvas=True), BitMixer.new(count * pixels.shapes[0][2])
+    for number, (spot, (height, width, channels)) in enumerate(zip(spots, pixels.shapes)):
+        first, below, canvas = pixels.firsts[number], place_of_first(width), canvases[spot.canvas]
+        places, distance = [up * stride_of(width) + left for up, left in DEFAULT_PERIODS], 0
+        if not canvas.is_blank:
+            places[0] = distance = first - below
+            pixels.flat[: _room(height, width)] = 0
+            part_of(pixels.flat, below, height, width)[:] = canvas.region(spot, height, width)
+        code_layer(
+            pixel_mixer, bit_mixer, coder, pixels.flat, first, height, width, channels, bits, np.array(places), distance
+        )
+        canvas.draw(spot, pixels.part(number))
+        yield coder.position
+
+
+def _pixels(shapes: Sequence[tuple[int, int, int]]) -> Pixels:
+    """All pixels, and before them room for what the canvas has where a layer is drawn."""
+    return Pixels(shapes, max(_room(height, width) for height, width, _ in shapes))
+
+
+def _room(height: int, width: int) -> int:
+    """Places of a part of the canvas, with margins at all sides."""
+    return (height + 2 * MARGIN) * stride_of(width)

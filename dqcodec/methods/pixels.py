@@ -1,0 +1,89 @@
+"""Layers (H, W, C) uint8 as one list of pixels, in which the loops of exact/mixing/pixel_mixing.py find their neighbours.
+
+A pixel is one number: its channels in the order of coding, 8 bits each, the first one highest.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from dqcodec.base.errors import CorruptError
+from dqcodec.frozen.mixing import ORDERS
+from dqcodec.frozen.pixel_mixing import MARGIN
+
+_MAX_PIXELS_A_BYTE = 363_408  # the most certain pixels take 8 / log2(65536 / 65535) to a byte
+_MAX_PIXEL_BYTES = 4  # and two of each bit of a sample, as the least probability is 2^-16
+
+
+class Pixels:
+    """The pixels of layers, one layer after the other.
+
+    Attributes:
+        flat: all of them, uint32. Margins are 0.
+        firsts: the place of each layer's first pixel.
+        shapes: of the layers.
+    """
+
+    def __init__(self, shapes: Sequence[tuple[int, int, int]], before: int = 0) -> None:
+        """All 0; before: places to leave free before the first layer. Raises CorruptError: too many."""
+        sizes = [(height + MARGIN) * stride_of(width) for height, width, _ in shapes]
+        if before + sum(sizes) >= 1 << 31:
+            raise CorruptError("the layers are too large for pixel mixing")
+        starts = itertools.accumulate(sizes[:-1], initial=before)
+        self.shapes = shapes
+        self.firsts = [start + place_of_first(width) for start, (_, width, _) in zip(starts, shapes)]
+        self.flat = np.zeros(before + sum(sizes), np.uint32)
+
+    def part(self, number: int) -> np.ndarray:
+        """The pixels of a layer, a view (H, W)."""
+        return part_of(self.flat, self.firsts[number], *self.shapes[number][:2])
+
+    def layers(self) -> list[np.ndarray]:
+        """All layers (H, W, C) uint8."""
+        return [_layer(self.part(number), shape[2]) for number, shape in enumerate(self.shapes)]
+
+
+def stride_of(width: int) -> int:
+    """Places from row to row."""
+    return width + 2 * MARGIN
+
+
+def place_of_first(width: int) -> int:
+    """The place of a layer's first pixel behind its margin."""
+    return MARGIN * stride_of(width) + MARGIN
+
+
+def part_of(flat: np.ndarray, first: int, height: int, width: int) -> np.ndarray:
+    """The pixels (H, W) from the place `first` on, a view."""
+    start, stride = first - MARGIN, stride_of(width)
+    return flat[start : start + height * stride].reshape(height, stride)[:, MARGIN:-MARGIN]
+
+
+def numbers(layer: np.ndarray) -> np.ndarray:
+    """The pixels (H, W) uint32 of a layer (H, W, C) uint8."""
+    whole = np.zeros(layer.shape[:2], np.uint32)
+    for channel in ORDERS[layer.shape[2]]:
+        whole = whole << 8 | layer[..., channel]
+    return whole
+
+
+def most_bytes(shapes: Sequence[tuple[int, int, int]], bits: Sequence[int]) -> int:
+    """The largest code of layers with so many bits a sample."""
+    return sum(h * w * (_MAX_PIXEL_BYTES + 2 * each * channels) for (h, w, channels), each in zip(shapes, bits))
+
+
+def check_length(shapes: Sequence[tuple[int, int, int]], size: int) -> None:
+    """Raise CorruptError if a code of `size` bytes is too short for layers of these shapes."""
+    if sum(height * width for height, width, _ in shapes) > _MAX_PIXELS_A_BYTE * (size + 5):
+        raise CorruptError("the payload is too short for its image")
+
+
+def _layer(pixels: np.ndarray, channels: int) -> np.ndarray:
+    """The inverse of numbers."""
+    layer = np.empty((*pixels.shape, channels), np.uint8)
+    for place, channel in enumerate(reversed(ORDERS[channels])):
+        layer[..., channel] = pixels >> 8 * place
+    return layer
