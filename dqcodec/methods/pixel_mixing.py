@@ -90,7 +90,10 @@ def _code(
 ) -> Iterator[int]:  # fmt: skip
     """Code the layers; yields the position of the coder after each."""
     count = sum(height * width for height, width, _ in shapes)
-    pixel_mixer, bit_mixer = PixelMixer.new(count), BitMixer.new(count * shapes[0][2])
+    pixel_mixer, bit_mixer = (
+        PixelMixer.new(count, max(width for _, width, _ in shapes)),
+        BitMixer.new(count * shapes[0][2]),
+    )
     for first, (height, width, channels), each, found in zip(firsts, shapes, bits, periods):
         places = np.array([up * _stride(width) + left for up, left in found])
         code_layer(pixel_mixer, bit_mixer, coder, pixels, first, height, width, channels, each, places)

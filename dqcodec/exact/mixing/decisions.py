@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled
+from dqcodec.base.compiled import compiled_in_place
 from dqcodec.exact.mixing.binary_coder import code_bit
 from dqcodec.exact.mixing.laws import below
 from dqcodec.exact.mixing.logistic import learn, mixed, squash, stretch
@@ -120,7 +120,7 @@ class Question(NamedTuple):
     end: int
 
 
-@compiled
+@compiled_in_place
 def code_sample(decisions, contexts, laws, value, largest, coder):
     """Code a sample, 0 to largest, and learn from each decision; returns it.
 
@@ -166,18 +166,20 @@ def code_sample(decisions, contexts, laws, value, largest, coder):
             here[i] = below(places[i], inverses[i], np.float64(threshold))
         if _decide(decisions, contexts, Question(node, threshold, low, end), value, coder):
             low = threshold
-            lower[:] = here
+            for i in range(len(here)):
+                lower[i] = here[i]
             node = 2 * node + 1 if node < _TREE else node
         else:
             end = threshold
-            upper[:] = here
+            for i in range(len(here)):
+                upper[i] = here[i]
             node = 2 * node if node < _TREE else node
         if node >= _TREE and step == 0:
             node = np.int64(_TREE)
     return low
 
 
-@compiled
+@compiled_in_place
 def _decide(decisions, contexts, question, value, coder):
     """Code whether the value is at least the threshold, and learn from this."""
     node, threshold, low, end = question.node, question.threshold, question.low, question.end
@@ -233,7 +235,7 @@ def _decide(decisions, contexts, question, value, coder):
     return bit
 
 
-@compiled
+@compiled_in_place
 def _share(below, here, above):
     """The probability, in 65536ths, of a sample that is not below `here`, if it is between both others; 0: unknown."""
     rest = above - below
@@ -242,7 +244,7 @@ def _share(below, here, above):
     return min(65535, max(1, np.int64((above - here) / rest * 65536.0)))
 
 
-@compiled
+@compiled_in_place
 def _count(entries, slot, target, most):
     """Move a probability toward a bit, the less the more often it was used."""
     uses = np.int64(entries[slot, 1])
@@ -251,7 +253,7 @@ def _count(entries, slot, target, most):
     entries[slot, 1] = min(uses + 1, most)
 
 
-@compiled
+@compiled_in_place
 def hashed(value, other):
     """A hash and a number, hashed, uint64."""
     value = (value + np.uint64(other)) * np.uint64(0xE7037ED1A0B428DB)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled
+from dqcodec.base.compiled import compiled_in_place
 from dqcodec.exact.mixing.binary_coder import POSITION, BinaryCoder
 from dqcodec.exact.mixing.decisions import Contexts, Decisions, code_sample, hashed
 from dqcodec.exact.mixing.laws import Errors, Laws, class_of, end_laws, learn_laws, level_of, set_laws, start_laws
@@ -83,7 +83,7 @@ def code_channel(experts: Experts, canvas: Canvas, channel: int, largest: int, c
     return coder
 
 
-@compiled
+@compiled_in_place
 def _code_rows(channel, coder, first, room):
     """Code rows from the first one on, while a row's code surely has room; returns the next row."""
     canvas, laws, contexts, c, largest = channel.canvas, channel.laws, channel.contexts, channel.number, channel.largest
@@ -103,11 +103,12 @@ def _code_rows(channel, coder, first, room):
             learn_laws(laws, errors, canvas, y, x, c)
         samples[y, MARGIN + width :, c] = samples[y, MARGIN + width - 1, c]
         end_laws(laws, y)
-    samples[UP + height :, :, c] = samples[UP + height - 1, :, c]
+    for x in range(samples.shape[1]):
+        samples[UP + height :, x, c] = samples[UP + height - 1, x, c]
     return height
 
 
-@compiled
+@compiled_in_place
 def _set_contexts(contexts, laws, canvas, y, x, c):
     """Set the contexts of a sample's decisions."""
     samples, classes, keys, places = canvas.samples, canvas.classes, laws.keys, laws.places

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled
+from dqcodec.base.compiled import compiled_in_place
 from dqcodec.exact.mixing.binary_coder import code_bit
 from dqcodec.exact.mixing.bit_mixing import code_samples, hashed, place_of
 from dqcodec.exact.mixing.logistic import count, counted, learn, learn_stage, mixed, squash, staged
@@ -42,6 +42,7 @@ class PixelMixer(NamedTuple):
         inputs, logits, rows: of the pixel at hand.
         candidates: their pixels, and their contexts, int64 (2, 4).
         matches: see bit_mixing.
+        above, hits: of the row above: matches, and which pixels were as predicted, int64.
         bits: log2 of the counters of a context.
     """
 
@@ -55,21 +56,24 @@ class PixelMixer(NamedTuple):
     rows: np.ndarray
     candidates: np.ndarray
     matches: np.ndarray
+    above: np.ndarray
+    hits: np.ndarray
     bits: int
 
     @classmethod
-    def new(cls, pixels: int) -> "PixelMixer":
-        """For so many pixels."""
+    def new(cls, pixels: int, width: int) -> "PixelMixer":
+        """For so many pixels, and for layers at most so wide."""
         bits = min(MAX_HIT_BITS, (2 * pixels).bit_length())
         return cls(
             np.full(HIT_CONTEXTS << bits, 1 << 31, np.uint32), np.full((HIT_ROWS, HIT_INPUTS), FIRST_HIT_WEIGHT, np.int32),
             np.tile(STAGE, (1024, 1)).astype(np.int32), np.full(256, 1 << 31, np.uint32),
             np.zeros(2 << bits, np.int32), np.zeros(HIT_INPUTS, np.int32), np.zeros(HIT_SETS, np.int64),
-            np.zeros(HIT_CONTEXTS + HIT_SETS, np.int64), np.zeros((2, 4), np.int64), np.zeros((2, 2), np.int64), bits,
+            np.zeros(HIT_CONTEXTS + HIT_SETS, np.int64), np.zeros((2, 4), np.int64), np.zeros((2, 2), np.int64),
+            np.zeros(width, np.int64), np.zeros(width + 2, np.int64), bits,
         )  # fmt: skip
 
 
-@compiled
+@compiled_in_place
 def code_layer(pixel_mixer, bit_mixer, coder, pixels, first, height, width, channels, bits, periods):
     """Code the pixels of a layer, row by row.
 
@@ -85,7 +89,8 @@ def code_layer(pixel_mixer, bit_mixer, coder, pixels, first, height, width, chan
     places, inputs, logits, rows = pixel_mixer.places, pixel_mixer.inputs, pixel_mixer.logits, pixel_mixer.rows
     candidates, matches, size = pixel_mixer.candidates, pixel_mixer.matches, pixel_mixer.bits
     stride = width + 2 * MARGIN
-    above, hits = np.zeros(width, np.int64), np.zeros(width + 2, np.int64)  # of the row above: matches, and lately hits
+    above, hits = pixel_mixer.above, pixel_mixer.hits
+    above[:], hits[:] = 0, 0
     distance = length = np.int64(0)  # of the long match
     for y in range(height):
         run = past = np.int64(0)

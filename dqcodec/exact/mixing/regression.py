@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled
+from dqcodec.base.compiled import compiled_in_place
 from dqcodec.frozen.experts import DECAYS, LEAST_PIVOT, MARGIN, PERSISTENCES, RIDGE
 
 
@@ -47,14 +47,14 @@ class Regression(NamedTuple):
         )
 
 
-@compiled
+@compiled_in_place
 def start_row(regression):
     """Forget the row before, and the filter's sums."""
     regression.above[:] = 0
     regression.left[:] = 0
 
 
-@compiled
+@compiled_in_place
 def advance(regression, place, period):
     """Move to a column (margin included), and factor its system: L takes the place of what is below the diagonal, and the right side
     becomes that of the back substitution."""
@@ -81,12 +81,13 @@ def advance(regression, place, period):
                 system[line + j] -= factor * column[j]
 
 
-@compiled
+@compiled_in_place
 def predicted(regression, values, n):
     """The prediction by the first n regressors alone, which have these values."""
     system, rest, most = regression.system, regression.scratch, len(regression.scratch) - 1
     right = most * (most + 1) // 2
-    rest[:n] = system[right : right + n]
+    for i in range(n):
+        rest[i] = system[right + i]
     total = 0.0
     for i in range(n - 1, -1, -1):
         weight, line = rest[i], i * (i + 1) // 2
@@ -96,7 +97,7 @@ def predicted(regression, values, n):
     return total
 
 
-@compiled
+@compiled_in_place
 def remember(regression, place, values, gain):
     """Add a sample. values: its regressors, then the sample itself, float64 (n + 1,). gain: its weight."""
     left, here, decay = regression.left, regression.columns[place], regression.decay
