@@ -35,6 +35,7 @@ from dqcodec.frozen.mixing import LIMIT, RATES, SQUASH
 _CELL = (2 * LIMIT + CELLS) // CELLS  # logits of a cell
 _TREE = 1 << DEPTH  # nodes below are of the tree; others are of its tails
 _COUNTS = HISTOGRAMS + DIRECT
+_UNUSED = 1 << 31  # a count: probability 1 / 2, no uses
 
 
 class Decisions(NamedTuple):
@@ -43,8 +44,8 @@ class Decisions(NamedTuple):
     Attributes:
         weights: of the inputs, int32 (SETS, 2048, laws + HISTOGRAMS + DIRECT + 1), 2^-16.
         finals: of the sets' logits, int32 (32, SETS), 2^-16.
-        histograms: 2^22 times the probability of a 1, and the number of uses, int32 (HISTOGRAMS CONTEXTS NODES, 2).
-        direct: the same for hashed contexts, and 16 bits of the hash, int32 (DIRECT 2^DIRECT_BITS, 3).
+        histograms: counts: 2^22 times the probability of a 1, then 10 bits of uses, uint32 (HISTOGRAMS CONTEXTS NODES,).
+        direct: counts in hashed contexts, then 16 bits of the hash, int64 (DIRECT 2^DIRECT_BITS,).
         refinements: 2^22 times the probability of a 1, int32 (2, 4096, CELLS + 1).
         done: the number of samples so far, int64 (1,).
     """
@@ -65,8 +66,8 @@ class Decisions(NamedTuple):
         return cls(
             weights,
             np.full((32, SETS), 65536 // SETS, np.int32),
-            np.zeros((HISTOGRAMS * CONTEXTS * NODES, 2), np.int32),
-            np.zeros((DIRECT << DIRECT_BITS, 3), np.int32),
+            np.full(HISTOGRAMS * CONTEXTS * NODES, _UNUSED, np.uint32),
+            np.full(DIRECT << DIRECT_BITS, _UNUSED << 16, np.int64),
             np.tile(cells.astype(np.int32), (2, 4096, 1)),
             np.zeros(1, np.int64),
         )
@@ -193,15 +194,15 @@ def _decide(decisions, contexts, question, value, coder):
     for i in range(HISTOGRAMS):
         slot = (i * CONTEXTS + contexts.histograms[i]) * NODES + node
         slots[i] = slot
-        inputs[laws + i] = stretch(histograms[slot, 0] >> 6) if histograms[slot, 1] else 0
+        inputs[laws + i] = stretch(histograms[slot] >> 16)
     gap = np.int64(threshold - contexts.base[0]) << 10 | min(end - threshold, 31) << 5 | min(threshold - low, 31)
     for i in range(DIRECT):
         key = hashed(contexts.hashes[i], gap) * np.uint64(0xA0761D6478BD642F)
         slot = (i << DIRECT_BITS) + np.int64(key >> np.uint64(64 - DIRECT_BITS))
-        slots[HISTOGRAMS + i], check = slot, np.int32(key >> np.uint64(24) & np.uint64(65535))
-        if direct[slot, 2] != check:
-            direct[slot, 1], direct[slot, 2] = 0, check
-        inputs[laws + HISTOGRAMS + i] = stretch(direct[slot, 0] >> 6) if direct[slot, 1] else 0
+        slots[HISTOGRAMS + i], check = slot, np.int64(key >> np.uint64(24) & np.uint64(65535))
+        if direct[slot] & 65535 != check:
+            direct[slot] = np.int64(_UNUSED) << 16 | check
+        inputs[laws + HISTOGRAMS + i] = stretch(direct[slot] >> 32)
     inputs[laws + _COUNTS] = 256
 
     depth, rest = np.int64(0), node
@@ -229,9 +230,10 @@ def _decide(decisions, contexts, question, value, coder):
     refinements[0, first, near] += (target - np.int64(refinements[0, first, near])) >> 6
     refinements[1, second, near] += (target - np.int64(refinements[1, second, near])) >> 6
     for i in range(HISTOGRAMS):
-        _count(histograms, slots[i], target, HISTOGRAM_USES)
+        histograms[slots[i]] = _counted(np.int64(histograms[slots[i]]), target, HISTOGRAM_USES)
     for i in range(DIRECT):
-        _count(direct, slots[HISTOGRAMS + i], target, DIRECT_USES)
+        slot = slots[HISTOGRAMS + i]
+        direct[slot] = _counted(direct[slot] >> 16, target, DIRECT_USES) << 16 | direct[slot] & 65535
     return bit
 
 
@@ -245,12 +247,10 @@ def _share(below, here, above):
 
 
 @compiled_in_place
-def _count(entries, slot, target, most):
-    """Move a probability toward a bit, the less the more often it was used."""
-    uses = np.int64(entries[slot, 1])
-    probability = np.int64(entries[slot, 0]) if uses else np.int64(1 << 21)
-    entries[slot, 0] = probability + ((target - probability) * RATES[uses] >> 16)
-    entries[slot, 1] = min(uses + 1, most)
+def _counted(count, target, most):
+    """A count whose probability has moved toward a bit, the less the more uses it had."""
+    uses, probability = count & 1023, count >> 10
+    return probability + ((target - probability) * RATES[uses] >> 16) << 10 | min(uses + 1, most)
 
 
 @compiled_in_place
