@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dqcodec.base.errors import LatentOverflow, StackUnderflow
 from dqcodec.codec import trial
 from dqcodec.format.container import Layer, Method
@@ -18,15 +20,13 @@ from dqcodec.methods import table
 from dqcodec.methods.payload import Effort, ModelReport
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dqcodec.codec.source import Source
     from dqcodec.exact.program import Program
 
     Place = tuple[int, Split, int]  # names a layer: number of its image, split that makes it, number of the layer
 
 _MIN_MODEL_PIXELS = 64
-_MAX_MIXING_SAMPLES = 3 << 19  # a layer's samples, as many as mixing codes bit by bit: it takes about six seconds ...
+_MAX_MIXING_SAMPLES = 1 << 21  # a layer's samples, as many as mixing codes bit by bit: it takes about six seconds ...
 _MAX_RIVAL_SAMPLES = 1 << 18  # ... and one if a model codes the layer too
 _WHOLE_PIXELS = 4  # that mixing codes whole in the time of a sample
 
@@ -150,9 +150,8 @@ def _photographs(sources: Sequence[Source], modelled: Mapping[Place, Sequence[Co
     for (number, split, layer), (coded, *_) in modelled.items():
         if layer == 0 and sources[number].view(split).header.bit_depth >= 8:
             pixels = sources[number].layers(split)[0]
-            is_drawn = 2 * _busy_samples(pixels) <= pixels.size  # a sample of a drawing says little
-            if not is_drawn and (effort.best or takes_mixing(pixels, is_modelled=True)):
-                images.setdefault(coded.program, {})[number] = pixels
+            if (effort.best or takes_mixing(pixels, is_modelled=True)) and not _is_drawn(pixels):
+                images.setdefault(coded.program, {})[number] = pixels  # a sample of a drawing would say little
     return {
         number
         for program, alike in images.items()
@@ -217,11 +216,10 @@ def takes_model(pixels: np.ndarray) -> bool:
 
 
 def takes_mixing(pixels: np.ndarray, *, is_modelled: bool) -> bool:
-    """Whether mixing a layer takes an acceptable time; is_modelled: a model codes it too, and suits it if most pixels
-    differ from their neighbours, so the limit is lower."""
-    busy = _busy_samples(pixels)
-    limit = _MAX_RIVAL_SAMPLES if is_modelled and 2 * busy > pixels.size else _MAX_MIXING_SAMPLES
-    return busy + pixels[..., 0].size // _WHOLE_PIXELS <= limit
+    """Whether mixing a layer takes an acceptable time; is_modelled: a model codes it too, and suits it unless it is drawn, so the
+    limit is lower."""
+    samples = int(_differing(pixels).sum()) * pixels.shape[2] + pixels[..., 0].size // _WHOLE_PIXELS
+    return samples <= _MAX_RIVAL_SAMPLES or (samples <= _MAX_MIXING_SAMPLES and (not is_modelled or _is_drawn(pixels)))
 
 
 def takes_experts(pixels: np.ndarray, effort: Effort) -> bool:
@@ -230,10 +228,25 @@ def takes_experts(pixels: np.ndarray, effort: Effort) -> bool:
     return takes_model(pixels) and pixels.shape[1] <= MAX_WIDTH and (effort.best or is_quick)
 
 
-def _busy_samples(pixels: np.ndarray) -> int:
-    """The samples of pixels that differ from their left or upper neighbour."""
+def _differing(pixels: np.ndarray) -> np.ndarray:
+    """Whether a pixel differs from its left or upper neighbour, bool (H - 1, W - 1)."""
     differs = (pixels[1:, 1:] != pixels[1:, :-1]) | (pixels[1:, 1:] != pixels[:-1, 1:])
-    return int(differs.any(axis=2).sum()) * pixels.shape[2]
+    return differs.any(axis=2)
+
+
+def _is_drawn(pixels: np.ndarray) -> bool:
+    """Whether most pixels of a layer equal their neighbours or repeat: they have the same pixels around them as an earlier one, as in
+    text, tiles and textures. In photographs noise makes most pixels new."""
+    differs = _differing(pixels)[:, :-1]
+    if 2 * differs.sum() <= pixels[..., 0].size:
+        return True
+    whole = sum(pixels[..., channel].astype(np.uint64) << 8 * channel for channel in range(pixels.shape[2]))
+    around = np.zeros(int(differs.sum()), np.uint64)
+    for y, x in itertools.product(range(2), range(3)):  # the pixel, its left and right neighbours, and the three above
+        height, width = differs.shape
+        around = (around + whole[y : y + height, x : x + width][differs]) * np.uint64(0xE7037ED1A0B428DB)
+        around ^= around >> np.uint64(29)
+    return 2 * len(np.unique(around)) <= pixels[..., 0].size
 
 
 def _by_channels(
