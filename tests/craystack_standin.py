@@ -119,7 +119,7 @@ def Uniform(precision):
 
 
 def Bernoulli(p, precision):
-    """Of uint64 symbols that are 1 with the probability p, to so many bits."""
+    """A codec of uint64 symbols that are 1 with the probability p. precision: bits of p."""
     total = 1 << precision
     zeros = min(max(round((1 - p) * total), 1), total - 1)
 

@@ -23,7 +23,7 @@ def symbols_below(sizes: np.ndarray, seed: int = 0) -> np.ndarray:
 
 @few
 @given(sizes_of_symbols, st.integers(0, 99))
-def test_pop_gives_what_was_pushed_and_the_stack_as_it_was(sizes, seed):
+def test_pop_undoes_push_and_restores_the_stack(sizes, seed):
     stack, symbols = noise_stack(seed), symbols_below(sizes, seed)
     before = stack.to_bytes()
     uniform.push(stack, symbols, sizes)
@@ -33,7 +33,7 @@ def test_pop_gives_what_was_pushed_and_the_stack_as_it_was(sizes, seed):
 
 @few
 @given(sizes_of_symbols, st.integers(0, 99))
-def test_push_puts_back_what_was_popped(sizes, seed):
+def test_push_undoes_pop(sizes, seed):
     stack = noise_stack(seed)
     before = stack.to_bytes()
     symbols = uniform.pop(stack, sizes)
@@ -83,7 +83,7 @@ def test_the_worst_size_below_half_a_million_loses_little():
 
 @few
 @given(sizes_of_symbols, st.binary(max_size=9))
-def test_a_stack_that_cannot_pay_for_the_spare_bits_is_an_underflow_never_invented_bits(sizes, seed):
+def test_a_stack_without_enough_spare_bits_raises_underflow(sizes, seed):
     for begin in (uniform.pop, lambda stack, sizes: uniform.push(stack, symbols_below(sizes), sizes)):
         stack = Stack(seed)
         before = stack.to_bytes()

@@ -50,19 +50,19 @@ def of_package(package: str) -> set[str]:
     return {name for path in (ROOT / package).rglob("*.py") for name in imported(path)}
 
 
-def test_every_package_has_its_arrows():
+def test_the_table_of_imports_names_every_package():
     assert PACKAGES == sorted(MAY_IMPORT)
     assert {path.name for path in ROOT.glob("*.py")} == {"__init__.py", "__main__.py", "torch.py"}
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_arrows_between_packages_are_those_that_are_known(package):
+def test_packages_import_only_what_the_table_allows(package):
     parts = [name.split(".") for name in of_package(package) if name.split(".")[0] == "dqcodec"]
     used = {part[1] if part[1] in PACKAGES else "" for part in parts}
     assert used <= MAY_IMPORT[package] | {package}
 
 
-def test_arrows_point_one_way():
+def test_imports_between_packages_have_no_cycle():
     """An order of the packages exists in which each imports earlier ones alone."""
     left, done = dict(MAY_IMPORT), {""}
     while left:
@@ -72,7 +72,7 @@ def test_arrows_point_one_way():
         left = {package: others for package, others in left.items() if package not in ready}
 
 
-def test_the_houses_of_exact_programs_point_one_way():
+def test_imports_within_exact_point_one_way():
     """Mixing uses the autoregressive program; that and the flow know nothing of each other or of mixing."""
     for house, others in {
         "flow": ("autoregressive", "mixing"),
@@ -84,7 +84,7 @@ def test_the_houses_of_exact_programs_point_one_way():
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_what_is_only_for_training_is_imported_by_training_alone(package):
+def test_only_training_packages_import_torch(package):
     used = {name.split(".")[0] for name in of_package(package)} & HEAVY
     assert not used or package in MAY_IMPORT_TORCH
 
@@ -160,7 +160,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("module", NUMBERS, ids=lambda module: module.__name__.rpartition(".")[2])
-def test_every_frozen_number_is_what_it_was(module):
+def test_frozen_numbers_do_not_change(module):
     """Whoever changes one breaks all files: a new method, with a new number in the format, is the way."""
     constants = {
         name: value for name, value in vars(module).items() if name.isupper() and not isinstance(value, np.ndarray)
@@ -168,7 +168,7 @@ def test_every_frozen_number_is_what_it_was(module):
     assert constants == NUMBERS[module]
 
 
-def test_every_frozen_table_is_what_it_was():
+def test_frozen_tables_do_not_change():
     named = (vars(mixing) | vars(pixel_mixing) | vars(experts)).items()
     tables = {
         name: value.astype("<f8" if value.dtype.kind == "f" else "<i8")

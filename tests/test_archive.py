@@ -162,7 +162,7 @@ def test_palettes_that_are_alike_are_packed_together():
     assert len(packed.header) < 2 * len(entries[0].head()) + 100
 
 
-def test_the_limit_of_pixels_is_for_all_images_of_a_group_together():
+def test_the_pixel_limit_holds_for_all_images_of_a_group_together():
     packed = group_of(["again", *kinds(), "file"], coded(), Verbatim(b"file"), contents=[0, *range(11)])
     sizes = [size for entry in coded().entries if entry.skeleton for size in entry.skeleton.sizes]
     pixels = sum(height * width for height, width in sizes)
@@ -310,7 +310,7 @@ def test_times_before_1970_and_far_ahead_are_kept_to_the_nanosecond():
     assert [found.member(name).mtime_ns for name in found] == stamps
 
 
-def test_an_archive_of_nothing_is_empty():
+def test_an_archive_without_files_is_empty():
     for salvage in (False, True):
         with opened(written(), salvage=salvage) as archive:
             assert len(archive) == 0 and list(archive) == [] and archive.group_sizes == [] and "a" not in archive
@@ -375,13 +375,13 @@ def test_an_archive_is_a_mapping_of_its_images(tmp_path):
             found.group(0)
 
 
-def test_images_can_be_asked_for_in_any_order():
+def test_images_are_read_in_any_order():
     found = opened(example())
     for name in [*NAMES[::-1], *NAMES[::2], *NAMES[1::2]]:
         assert found[name] == FILES[name]
 
 
-def test_going_through_the_images_decodes_each_group_once(decoded):
+def test_iteration_decodes_each_group_once(decoded):
     found = opened(example())
     assert not decoded
     assert list(found.items()) == list(FILES.items()) and len(decoded) == len(GROUPS)
@@ -414,19 +414,19 @@ def test_a_group_is_known_without_being_decoded(decoded):
     assert not decoded
 
 
-def test_whether_an_image_is_there_is_known_without_decoding_it(decoded):
+def test_membership_decodes_nothing(decoded):
     found = opened(example())
     assert all(name in found for name in NAMES) and "none" not in found and not decoded
 
 
-def test_the_limit_of_pixels_is_one_of_a_group():
+def test_the_pixel_limit_holds_for_each_group():
     found = opened(example(), max_pixels=400)
     assert found[NAMES[3]] == FILES[NAMES[3]] and found[NAMES[4]] == FILES[NAMES[4]]
     with pytest.raises(UnsupportedImageError, match="limit"):
         opened(example(), max_pixels=80)[NAMES[3]]
 
 
-def test_other_files_are_no_archives(tmp_path):
+def test_files_of_other_formats_are_refused_as_archives(tmp_path):
     (tmp_path / "a.png").write_bytes(numbered(0))
     with pytest.raises(FormatError, match="not an archive"):
         Archive(tmp_path / "a.png")

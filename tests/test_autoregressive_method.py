@@ -185,13 +185,13 @@ def test_the_parts_of_the_report_add_up_over_layers():
     assert report.vi_bits == pytest.approx(sum(report.layer_bits)) and min(report.layer_bits) > 0
 
 
-def test_the_bits_of_a_layer_are_its_own_by_a_program_that_does_not_learn():
+def test_without_learning_the_bits_of_a_layer_do_not_depend_on_other_layers():
     layers, program = layers_of(*SOME), programs.still()
     together = assert_round_trip_together(layers, program)[1].layer_bits
     assert together == pytest.approx([programs.encode([pixels], program)[1].vi_bits for pixels in layers])
 
 
-def test_what_is_learned_from_one_layer_is_known_for_the_next():
+def test_a_layer_is_smaller_after_a_similar_layer():
     """In batches of their own, and on one stack."""
     layers, program = [image(24, 24)] * 3, programs.tiled(24, 24)
     with pytest.MonkeyPatch.context() as patch:
@@ -341,14 +341,14 @@ def payload_of(seed_bytes: int, length: int | None = None) -> bytes:
 @pytest.mark.parametrize(
     "claims", [(0,), (4,), (HUGE,), (0, HUGE), (HUGE, HUGE), (0, 0), (0, 4), (0, 5), (0, 60)], ids=str
 )
-def test_a_payload_that_claims_what_it_does_not_hold_is_corrupt(claims):
+def test_a_payload_shorter_than_it_claims_is_corrupt(claims):
     with pytest.raises(CorruptError):
         decode(payload_of(*claims), PIXELS.shape, program_of())
 
 
 @pytest.mark.parametrize("shape, seed_bytes", [((200, 200, 3), 0), ((200, 200, 3), HUGE), ((1, 900, 3), HUGE)], ids=str)
 def test_a_small_payload_takes_no_more_memory_than_a_real_one(shape, seed_bytes):
-    """Which takes about 130 bytes a pixel, more where much is border, for as many of them as a group has."""
+    """Decoding takes about 130 bytes for each pixel of a group, and more for narrow images."""
     with little_memory(600 * shape[0] * shape[1] + (1 << 20)), pytest.raises(CorruptError):
         decode(payload_of(seed_bytes), shape, program_of())
 
@@ -387,7 +387,7 @@ def test_files_of_any_size_round_trip(shape, channels):
     assert np.array_equal(png.read(codec.decompress(dqc, find)[0]).pixels, image(*shape, channels))
 
 
-def test_a_file_that_wins_is_what_compress_writes(monkeypatch):
+def test_compress_writes_the_smallest_file(monkeypatch):
     """With the other methods kept from winning, the whole way is taken: compress, info, decompress."""
     pixels = image(13, 16)
     keep_models(monkeypatch)

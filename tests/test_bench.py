@@ -73,7 +73,7 @@ def run(*arguments):
     return CliRunner().invoke(main, ["bench", *map(str, arguments)])
 
 
-def test_real_processes_measure_and_every_output_tells_the_same(folder):
+def test_all_outputs_of_a_measurement_agree(folder):
     arguments = ("in", "--codec", "png", "--codec", "webp", "-o", "r.json", "--markdown", "t.md")
     result = run(*arguments)
     assert result.exit_code == 0 and result.stdout == (folder / "t.md").read_text()
@@ -106,7 +106,7 @@ def test_the_figure_is_drawn(in_this_process, folder):
     assert png.read((folder / "f.png").read_bytes(), decode=False).header.width > 500
 
 
-def test_a_codec_that_lies_is_an_error_and_never_counted(monkeypatch, in_this_process):
+def test_a_codec_with_wrong_pixels_is_an_error_and_not_counted(monkeypatch, in_this_process):
     decode = peers.WebP.decode
     monkeypatch.setattr(peers.WebP, "decode", lambda self, data: decode(self, data) ^ np.uint8(1))
     result = run("in", "--codec", "webp", "--codec", "png", "--json")
@@ -118,7 +118,7 @@ def test_a_codec_that_lies_is_an_error_and_never_counted(monkeypatch, in_this_pr
     assert run("in", "--codec", "webp").exit_code == 3
 
 
-def test_a_codec_that_lies_once_in_several_times_is_caught(monkeypatch, in_this_process, folder):
+def test_a_codec_that_is_wrong_in_one_of_several_runs_is_an_error(monkeypatch, in_this_process, folder):
     decode, calls = peers.WebP.decode, []
 
     def lie_at_first(self, data):
@@ -167,20 +167,20 @@ def test_a_missing_peer_is_skipped_with_a_note(monkeypatch, in_this_process):
     assert run("in", "--codec", "oxipng").exit_code == 3
 
 
-def test_what_a_codec_does_not_take_is_no_error_and_told(in_this_process, folder):
+def test_an_unsupported_image_is_noted_and_is_no_error(in_this_process, folder):
     (folder / "in/deep.png").write_bytes(pngs.random(NOISE, 9, 12, 0, 16))
     result = run("in", "--codec", "png", "--codec", "webp")
     assert result.exit_code == 0 and "webp: n/a for 1 images: takes no 16-bit gray" in result.stdout
     assert "Not every codec coded every image" in result.stdout and "webp n/a" in result.stderr
 
 
-def test_a_missing_matplotlib_is_told_before_the_work(monkeypatch):
+def test_a_missing_matplotlib_is_an_error_before_the_work(monkeypatch):
     monkeypatch.setattr(codecs.importlib.util, "find_spec", lambda name: None)
     result = run("in", "--figure", "f.png")
     assert result.exit_code == 3 and "pip install 'dqcodec[bench]'" in result.stderr and result.stderr.count("\n") == 1
 
 
-def test_a_damaged_image_is_told_once_for_all_codecs(in_this_process, folder):
+def test_a_damaged_image_gives_one_line_for_all_codecs(in_this_process, folder):
     (folder / "in/c.png").write_bytes(COLOR[:-20])
     result = run("in", "--codec", "png", "--codec", "webp", "-q")
     assert result.exit_code == 1 and result.stderr.count("\n") == 1
@@ -195,7 +195,7 @@ def test_dqcodec_takes_part_and_says_what_it_chose(in_this_process):
     ]
 
 
-def test_the_bits_of_a_model_add_up_to_the_file_and_are_told(folder):
+def test_the_parts_of_a_models_bits_add_up_to_the_file(folder):
     compressed = CompressReport(
         method="flow", model="photo", candidates={}, layers=(), width=31, height=24, samples=3, dims=31 * 24 * 3, verified=False, seconds=1.0, dropped=(),
         png_bytes=2000, dqc_bytes=1000, payload_bytes=900, chunk_bytes=50, recipe_bytes=10, container_bytes=40,

@@ -28,7 +28,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("data", BROKEN.values(), ids=BROKEN)
-def test_broken_pngs_are_refused_unless_they_are_to_be_kept(data):
+def test_broken_pngs_are_refused_without_broken_keep(data):
     with pytest.raises(CorruptError):
         codec.compress(data)
     dqc, report = codec.compress(data, keep_broken=True)
@@ -60,7 +60,7 @@ def test_broken_pngs_without_a_valid_header_are_no_images():
             codec.decompress(stored(data).pack(), None)
 
 
-def test_broken_pngs_hold_the_limit_of_pixels_both_ways():
+def test_the_pixel_limit_holds_for_broken_pngs_both_ways():
     data = BROKEN["no IEND"]
     dqc, _ = codec.compress(data, keep_broken=True, max_pixels=63)
     for refuse in (

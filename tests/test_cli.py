@@ -199,7 +199,7 @@ def test_animations_are_taken_with_all_frames_or_not_at_all(folder, quick):
         assert [frame.tobytes() for frame in ImageSequence.Iterator(image)] == [frame.tobytes() for frame in frames]
 
 
-def test_info_tells_of_broken_files(folder):
+def test_info_shows_broken_files(folder):
     (folder / "a.dqc").write_bytes(b"nothing")
     result = run("info", "a.dqc", "missing.dqc")
     assert result.exit_code == 3 and "a.dqc: not a .dqc file" in result.stderr
@@ -271,7 +271,7 @@ def test_models_are_listed_with_cards_and_found_by_id_or_path(folder, monkeypatc
     assert np.array_equal(png.read((folder / "b.png").read_bytes()).pixels, PIXELS)
 
 
-def test_no_models_is_said_so():
+def test_a_line_says_that_no_models_are_at_hand():
     result = run("models")
     assert result.exit_code == 0 and "no models in" in result.stderr
 
@@ -440,7 +440,7 @@ def test_damage_stays_in_its_group(folder, quick):
     assert rest.exit_code == 1 and tree(folder / "set") == ["a.png", "deep/er/c.png"] and (folder / "set.dqc").exists()
 
 
-def test_damage_to_the_index_costs_nothing_and_is_told(folder, quick):
+def test_damage_to_the_index_loses_nothing_and_is_reported(folder, quick):
     grow(folder)
     run("compress", "in", "-o", "set.dqc", "--group", 1)
     (folder / "set.dqc").write_bytes((folder / "set.dqc").read_bytes()[:-1] + b"x")
@@ -482,7 +482,7 @@ def test_salvage_gets_what_is_whole_and_lists_what_is_lost(folder, quick):
     assert tree(folder / "both") == sorted([*STAMPS, *(f"archive-2/{name}" for name in list(STAMPS)[1:])])
 
 
-def test_groups_that_change_places_are_told_of(folder, quick):
+def test_swapped_groups_are_reported(folder, quick):
     (folder / "in").mkdir()
     for number in range(2):
         (folder / f"in/{number}.png").write_bytes(pngs.write(np.full((1, 1, 3), number), tail=b"stored"))
@@ -498,7 +498,7 @@ def test_groups_that_change_places_are_told_of(folder, quick):
     assert all((folder / top / "0.png").read_bytes() == (folder / "in/0.png").read_bytes() for top in ("in", "set"))
 
 
-def test_other_files_and_broken_images_are_kept_verbatim_if_that_is_wanted(folder, quick):
+def test_others_keep_and_broken_keep_store_files_verbatim(folder, quick):
     grow(folder, 1, stored=True)
     broken = DEEP[:-5]
     for name, data in {
@@ -538,7 +538,7 @@ def test_other_files_and_broken_images_are_kept_verbatim_if_that_is_wanted(folde
     )  # it would hold itself
 
 
-def test_list_and_info_tell_of_archives_and_files(folder, quick):
+def test_list_and_info_show_archives_and_files(folder, quick):
     grow(folder)
     for name in list(STAMPS)[1:]:
         (folder / "in" / name).chmod(0o644)
@@ -623,7 +623,7 @@ def test_extraction_does_not_go_through_links(folder, quick):
     assert run("decompress", "set.dqc", "-o", "link").exit_code == 0 and tree(folder / "fresh") == sorted(STAMPS)
 
 
-def test_links_in_a_tree_are_left_out_and_told_of(folder, quick):
+def test_links_in_a_tree_are_left_out_and_counted(folder, quick):
     grow(folder, 1)
     (folder / "in/link.png").symlink_to("a.png")
     os.mkfifo(folder / "in/pipe.png")
@@ -633,7 +633,7 @@ def test_links_in_a_tree_are_left_out_and_told_of(folder, quick):
     assert told.endswith("2 left out (special file: 1, symbolic link: 1)\n") and tree(folder / "out") == ["a.png.dqc"]
 
 
-def test_names_that_are_no_text_or_would_fool_a_terminal_are_escaped(folder, quick):
+def test_unprintable_names_are_escaped(folder, quick):
     names = [os.fsdecode(b"\xff.png"), "new\nline.png", "\x1b[2J.png"]
     (folder / "in").mkdir()
     for name in names:
@@ -646,7 +646,7 @@ def test_names_that_are_no_text_or_would_fool_a_terminal_are_escaped(folder, qui
     assert result.exit_code == 0 and tree(folder / "set") == sorted(names) and "\x1b" not in result.stderr
 
 
-def test_kill_in_the_middle_leaves_nothing_under_the_final_name(folder):
+def test_a_killed_command_leaves_no_file_under_the_final_name(folder):
     (folder / "in").mkdir()
     for number in range(300):
         source = pngs.random(np.random.default_rng(number), 20, 20, 2, 16, tail=b"tail")

@@ -18,9 +18,10 @@ from dqcodec.codec import codec
 from dqcodec.command import kinds
 from dqcodec.command.cli import main
 from dqcodec.command.compress import compress_bytes
+from dqcodec.command.options import Compressing, Decompressing
 from dqcodec.command.plan import Job
 from dqcodec.command.run import Work
-from dqcodec.command.unpacking import Decoding, Unpacking
+from dqcodec.command.unpacking import Unpacking
 from dqcodec.format import archive, container
 
 SOURCE = pngs.random(np.random.default_rng(0), 4, 5, 2, 16, tail=b"tail")  # comes back byte for byte
@@ -176,13 +177,14 @@ def test_images_of_an_archive_that_would_share_a_file_fail_alone(folder):
 def test_work_that_is_repeated_finds_its_own_output(folder):
     """A cluster repeats the work of a worker that was lost before its result came."""
     grow(folder, ["in/a.png", "in/b.png"])
-    work = Work(functools.partial(compress_bytes, models=(), is_kept=True, max_pixels=99), kinds.check_image, 10**6)
+    options = Compressing(max_pixels=99)
+    work = Work(functools.partial(compress_bytes, options=options), kinds.check_image, options)
     task = work.task(Job(Path("in/a.png"), Path("a.dqc")))
     (first,), (again,) = task(), task()
     assert first.error is None and again.error is None and again.report.dqc_bytes == first.report.dqc_bytes
     assert "exists (-f" in work.task(Job(Path("in/a.png"), Path("a.dqc")))()[0].error
     assert run("compress", "in", "-o", "set.dqc").exit_code == 0
-    unpacking = Unpacking.plan(Path("set.dqc"), Decoding("set.dqc", Path("set")), salvage=False, is_checked=False)
+    unpacking = Unpacking.plan(Job(Path("set.dqc"), Path("set")), Decompressing())
     (task,) = unpacking.tasks()
     assert task() == task() and all(result.error is None for result in task())
 
@@ -210,7 +212,7 @@ def test_what_is_no_image_is_refused_by_its_first_bytes_and_what_is_too_large_by
         assert refused.exit_code == 3 and refused.stderr == "dqcodec: t.dqc: not a .dqc file\n"
 
 
-def test_names_that_cannot_be_are_errors_of_their_own_files(folder):
+def test_an_impossible_name_fails_its_own_file_only(folder):
     (folder / "loop").symlink_to("loop")
     name = "x" * 249 + ".png"  # with .dqc one byte too long
     grow(folder, [name, "a.png"])
@@ -299,7 +301,7 @@ def test_archives_are_read_from_streams(folder):
     assert run("list", "-", data=(folder / "a.dqc").read_bytes()).stdout.endswith(" <stdin>\n")
 
 
-def test_closed_and_full_standard_streams_are_no_reason_to_stop(folder):
+def test_work_goes_on_with_closed_or_full_standard_streams(folder):
     grow(folder, ["a.png", "b.png"])
     for number, streams in enumerate(["2> /dev/full", "<&- >&- 2>&-"]):
         result = shell(f"$dqcodec compress a.png missing.png b.png -o {number}/ {streams}")

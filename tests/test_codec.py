@@ -205,7 +205,7 @@ def test_the_flow_is_taken_where_it_is_smallest_and_reports_its_limit(monkeypatc
 
 
 @pytest.mark.parametrize("error", [LatentOverflow("far tail"), StackUnderflow("empty")])
-def test_a_flow_that_cannot_code_the_image_gives_way(monkeypatch, error):
+def test_an_image_that_a_flow_cannot_code_takes_another_method(monkeypatch, error):
     fake_learned.install(monkeypatch, error=error)
     source = pngs.write(photo())
     dqc, report = codec.compress(source, [PROGRAM])
@@ -218,7 +218,7 @@ def test_an_image_that_no_program_fits_is_coded_without(monkeypatch):
     assert codec.compress(pngs.write(photo(channels=1)), [PROGRAM])[1].model is None
 
 
-def test_a_codec_that_does_not_give_the_image_back_is_caught(monkeypatch):
+def test_verification_catches_a_wrong_decoder(monkeypatch):
     fake_learned.install(monkeypatch, wrong=True)
     source = pngs.write(photo())
     with pytest.raises(VerifyError):
@@ -371,7 +371,7 @@ def layer_coded(method: Method, size: int, program=None) -> CodedLayer:
     return CodedLayer(Layer(method, program.id if program else b""), b"", size, program, together=3)
 
 
-def test_what_suits_most_layers_of_a_kind_is_kept_and_what_suits_one_much_better():
+def test_layers_of_a_kind_share_a_way_unless_one_is_much_smaller_by_another():
     """By far, that is: the others' sizes were found with its help."""
     read = [codec.read(pngs.write(drawing(channels=channels))) for channels in (3, 3, 3, 3, 1)]
     model = fake_learned.Program(kind="autoregressive")
@@ -385,7 +385,7 @@ def test_what_suits_most_layers_of_a_kind_is_kept_and_what_suits_one_much_better
     assert choose._usual(read, only) == only
 
 
-def test_most_images_of_a_kind_are_split_alike_and_one_that_is_much_smaller_otherwise_is_not():
+def test_images_of_a_kind_share_a_split_unless_one_is_much_smaller_by_another():
     read = [codec.read(pngs.write(drawing(channels=4))) for _ in range(4)]
     whole, apart = Split(Step.PLAIN), Split(Step.PLAIN, alpha=True)
 

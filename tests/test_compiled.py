@@ -220,7 +220,7 @@ def result(folder: Path, script: str = RESULT, **variables) -> list[int]:
     return found
 
 
-def test_a_loop_is_compiled_anew_where_any_module_of_its_folder_changed(tmp_path):
+def test_a_loop_is_recompiled_after_a_change_in_its_folder(tmp_path):
     folder = package(tmp_path, a=LOOP, b=INNER % 1)
     assert result(folder) == [8, *COMPILED]
     assert result(folder) == [8, *KEPT]
@@ -228,7 +228,7 @@ def test_a_loop_is_compiled_anew_where_any_module_of_its_folder_changed(tmp_path
     assert result(folder) == [16, *COMPILED]
 
 
-def test_the_same_text_cut_into_modules_otherwise_or_under_other_names_is_another_source(tmp_path):
+def test_source_hashes_depend_on_module_names_and_borders(tmp_path):
     sources = compiling._sources.__wrapped__
     folder = package(tmp_path, a=LOOP, b="X = 1\n", c="Y = 2\n") / "package"
     found = [sources(folder), sources(folder)]
@@ -241,7 +241,7 @@ def test_the_same_text_cut_into_modules_otherwise_or_under_other_names_is_anothe
     assert found[0] == found[1] and len({*found}) == 4
 
 
-def test_loops_are_compiled_anew_where_how_they_are_compiled_changed(tmp_path, monkeypatch):
+def test_loops_are_recompiled_after_a_change_of_the_compiler_module(tmp_path, monkeypatch):
     folder, other = package(tmp_path, a=LOOP) / "package", tmp_path / "compiled.py"
     other.write_text(inspect.getsource(compiling))
     sources = compiling._sources.__wrapped__
@@ -252,7 +252,7 @@ def test_loops_are_compiled_anew_where_how_they_are_compiled_changed(tmp_path, m
     assert sources(folder) != ours
 
 
-def test_where_nothing_can_be_kept_loops_are_compiled_all_the_same(tmp_path):
+def test_loops_are_compiled_without_a_writable_cache(tmp_path):
     """A folder that cannot be written, and no folder of the user's."""
     folder = package(tmp_path, a=LOOP, b=INNER % 1)
     blocked = folder / "package" / "__pycache__"
@@ -262,7 +262,7 @@ def test_where_nothing_can_be_kept_loops_are_compiled_all_the_same(tmp_path):
     assert not list(tmp_path.rglob("*.nb?"))
 
 
-def test_a_loop_is_compiled_anew_where_a_package_beside_its_own_or_a_constant_changed(tmp_path):
+def test_a_loop_is_recompiled_after_a_change_of_a_shared_package_or_constant(tmp_path):
     """What is kept depends on all modules of the package just below the root, and on the root's constants."""
 
     def write(name: str, text: str) -> None:
@@ -290,7 +290,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_file_of_what_is_kept_is_not_taken(tmp_path, damage):
+def test_a_damaged_cache_file_is_not_used(tmp_path, damage):
     entries = compiling._Entries(str(tmp_path), "loop")
     entries.save(("key", 1), "value")
     entries.save(("key", 2), "other")
@@ -302,14 +302,14 @@ def test_a_damaged_file_of_what_is_kept_is_not_taken(tmp_path, damage):
     assert len([*tmp_path.iterdir()]) == 2
 
 
-def test_a_file_of_another_loop_is_not_taken(tmp_path):
+def test_the_cache_file_of_another_loop_is_not_used(tmp_path):
     entries = compiling._Entries(str(tmp_path), "loop")
     entries.save(("key", 1), "value")
     os.replace(entries._path(("key", 1)), entries._path(("key", 2)))
     assert entries.load(("key", 2)) is None
 
 
-def test_loops_are_compiled_and_kept_anew_where_what_is_kept_is_damaged(tmp_path):
+def test_a_damaged_cache_is_replaced(tmp_path):
     folder = package(tmp_path, a=LOOP, b=INNER % 1)
     assert result(folder) == [8, *COMPILED]
     kept = sorted(tmp_path.rglob("*.nb?"))
@@ -333,7 +333,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the system has no such limit")
-def test_where_what_is_kept_cannot_be_written_loops_are_compiled_and_one_line_says_so(tmp_path):
+def test_a_full_cache_folder_gives_one_warning_and_loops_are_compiled(tmp_path):
     folder = package(tmp_path, a=LOOP, b=INNER % 1)
     for _ in range(2):
         found, complaints = started(folder, FULL)

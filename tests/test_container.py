@@ -144,7 +144,7 @@ def test_every_layer_has_one_payload_and_shares_it_only_with_its_like(group):
         assert firsts == sorted(firsts)
 
 
-def test_the_limit_of_pixels_is_for_all_images_of_a_group_together():
+def test_the_pixel_limit_holds_for_all_images_of_a_group_together():
     image = plain((30, 20, 3), Method.CLASSICAL, b"")
     group = Group(image.entries * 3 + (Entry(),), (b"",) * 4, SUM)
     assert again(group, 1800) == group
@@ -221,7 +221,7 @@ def test_a_section_is_read_as_it_was_packed_and_grows_by_little(raw):
             read_section(Reader(section, 0, len(section)), unknown)
 
 
-def test_other_files_and_versions_are_told_apart_from_damage():
+def test_other_formats_versions_and_damage_raise_different_errors():
     for data in (b"", b"\x89PNG\r\n\x1a\n" + bytes(20)):
         with pytest.raises(FormatError, match="not a .dqc"):
             Group.parse(data)
@@ -265,7 +265,7 @@ def test_malformed_fields_behind_a_valid_crc_are_corrupt(body):
 
 
 @pytest.mark.parametrize("coding", [2, 3])
-def test_no_memory_is_taken_for_what_a_file_only_claims(coding):
+def test_claimed_lengths_take_no_memory(coding):
     if coding == 2:
         stream = zlib.compressobj(9, wbits=-15)
         bomb = stream.compress(bytes(1 << 25)) + stream.flush()
@@ -299,7 +299,7 @@ def packed_by_lzma(monkeypatch):
     return lengths
 
 
-def test_the_chunks_of_an_image_are_packed_once_however_many_ways_to_code_it_are_tried(packed_by_lzma, monkeypatch):
+def test_the_chunks_of_an_image_are_packed_once_for_all_tried_ways(packed_by_lzma, monkeypatch):
     monkeypatch.setattr(candidates, "takes_mixing", lambda *_, **__: False)
     monkeypatch.setattr(candidates, "takes_experts", lambda *_: False)
     text = pngs.chunk(b"tEXt", b"Comment\0" + np.random.default_rng(0).bytes(5000))
@@ -309,7 +309,7 @@ def test_the_chunks_of_an_image_are_packed_once_however_many_ways_to_code_it_are
         assert report.chunk_bytes > 5000 and len(packed_by_lzma) == 1
 
 
-def test_lzma_is_not_tried_on_much_noise_and_is_where_something_comes_back_from_afar(packed_by_lzma, monkeypatch):
+def test_lzma_is_skipped_for_long_noise_but_not_for_distant_repeats(packed_by_lzma, monkeypatch):
     monkeypatch.setattr(container, "_MAX_NOISE_BYTES", 1 << 16)
     noise = np.random.default_rng(0).bytes(1 << 17)
     packing, section = pack_section(noise)

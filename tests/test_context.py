@@ -115,13 +115,13 @@ def test_the_exact_context_is_the_float_one_front_by_front(channels, bits, shape
 
 
 @pytest.mark.parametrize("tile", TILES, ids=str)
-def test_tiles_know_nothing_of_each_other(tile):
+def test_tiles_are_independent(tile):
     for channels in (1, 3):
         assert_front_by_front(programs.cut(images(channels, 8, 9, 11)["noise"], tile), 8)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_tiles_of_any_shapes_know_nothing_of_each_other(channels):
+def test_tiles_of_any_shapes_are_independent(channels):
     assert_front_by_front([images(channels, 8, *shape)["noise"] for shape in SHAPES + SHAPES[::-2]], 8)
 
 
@@ -140,7 +140,7 @@ def test_all_pixels_at_once_have_the_same_context(channels, bits):
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_what_networks_see_is_bounded_integers(channels):
+def test_inputs_of_networks_are_bounded_integers(channels):
     for x in images(channels, 8, 9, 11).values():
         seen = float_context(x, 8, *random_features([x]))[0]
         assert seen.shape[-1] == inputs(channels)
@@ -154,7 +154,7 @@ def test_neighbours_come_before_their_pixel_in_raster_order_and_in_fronts():
     assert len(set(NEIGHBOURS)) == len(NEIGHBOURS) and sum(MOMENT_WEIGHTS) == 8
 
 
-def test_the_borders_repeat_what_is_known():
+def test_at_borders_known_pixels_stand_in():
     """In a row of its own the first pixel knows the middle alone, the next ones those to their left."""
     canvas, places = Canvas.blank(10, 1, FEATURES), places_of([np.zeros((2, 5, 1))])
     means = []

@@ -84,7 +84,7 @@ def no_random_bits():
 
 @few
 @given(sizes_of_symbols, head_shapes, st.integers(0, 99), st.integers(0, 99))
-def test_pop_gives_what_was_pushed_and_the_message_as_it_was(sizes, shape, words, seed):
+def test_pop_undoes_push_and_restores_the_message(sizes, shape, words, seed):
     message, symbols = random_message(shape, words, seed), symbols_below(sizes, seed)
     stack = CraystackStack(message)
     stack.push(symbols, sizes)
@@ -95,7 +95,7 @@ def test_pop_gives_what_was_pushed_and_the_message_as_it_was(sizes, shape, words
 
 @few
 @given(sizes_of_symbols, head_shapes, st.integers(0, 99))
-def test_push_puts_back_what_was_popped(sizes, shape, seed):
+def test_push_undoes_pop(sizes, shape, seed):
     message = random_message(shape, 200, seed)
     stack = CraystackStack(message)
     symbols = stack.pop(sizes)
@@ -172,7 +172,7 @@ def test_symbols_cost_the_logarithm_of_their_size(lanes):
 
 @few
 @given(sizes_of_symbols, head_shapes, st.integers(0, 12), st.integers(0, 99))
-def test_a_pop_that_the_message_cannot_pay_for_is_an_underflow_never_invented_bits(sizes, shape, words, seed):
+def test_a_pop_beyond_the_message_raises_underflow(sizes, shape, words, seed):
     message = random_message(shape, words, seed)
     stack = CraystackStack(message)
     try:
@@ -266,7 +266,7 @@ def test_a_flow_is_a_codec(kind, seed, count, sides, head_shape, noisy):
 
 @every_flow
 def test_random_bits_are_samples_that_push_back_to_the_same_bits(kind):
-    """The other half of the law, but for points out of range: of larger images, an untrained model has few others."""
+    """The other half of the law, for points within the range; an untrained model has few of them for larger images."""
     codec, tried = model_codec(programs.program(kind), (1, 2, 2)), 0
     for seed in range(12):
         message = random_message((16,), 4000, seed)
@@ -290,7 +290,7 @@ def test_a_flow_costs_what_it_reports(kind):
 
 
 @every_flow
-def test_a_loan_that_the_message_cannot_pay_is_an_underflow(kind):
+def test_a_message_too_short_for_the_first_loan_raises_underflow(kind):
     codec = model_codec(programs.program(kind), (1, 8, 8))
     for message in (cs.base_message((64,)), random_message((8,), 20)):
         with pytest.raises(StackUnderflow):

@@ -87,7 +87,7 @@ def slots_by_place(program: AutoregressiveProgram, tiles: list[np.ndarray]) -> l
 
 
 @every_law
-def test_tiles_are_told_nothing_of_each_other(channels, bits):
+def test_the_code_of_a_tile_does_not_depend_on_other_tiles(channels, bits):
     """By a program that does not learn."""
     program = programs.still(channels, bits)
     tiles = [image(*shape, channels, bits, n) for n, shape in enumerate([(7, 9), (1, 1), (2, 30), (7, 9), (20, 3)])]
@@ -176,7 +176,7 @@ def test_every_image_is_coded_by_the_program_as_it_was_loaded():
     assert np.array_equal(program.slots([pixels]).slots, first.slots)
 
 
-def test_a_loan_that_the_stack_cannot_pay_is_an_underflow():
+def test_a_stack_too_short_for_the_first_loan_raises_underflow():
     program = program_of()
     with pytest.raises(StackUnderflow):
         program.push(Stack(), program.slots([image(1, 1)]))
@@ -248,7 +248,7 @@ def test_chunks_make_up_their_front_and_borrow_little_of_what_is_coded(shapes):
 
 @many
 @given(some_shapes)
-def test_the_compiled_fronts_are_pythons(shapes):
+def test_compiled_fronts_equal_plain_python(shapes):
     walk, tiles = Fronts(shapes), np.array(shapes)
     corners, last = np.cumsum([0, *tiles.prod(1)])[:-1], max(width + SLOPE * (height - 1) for height, width in shapes)
     for height, width in shapes:
@@ -271,7 +271,7 @@ def test_the_compiled_fronts_are_pythons(shapes):
 @many
 @given(some_shapes, st.sampled_from([1, 5, 40]))
 def test_batches_of_tiles_follow_each_other_and_are_as_small_as_fills_a_front(shapes, least):
-    """Of each batch but the last, tiles make up a front of so many pixels on average, and one fewer do not."""
+    """The fronts of each batch have FRONT pixels on average, except the last batch; without the last tile they have fewer."""
     turns = [width + SLOPE * (height - 1) for height, width in shapes]
     areas = [height * width for height, width in shapes]
     with pytest.MonkeyPatch.context() as patch:
@@ -623,9 +623,7 @@ def test_least_squares_that_are_neither_true_nor_false_are_a_model_error(kind, v
 
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("kind, other", [(AUTOREGRESSIVE, LEAST_SQUARES), (LEAST_SQUARES, AUTOREGRESSIVE)])
-def test_a_network_without_inputs_for_predictions_is_not_taken_for_one_with_them_nor_the_other_way(
-    kind, other, channels
-):
+def test_networks_with_and_without_predictions_are_never_confused(kind, other, channels):
     """Each of the layers that differ is enough."""
     description = programs.metadata(programs.described(kind, channels, least_squares=kind == LEAST_SQUARES))
     own, foreign = (programs.tensors(each, channels) for each in (kind, other))
@@ -660,7 +658,7 @@ def test_every_part_of_the_description_is_needed(key):
     assert refused(save(tensors(), metadata={"dqcodec": json.dumps(description)}))
 
 
-def test_a_flow_is_not_taken_for_an_autoregressive_program_nor_the_other_way():
+def test_flows_and_autoregressive_programs_are_never_confused():
     description = json.loads(programs.metadata(programs.data(AUTOREGRESSIVE))["dqcodec"])
     assert refused(save(programs.tensors("ard"), metadata={"dqcodec": json.dumps(description)}))
     assert refused(save(tensors(), metadata=programs.metadata(programs.data("ard"))))

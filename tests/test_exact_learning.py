@@ -24,7 +24,7 @@ def grids(linears: list[Linear]) -> np.ndarray:
 
 
 def learning(weights: float = 8.0, biases: float | None = None, linears: list[Linear] | None = None) -> LearningLinears:
-    """The rates are so many steps of the first layer's grid, of biases as of weights unless given."""
+    """The rates are in steps of the first layer's grid; those of biases are those of weights by default."""
     rates = np.array([[weights], [weights if biases is None else biases]])
     return LearningLinears(linears or layers(), rates * grids(layers()[:1])[0])
 
@@ -65,7 +65,7 @@ def test_it_starts_as_the_layers_it_copies_and_leaves_them_alone():
 
 @few
 @given(st.integers(0, 99), st.lists(st.integers(1, 79), max_size=5), st.booleans())
-def test_a_batch_in_any_parts_and_order_teaches_the_same(seed, cuts, reverse):
+def test_learning_does_not_depend_on_the_order_of_a_batch(seed, cuts, reverse):
     whole, parts = learning(), learning()
     for turn in range(3):
         gradient, a = batch(seed + turn, 80)
@@ -80,7 +80,7 @@ def test_a_batch_in_any_parts_and_order_teaches_the_same(seed, cuts, reverse):
     assert np.array_equal(whole.matrices, parts.matrices)
 
 
-def test_what_a_batch_teaches_is_added():
+def test_gradients_of_a_batch_add_up():
     gradient, a = batch(0, 20)
     taught = np.zeros(learning().matrices.shape)
     for _ in range(3):
@@ -121,7 +121,7 @@ def test_weights_and_biases_have_rates_of_their_own():
         assert changed[:, moved].all() and changed.sum() == changed[:, moved].sum()
 
 
-def test_it_learns_what_it_is_taught():
+def test_learning_lowers_the_loss():
     """Outputs that are pulled one way go that way."""
     learned, (gradient, a) = learning(2.0), batch(0, 60)
     before = outputs(learned.matrices, a)
@@ -141,7 +141,7 @@ def test_without_a_gradient_nothing_changes():
 
 
 @pytest.mark.parametrize("rate", [1.0, 1e3, 1e7, 1e30])
-def test_however_much_it_learns_its_sums_stay_exact(rate):
+def test_sums_stay_exact_after_any_learning(rate):
     """Weights are integers, and no sum of theirs reaches 2^24."""
     learned, linear = learning(rate), layers()[0]
     limits = np.append(np.full(linear.inputs, linear.max_input), 1)

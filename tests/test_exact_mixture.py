@@ -198,7 +198,7 @@ def test_far_means_and_narrow_scales_do_not_wrap_around():
         assert sizes[0] >= TOTAL - 256
 
 
-def test_an_offset_moves_the_law_by_as_many_symbols():
+def test_an_offset_moves_the_law_by_that_number_of_symbols():
     rng = np.random.default_rng(0)
     out = np.rint(rng.normal(0, 64, (50, 9))).astype(np.float32)
     local = moments(8 * rng.integers(20, 60, 50), rng.integers(32, 640, 50))
@@ -234,7 +234,7 @@ def test_tables_that_make_no_law_are_a_model_error(name, change):
 
 @few
 @given(st.integers(0, 99), st.integers(1, 8))
-def test_whatever_tables_are_taken_make_a_law(seed, bits):
+def test_every_accepted_table_makes_a_law(seed, bits):
     rng = np.random.default_rng(seed)
     weird = MixtureTables.checked(
         np.sort(rng.integers(0, (1 << 16) + 1, frozen.SIGMOID_CELLS)),

@@ -78,7 +78,7 @@ def test_the_coded_length_is_that_of_the_frequencies(unbounded):
     assert abs(stack.bits - before - ideal) < 32 + 0.002 * len(g)
 
 
-def test_what_is_popped_off_random_bits_follows_the_law():
+def test_pops_from_random_bits_follow_the_law():
     law = bell(low_bits=2, unbounded=False)
     count = 20000
     cells = (law.pop(noise_stack(1, 1 << 17), (count,)) >> law.low_bits) - law.first

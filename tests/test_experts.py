@@ -58,7 +58,7 @@ def test_extremes_that_alternate_come_back(period):
     assert_come_back(np.where((y + x) % (period + 1), 65535, 0).astype(np.uint16)[..., None])
 
 
-def test_samples_between_two_predictable_neighbours_take_the_noise_alone():
+def test_predictable_samples_take_only_the_bits_of_their_noise():
     """White noise of deviation 20 has log2(20 sqrt(2 pi e)) = 6.37 bits; the surface adds little to it."""
     assert 6.3 < 8 * len(encode(slope(128, 128, 1))) / 128**2 < 7.0
 
@@ -74,12 +74,12 @@ def test_steps_between_values_cost_nothing():
     assert abs(len(encode(3 * (pixels // 4) + 7)) - len(encode(pixels // 4))) <= 2
 
 
-def test_what_is_learned_from_one_layer_is_known_for_the_next():
+def test_a_layer_is_smaller_after_a_similar_layer():
     first, second = slope(32, 32, 1, seed=1), slope(32, 32, 1, seed=2)
     assert len(encode(first, second)) < len(encode(first)) + len(encode(second)) - 8
 
 
-def test_deep_samples_are_smaller_than_their_bytes_by_mixing():
+def test_deep_samples_are_smaller_than_by_mixing_of_their_bytes():
     pixels = slope(64, 64, 1)
     halves = [(pixels >> 8).astype(np.uint8), (pixels & 255).astype(np.uint8)]
     assert len(encode(pixels)) < 0.8 * sum(len(mixing.encode([half]).data) for half in halves)

@@ -75,7 +75,7 @@ def test_decompress_names_the_file_after_its_format(name, restored):
     assert names.decompressed_name(Path(name), ".ppm") == restored
 
 
-def test_outputs_stand_beside_inputs_or_where_o_says(tmp_path):
+def test_outputs_go_beside_inputs_or_to_the_output_option(tmp_path):
     a, b = Path("x/a.png"), Path("y/b.png")
     assert plan([a, b]) == [Job(a, Path("x/a.png.dqc")), Job(b, Path("y/b.png.dqc"))]
     assert plan([a], tmp_path) == [Job(a, tmp_path / "a.png.dqc")]
@@ -119,7 +119,7 @@ def test_what_is_no_regular_file_in_a_tree_is_left_out_with_its_reason(tmp_path)
     assert [job.source.name for job in plan([tmp_path / "tree/file.png"])] == ["file.png"]
 
 
-def test_what_cannot_be_looked_at_is_an_input_so_that_it_fails(tmp_path, no_root):
+def test_an_unreadable_folder_is_an_input_that_fails(tmp_path, no_root):
     grow(tmp_path, "tree/in/a.png", "tree/in/text", "tree/b.png", "tree/c")
     (tmp_path / "tree/in").chmod(0o600)
     (tmp_path / "tree/c").chmod(0)
@@ -255,7 +255,7 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path):
         files.read(tmp_path / "a", check=change)
 
 
-def test_a_file_is_not_read_beyond_what_it_is_or_what_it_may_take(tmp_path, monkeypatch):
+def test_no_file_is_read_beyond_its_size_or_the_limit(tmp_path, monkeypatch):
     with open(tmp_path / "a", "wb") as file:
         file.truncate(1 << 40)  # a hole: reading it would take all memory
 

@@ -127,7 +127,7 @@ def test_the_program_of_the_fewest_bits_is_chosen():
     assert choose(image(64, 64, 1), [gray, chosen]) is gray
 
 
-def test_a_program_that_cannot_code_the_image_does_not_keep_another_from_it():
+def test_a_program_that_fails_leaves_the_image_to_another_program():
     changed = programs.amplified("uniform", 17)
     bad = programs.load_program(programs.write(programs.with_tensors("uniform", changed)))
     with pytest.raises(LatentOverflow):
@@ -256,7 +256,7 @@ def test_files_of_any_size_round_trip(kind, shape, channels):
 
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("name", odd_images())
-def test_odd_files_round_trip_by_whatever_method(name, channels):
+def test_odd_files_round_trip(name, channels):
     report = assert_files_round_trip(odd_images(channels)[name], [program_of(kind) for kind in KINDS])
     assert report.method != "flow"
 
@@ -269,7 +269,7 @@ def flow_file(kind: str) -> tuple[bytes, np.ndarray]:
 
 
 @every_kind
-def test_a_flow_file_decompresses_and_tells_its_model(kind):
+def test_a_flow_file_decompresses_and_names_its_model(kind):
     dqc, pixels = flow_file(kind)
     restored, report = codec.decompress(dqc, find)
     assert np.array_equal(png.read(restored).pixels, pixels) and report.method == "flow"
@@ -287,7 +287,7 @@ def keep_models(monkeypatch) -> None:
     monkeypatch.setattr(candidates, "_MAX_RIVAL_SAMPLES", 0)
 
 
-def test_a_flow_file_that_wins_is_what_compress_writes(monkeypatch):
+def test_compress_writes_the_flow_file_if_it_is_smallest(monkeypatch):
     """With the other methods kept from winning, the whole way is taken with a real program."""
     keep_models(monkeypatch)
     source = pngs.write(PIXELS, before=pngs.chunk(b"tEXt", b"Comment\0" + bytes(9999)))

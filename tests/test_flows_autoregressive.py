@@ -1,4 +1,4 @@
-"""Autoregressive densities: masses of all images add up to one and are integrals of the density, nothing is told of what
+"""Autoregressive densities: masses of all images add up to one and are integrals of the density, no factor depends on what
 comes later, and with the posterior as dequantizer every bound is log P."""
 
 import itertools
@@ -149,7 +149,7 @@ def test_a_factor_depends_on_what_comes_before_it_alone(channels, bits):
 
 @every_channels
 @torch.no_grad()
-def test_every_neighbour_is_used_and_what_neighbours_tell_of_theirs(channels):
+def test_every_neighbour_and_its_features_are_used(channels):
     density, x = autoregressive_density(channels, 8), near_middle(1, channels, 9, 15, bits=8)
     before = torch.cat(density.mixture(x), -1)[0, 6, 7]
     dy, dx = FEATURE_PLACES[-1]
@@ -250,7 +250,7 @@ def test_planes_and_orders_lose_nothing(channels):
 @every_bits
 @every_channels
 @torch.no_grad()
-def test_every_bound_is_the_probability_whatever_the_noise(channels, bits):
+def test_every_bound_is_the_probability_for_any_noise(channels, bits):
     model, x = AutoregressiveModel(autoregressive_density(channels, bits)), near_middle(6, channels, 4, 3, bits=bits)
     log_p = model.density.log_mass(x)
     for _ in range(5):

@@ -89,7 +89,7 @@ def test_the_documents_decoder_reads_the_golden_archive_with_a_model():
 
 @settings(max_examples=25)
 @given(data=st.data())
-def test_the_documents_decoder_reads_what_the_package_chooses_to_write(data):
+def test_the_documents_decoder_reads_files_of_the_package(data):
     color_type, depth = data.draw(st.sampled_from(pngs.KINDS))
     height, width = data.draw(st.tuples(st.integers(1, 8), st.integers(1, 8)))
     channels, seed = pngs.SAMPLES[color_type], data.draw(st.integers(0, 1000))
@@ -274,7 +274,7 @@ def numbers(name: str) -> list[list[int]]:
     return [[int(each) for each in line.split()] for line in re.findall(rf"^{name} = (.*)$", text, re.MULTILINE)]
 
 
-def test_the_worked_example_is_what_the_documents_decoder_meets():
+def test_the_worked_example_matches_the_documents_decoder():
     _, text, _ = worked_example.section(DOCUMENT)
     assert text == worked_example.example(), "run tests/worked_example.py"
 

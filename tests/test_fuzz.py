@@ -97,7 +97,7 @@ def find(model_id: bytes):
 
 
 @pytest.mark.parametrize("name", fuzz.TARGETS)
-def test_any_broken_input_gives_the_right_thing_or_a_named_error_without_hanging_in_little_memory(name, capfd):
+def test_broken_inputs_give_the_right_result_or_a_named_error_in_bounded_time_and_memory(name, capfd):
     target(name)
 
     @settings(max_examples=EXAMPLES[name])

@@ -53,7 +53,7 @@ def test_deflate_is_the_same_on_all_machines(level, digest):
     assert zlib.decompress(stream, -15) == content and hashlib.sha256(stream).hexdigest()[:16] == digest
 
 
-def test_what_takes_deflate_long_is_refused():
+def test_content_that_takes_deflate_long_is_refused():
     words = b"".join(bytes([7, 8, 9, n & 255, n >> 8]) for n in range(13000))
     with pytest.raises(CorruptError):
         deflate(words, 9, 15)

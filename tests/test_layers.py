@@ -73,7 +73,7 @@ def test_smooth_samples_have_small_residuals():
     assert high[1:, 1:].max() == 0 and low[1:, 1:].max() <= 62
 
 
-def test_models_are_kept_from_indices_and_whole_samples():
+def test_models_do_not_code_indices_and_whole_samples():
     for color_type, bit_depth in pngs.KINDS:
         samples = np.zeros((16, 20, pngs.SAMPLES[color_type]), np.uint16 if bit_depth == 16 else np.uint8)
         if bit_depth == 16:
@@ -114,7 +114,7 @@ def test_a_palette_in_order_takes_no_bytes():
     assert len(palette.compact(source.skeleton, [entries[:, None]]).find(b"PLTE")) == 2
 
 
-def test_indices_that_colours_do_not_tell_stay_indices():
+def test_ambiguous_indices_stay_indices():
     twice = (png.Chunk(b"PLTE", bytes(6)),)
     indices = np.array([[[1], [0]]], np.uint8)
     for samples, chunks in ((indices, twice), (indices * 9, twice), (indices, (*twice, png.Chunk(b"tRNS", bytes(3))))):

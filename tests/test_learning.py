@@ -25,6 +25,7 @@ from dqcodec.codec import candidates, own_models, zoo
 from dqcodec.codec.archive import Archive
 from dqcodec.command import learning as command
 from dqcodec.command.cli import main
+from dqcodec.command.options import Compressing
 from dqcodec.command.packing import Packing
 from dqcodec.exact.autoregressive import changes
 from dqcodec.exact.program import load_program
@@ -179,7 +180,7 @@ def test_hostile_changes_are_refused():
 
 @settings(max_examples=100)
 @given(place=st.integers(0, 10**6), byte=st.integers(0, 255))
-def test_changed_changes_give_a_proven_program_or_an_error_with_a_name(place, byte):
+def test_damaged_changes_give_a_proven_program_or_a_named_error(place, byte):
     data = bytearray(make.changed_model().changes)
     data[place % len(data)] = byte
     with little_memory(1 << 22), no_hang():
@@ -246,7 +247,7 @@ def test_a_flipped_byte_of_a_copy_of_the_model_costs_nothing(salvage):
             assert all(whole(bytes(damaged), salvage=salvage).values())
 
 
-def test_a_lost_model_costs_the_groups_that_need_it_and_no_others_and_is_told():
+def test_a_lost_model_costs_only_the_groups_that_need_it_and_is_reported():
     for offset in (4, 20, 200):  # in the archive id, the header, the body
         damaged = bytearray(archived())
         for start in marks(archived()):
@@ -310,12 +311,12 @@ LEARNED: dict[int, command.Learned] = {}  # by the number of crops: all folders 
 def learned(folder, images: int) -> command.Learned:
     inputs = [(path, path.name) for path in sorted((folder / "in").iterdir())]
     if images not in LEARNED:
-        LEARNED[images] = LEARN(inputs, ("base",), {}, {}, 1 << 20, Budget(images=images), Progress())
+        LEARNED[images] = LEARN(inputs, Compressing(models=("base",)), Budget(images=images), Progress())
     return LEARNED[images]
 
 
-def packing(folder, name: str, **options) -> Packing:
-    return Packing(folder / name, ("base",), group_images=32, **options)
+def packing(folder, name: str, learned=None, **options) -> Packing:
+    return Packing(folder / name, Compressing(models=("base",), group=32, **options), learned)
 
 
 def test_an_archive_with_a_model_that_pays_is_smaller_and_says_by_how_much(folder):
@@ -323,7 +324,7 @@ def test_an_archive_with_a_model_that_pays_is_smaller_and_says_by_how_much(folde
     plain = packing(folder, "plain.dqc").pack(inputs, map, lambda result: None)
     found = learned(folder, 900)
     report = packing(folder, "set.dqc", learned=found).pack(inputs, map, lambda result: None)
-    assert found.is_hopeful and report.learned.saved_bytes > report.learned.bytes == found.cost
+    assert found.is_hopeful and report.learned.saved_bytes > report.learned.bytes == found.report.bytes
     assert report.dqc_bytes < plain.dqc_bytes
     assert plain.dqc_bytes - report.dqc_bytes == pytest.approx(report.learned.saved_bytes - report.learned.bytes, abs=9)
     assert "learned: base" in report.line() and report.as_dict()["learned"]["saved_bytes"]
@@ -337,7 +338,7 @@ def test_a_model_that_does_not_pay_is_left_out(folder):
     found = learned(folder, 1)
     told = []
     for is_hopeful in (False, True):
-        hopeless = command.Learned(found.model, found.base, 1.0, 1.0, is_hopeful)
+        hopeless = found._replace(is_hopeful=is_hopeful)
         report = packing(folder, "set.dqc", learned=hopeless, force=True).pack(inputs, map, told.append)
         assert (folder / "set.dqc").read_bytes() == (folder / "plain.dqc").read_bytes()
         assert report.learned.saved_bytes == 0 and report.line().endswith("does not pay")
@@ -345,7 +346,7 @@ def test_a_model_that_does_not_pay_is_left_out(folder):
     assert len(told) == 2 * len(inputs)
 
 
-def test_the_command_learns_and_everything_reads_what_it_made(folder, monkeypatch):
+def test_all_commands_read_an_archive_with_its_own_model(folder, monkeypatch):
     monkeypatch.setattr(command, "learn", lambda *_: learned(folder, 900))
     done = run("compress", "in", "-o", "set.dqc", "--learn", "1s", "--json")
     assert done.exit_code == 0, done.output

@@ -385,7 +385,7 @@ def refused():
 
 
 @pytest.mark.parametrize("reason, data", list(refused()))
-def test_what_would_not_be_exact_is_refused(reason, data):
+def test_conversions_that_would_not_be_exact_are_refused(reason, data):
     with pytest.raises((UnsupportedImageError, CorruptError), match=reason) as caught:
         formats.to_png(data, 1 << 20)
     assert "\n" not in str(caught.value)

@@ -53,7 +53,7 @@ def test_layers_of_any_sizes_come_back_together(sizes, channels, seed):
     assert all(np.array_equal(*pair) for pair in zip(decoded, layers, strict=True))
 
 
-def test_what_is_learned_from_one_layer_is_known_for_the_next():
+def test_a_layer_is_smaller_after_a_similar_layer():
     y, x = np.ogrid[:40, :40]
     icon = (np.minimum(np.hypot(y - 20, x - 16) // 4, 6)[..., None] * [40, 30, 20]).astype(np.uint8)
     others = [np.roll(icon, shift, axis) for shift, axis in ((3, 0), (5, 1), (7, 0))]
@@ -69,7 +69,7 @@ def test_drawings_are_smaller_than_by_webp():
         assert len(encode(pixels)) < 0.8 * len(classical.encode([pixels]).data)
 
 
-def test_what_is_least_expected_fits_its_buffer():
+def test_the_least_likely_samples_fit_the_buffer():
     """Samples that were the same for long, and then are not."""
     pixels = np.zeros((60, 60, 1), np.uint8)
     pixels[50:, ::3] = 255

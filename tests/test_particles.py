@@ -32,7 +32,7 @@ numbers = st.sampled_from([1, 2, 3, 4, 7, 16, MAX_PARTICLES])
 
 
 def digits(count: int, side: int = 8, bits: int = 1, seed: int = 0) -> np.ndarray:
-    """Smooth tiles of so many bits, (B, H, W, 1) int64."""
+    """Smooth tiles with samples of `bits` bits, (B, H, W, 1) int64."""
     return programs.smooth(np.random.default_rng(seed), count, side, side, 1) >> 8 - bits
 
 
@@ -61,7 +61,7 @@ def test_exp2_is_right(below):
     assert abs(int(exp2(np.array(-below))) - 2.0 ** (EXP2_BITS - below / ONE)) < 32
 
 
-def test_exp2_of_what_is_far_below_is_nought():
+def test_exp2_of_very_small_numbers_is_zero():
     assert exp2(np.array([0, -ONE, -40 * ONE, -(1 << 60)])).tolist() == [1 << EXP2_BITS, 1 << EXP2_BITS - 1, 0, 0]
 
 
@@ -281,7 +281,7 @@ def by_models_alone(monkeypatch):
 
 
 def gray(bits: int, count: int = 90) -> bytes:
-    """A PNG of so many bits: tiles side by side, and a comment that keeps it larger than its model's code."""
+    """A PNG with samples of `bits` bits: tiles side by side, and a comment that keeps it larger than its model's code."""
     sheet = np.concatenate(list(digits(count, bits=bits, seed=4)), 1).astype(np.uint8)
     header, text = png.Header(sheet.shape[1], sheet.shape[0], 0, bits), png.Chunk(b"tEXt", b"Comment\0" + bytes(9999))
     return png.write(png.Png(header, png.Skeleton(header, ((text,), ())), (sheet,)))
@@ -340,7 +340,7 @@ def test_a_flow_that_cannot_pay_for_those_that_stay_with_it_is_given_up(by_model
     assert "flow" not in {entry.method for entry in coded.group.entries}
 
 
-def test_the_command_takes_particles_and_tells_of_them(by_models_alone, tmp_path):
+def test_the_command_takes_particles_and_reports_them(by_models_alone, tmp_path):
     (tmp_path / "a.png").write_bytes(gray(1))
     model = str(programs.path("uniform", 1, 2, 1))
     run = CliRunner().invoke(cli.main, ["compress", str(tmp_path / "a.png"), "-m", model, "--particles", "4", "--json"])
@@ -350,7 +350,7 @@ def test_the_command_takes_particles_and_tells_of_them(by_models_alone, tmp_path
 
 
 @pytest.mark.parametrize("number", [0, MAX_PARTICLES + 1])
-def test_a_number_of_particles_that_there_is_not_is_wrong_usage(number):
+def test_an_impossible_number_of_particles_is_wrong_usage(number):
     assert CliRunner().invoke(cli.main, ["compress", "a.png", "--particles", str(number)]).exit_code == 2
 
 

@@ -83,14 +83,14 @@ def test_drawings_are_smaller_than_by_webp():
         assert len(encode(pixels)) < 0.8 * len(classical.encode([pixels]).data)
 
 
-def test_what_is_learned_from_one_layer_is_known_for_the_next():
+def test_a_layer_is_smaller_after_a_similar_layer():
     y, x = np.ogrid[:40, :40]
     icon = (np.minimum(np.hypot(y - 20, x - 16) // 4, 6)[..., None] * [40, 30, 20]).astype(np.uint8)
     others = [np.roll(icon, shift, axis) for shift, axis in ((3, 0), (5, 1), (7, 0))]
     assert len(encode(icon, *others)) < 0.6 * sum(len(encode(pixels)) for pixels in (icon, *others))
 
 
-def test_what_is_least_expected_fits_its_buffer():
+def test_the_least_likely_samples_fit_the_buffer():
     """Samples that were the same for long, and then are not."""
     pixels = np.zeros((200, 60, 1), np.uint8)
     pixels[190:, ::3] = 255
@@ -125,7 +125,7 @@ def test_any_bytes_decode_to_all_shapes_or_are_corrupt(data):
     ["00", "09", "28", "18", "1800000000", "1800010005", "1800009001", "18000600850200"],
     ids=["no bits", "nine bits", "unknown flag", "no periods", "here", "below", "beyond the side", "cut"],
 )
-def test_heads_that_cannot_be_are_corrupt(head):
+def test_impossible_heads_are_corrupt(head):
     with pytest.raises(CorruptError):
         pixel_mixing.decode(bytes.fromhex(head), [(90, 70, 1)])
 

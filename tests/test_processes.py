@@ -52,13 +52,13 @@ def test_an_error_reaches_the_caller_with_where_it_was_raised(mapped):
     assert [*mapped(square, [1])] == [1]
 
 
-def test_what_cannot_be_sent_is_an_error(mapped):
+def test_an_unpicklable_function_is_an_error(mapped):
     with pytest.raises(Exception, match="pickle"):
         [*mapped(lambda number: number, range(3))]
     assert [*mapped(square, [1])] == [1]
 
 
-def test_who_stops_early_does_not_wait_for_the_rest(mapped):
+def test_stopping_early_does_not_wait_for_the_rest(mapped):
     assert next(mapped(square, range(10**9))) == 0
 
 
@@ -70,7 +70,7 @@ def test_a_process_that_is_killed_is_an_error_and_the_others_end():
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the system has other signals")
-def test_what_a_terminal_sends_to_all_processes_is_left_to_the_first(mapped):
+def test_only_the_main_process_gets_the_signals_of_a_terminal(mapped):
     """And the first one gets it."""
     for held in mapped(held_signals, range(8)):
         assert {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} <= held

@@ -93,7 +93,7 @@ def test_the_coded_rate_is_near_the_float_models_bound(kind):
 
 
 @every_kind
-def test_a_loan_that_the_stack_cannot_pay_is_an_underflow(kind):
+def test_a_stack_too_short_for_the_first_loan_raises_underflow(kind):
     with pytest.raises(StackUnderflow):
         programs.program(kind).codec.push(Stack(b"little"), programs.odd_tiles()["smooth"])
 
@@ -186,7 +186,7 @@ def test_tensors_that_are_no_integers_are_a_model_error(kind):
 
 
 @pytest.mark.parametrize("kind", ["ard", "bipartite"])
-def test_the_most_negative_integers_are_no_way_around_the_proofs(kind):
+def test_the_most_negative_integers_do_not_evade_the_proofs(kind):
     """Their absolute value is negative in numpy."""
     missed = []
     for name, tensor in programs.tensors(kind).items():

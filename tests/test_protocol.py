@@ -39,7 +39,7 @@ def number(seed: int = 0) -> Number:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_flow_runs_on_a_number(kind):
+def test_a_flow_runs_on_a_stack_that_is_one_number(kind):
     program, stack = programs.program(kind), number()
     x = programs.smooth(np.random.default_rng(0), 3, 8, 8)
     before = stack.value
@@ -48,7 +48,7 @@ def test_a_flow_runs_on_a_number(kind):
     assert stack.value == before
 
 
-def test_an_autoregressive_density_runs_on_a_number():
+def test_an_autoregressive_density_runs_on_a_stack_that_is_one_number():
     program, stack = programs.program(programs.AUTOREGRESSIVE), number()
     tiles = list(programs.smooth(np.random.default_rng(0), 2, 5, 9).astype(np.uint8))
     before, slots = stack.value, program.slots(tiles)
@@ -58,7 +58,7 @@ def test_an_autoregressive_density_runs_on_a_number():
     assert stack.value == before
 
 
-def test_symbols_are_the_same_on_a_number_and_on_the_stack():
+def test_both_stacks_give_the_same_symbols():
     sizes = np.random.default_rng(0).integers(1, 1 << 23, (5, 7))
     symbols = np.random.default_rng(1).integers(0, sizes)
     for stack in (number(), Stack(bytes(400))):

@@ -102,7 +102,7 @@ def test_a_flipped_byte_anywhere_costs_at_most_its_group():
             assert read(bytes(damaged)).keys() == files().keys()
 
 
-def test_a_damaged_group_is_lost_with_its_names_told():
+def test_the_names_of_a_damaged_group_are_reported():
     parts = list(frames())
     parts[3] = parts[3][:-9] + b"damaged!" + parts[3][-1:]
     damaged = b"".join(parts)
@@ -174,7 +174,7 @@ def test_a_group_that_is_missing_or_repeated_is_noticed(number):
     assert_right(b"".join([*parts[:number], *parts[number:], parts[number]]))
 
 
-def test_archives_that_are_joined_are_both_got():
+def test_joined_archives_are_both_read():
     other = written(group_of(["a.png", "z.png"], stored(numbered(50), numbered(51))))
     both = files() | {"archive-2/a.png": numbered(50), "archive-2/z.png": numbered(51)}
     assert read(example() + other, salvage=True) == both
@@ -185,7 +185,7 @@ def test_archives_that_are_joined_are_both_got():
     assert read(example() * 2, salvage=True) == files()
 
 
-def test_archives_that_begin_alike_are_both_got_when_joined():
+def test_joined_archives_with_equal_first_groups_are_both_read():
     first = group_of(["a"], stored(numbered(1)))
     one, two = (written(first, group_of([name], stored(numbered(n)))) for n, name in ((2, "b"), (3, "b")))
     assert read(one + two, salvage=True) == {"a": numbered(1), "b": numbered(2), "archive-2/b": numbered(3)}
@@ -229,7 +229,7 @@ def test_an_index_that_gives_other_names_leads_to_nothing():
     assert opened(stream.getvalue(), salvage=True).damage
 
 
-def test_what_holds_nothing_of_an_archive_is_an_error():
+def test_a_file_without_any_part_of_an_archive_is_an_error():
     for data in (b"", b"no archive", START, bytes(1000), GROUP_MARK * 99):
         with pytest.raises(FormatError):
             opened(data, salvage=True)
@@ -242,7 +242,7 @@ changes = st.sampled_from(["flip", "cut", "swap", "repeat", "move", "drop", "ins
 
 @settings(max_examples=150)
 @given(st.lists(changes, min_size=1, max_size=4), st.data())
-def test_whatever_is_done_to_an_archive_gives_right_bytes_and_tells_of_loss(done, data):
+def test_any_damage_gives_right_bytes_and_reports_losses(done, data):
     parts = list(frames())
     place = st.integers(0, len(parts) - 1)
     for each in done:
@@ -384,7 +384,7 @@ def test_an_index_of_very_many_groups_takes_little_memory():
 # --- threads and processes
 
 
-def test_any_number_of_threads_read_one_archive(tmp_path):
+def test_several_threads_read_one_archive(tmp_path):
     path = tmp_path / "set.dqc"
     path.write_bytes(example())
     interval = sys.getswitchinterval()

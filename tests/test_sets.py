@@ -15,6 +15,7 @@ from dqcodec import png
 from dqcodec.base.errors import CorruptError
 from dqcodec.codec import candidates, codec, group
 from dqcodec.command.batches import equal_together
+from dqcodec.command.options import Compressing
 from dqcodec.command.packing import Packing
 from dqcodec.format.container import Entry, Group, Layer, Method, Reader, read_heads, sample_checksum
 
@@ -173,7 +174,7 @@ def test_a_repeated_file_costs_a_reference(tmp_path, unmixed):
             (folder / f"{number}.png").write_bytes(data)
         inputs = [(path, path.name) for path in sorted(folder.iterdir())]
         target = tmp_path / f"{count}.dqc"
-        report = Packing(target).pack(inputs, map, lambda _: None)
+        report = Packing(target, Compressing()).pack(inputs, map, lambda _: None)
         assert report.groups == 1
         sizes.append(target.stat().st_size)
         with contextlib.closing(opened(target.read_bytes())) as packed:

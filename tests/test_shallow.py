@@ -89,7 +89,7 @@ def test_a_model_makes_no_other_image_larger(samples):
 
 
 @depths
-def test_models_of_other_bits_are_not_asked(bits):
+def test_models_of_other_bits_are_not_tried(bits):
     others = [programs.program(AUTOREGRESSIVE, 1, 1, each) for each in (1, 2, 4, 8) if each != bits]
     samples = np.random.default_rng(0).integers(0, 1 << bits, (20, 30))
     assert not codec.encode([codec.read(shallow(samples, bits))], others).programs

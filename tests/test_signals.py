@@ -68,7 +68,7 @@ def files(folder):
 
 
 def end_by(number, folder, where, jobs, *arguments):
-    """(return code, stderr) of a command that is stuck in so many processes and gets a signal.
+    """(return code, stderr) of a command that is stuck in `jobs` processes and gets a signal.
 
     It comes back only when no process has its stderr any more. What a terminal sends, it sends to all processes.
     """

@@ -20,7 +20,7 @@ def symbols_below(sizes: np.ndarray, seed: int) -> np.ndarray:
 
 @few
 @given(sizes_of_symbols, st.integers(0, 99))
-def test_pop_gives_what_was_pushed_and_the_stack_as_it_was(sizes, seed):
+def test_pop_undoes_push_and_restores_the_stack(sizes, seed):
     stack, sizes = Stack(SEED), np.array(sizes)
     before = stack.to_bytes()
     symbols = symbols_below(sizes, seed)
@@ -31,7 +31,7 @@ def test_pop_gives_what_was_pushed_and_the_stack_as_it_was(sizes, seed):
 
 @few
 @given(sizes_of_symbols, st.integers(0, 99))
-def test_push_puts_back_what_was_popped(sizes, seed):
+def test_push_undoes_pop(sizes, seed):
     stack, sizes = Stack(np.random.default_rng(seed).bytes(400)), np.array(sizes)
     before = stack.to_bytes()
     stack.push(stack.pop(sizes), sizes)
@@ -89,7 +89,7 @@ def test_symbols_cost_the_logarithm_of_their_size():
 
 @few
 @given(st.binary(max_size=9), sizes_of_symbols)
-def test_a_pop_that_the_stack_cannot_pay_for_is_an_underflow_never_invented_bits(seed, sizes):
+def test_a_pop_beyond_the_stack_raises_underflow(seed, sizes):
     stack, sizes = Stack(seed), np.array(sizes)
     before = stack.to_bytes()
     try:
@@ -182,7 +182,7 @@ def test_any_bytes_are_a_stack_or_corrupt(data):
 
 @few
 @given(st.binary(max_size=20))
-def test_the_seed_is_there_again_when_all_is_popped(seed):
+def test_the_seed_is_whole_after_all_pops(seed):
     stack = Stack(seed)
     assert stack.seed(len(seed)) == seed
     stack.push(np.arange(50), 50)
@@ -209,7 +209,7 @@ def test_something_left_over_the_seed_is_corrupt():
         stack.seed(len(SEED))
 
 
-def test_a_clone_goes_its_own_way():
+def test_a_clone_is_independent():
     stack = Stack(SEED)
     twin = stack.clone()
     twin.pop(1 << 16, (10,))

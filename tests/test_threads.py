@@ -136,7 +136,7 @@ def blas_threads() -> set[int]:
     return {info["num_threads"] for info in threadpoolctl.threadpool_info() if info["user_api"] == "blas"}
 
 
-def test_matrix_products_are_by_one_thread_where_that_is_said_and_then_as_before():
+def test_single_thread_limits_matrix_products_and_restores_the_number():
     with threadpoolctl.threadpool_limits(2):
         before = blas_threads()
         with single_thread():

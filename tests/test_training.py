@@ -245,7 +245,7 @@ def test_the_commands_train_resume_evaluate_and_export(images_file, tmp_path):
     assert dqcodec("export", run, "-o", models, "--name", "toy", "--set-card", "licence=CC0").stdout.strip() == path
 
 
-def test_missing_torch_is_told_in_one_line(images_file, tmp_path, monkeypatch):
+def test_missing_torch_is_an_error_of_one_line(images_file, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "dqcodec.training.trainer", None)
     error = ModuleNotFoundError("No module named 'torch'", name="torch")
     monkeypatch.setattr("dqcodec.training.runs.RunFolder.config", lambda self: (_ for _ in ()).throw(error))
@@ -254,7 +254,7 @@ def test_missing_torch_is_told_in_one_line(images_file, tmp_path, monkeypatch):
     assert len(result.stderr.strip().splitlines()) == 1
 
 
-def test_lines_tell_the_time_that_is_left(capsys):
+def test_lines_show_the_remaining_time(capsys):
     progress = LineProgress()
     progress.step(0.0, 0, 5.0)
     progress.milestone(0.5, {"step": 1, "valid_bpd": 4.0})

@@ -22,7 +22,7 @@ from dqcodec.codec import zoo
 from dqcodec.codec.archive import Archive
 from dqcodec.command import workers
 from dqcodec.command.cli import main
-from dqcodec.command.progress import Teller
+from dqcodec.command.progress import Printer
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # distributed's own
 
@@ -134,7 +134,7 @@ def test_a_cluster_without_workers_is_an_error_after_a_while(one):
             one.processes[-1].wait()
 
 
-def test_a_worker_that_comes_meanwhile_goes_on(one):
+def test_a_worker_that_joins_later_takes_over(one):
     with workers.cluster(one.address, patience=BOUND) as mapped:
         results = []
         for result in mapped(square, range(30)):
@@ -180,17 +180,17 @@ def test_relative_paths_start_here_not_in_the_workers_folder(one, pictures, tmp_
 
 
 def kill_at(monkeypatch, machines: Cluster, count: int) -> None:
-    """Kill a worker when so many results are told."""
-    tell, told = Teller.tell, []
+    """Kill a worker after this number of results."""
+    print_result, results = Printer.print_result, []
 
-    def counted(teller, result):
-        tell(teller, result)
-        told.append(result)
-        if len(told) == count:
+    def counted(printer, result):
+        print_result(printer, result)
+        results.append(result)
+        if len(results) == count:
             machines.processes[-1].kill()
             machines.processes[-1].wait()
 
-    monkeypatch.setattr(Teller, "tell", counted)
+    monkeypatch.setattr(Printer, "print_result", counted)
 
 
 def test_an_archive_is_the_same_bytes_as_made_here_though_a_worker_is_killed(two, pictures, tmp_path, monkeypatch):
@@ -204,7 +204,7 @@ def test_an_archive_is_the_same_bytes_as_made_here_though_a_worker_is_killed(two
 
 
 @pytest.mark.parametrize("options", [["-r"], ["--group", "1", "-o", "all.dqc"]])
-def test_a_cluster_that_is_lost_is_told_in_one_line_and_no_file_is_half_written(
+def test_a_lost_cluster_is_an_error_of_one_line_and_leaves_no_partial_file(
     one, pictures, tmp_path, monkeypatch, options
 ):
     monkeypatch.chdir(tmp_path)
@@ -227,7 +227,7 @@ def test_a_cluster_that_is_lost_is_told_in_one_line_and_no_file_is_half_written(
     assert not [*tmp_path.rglob("*.tmp")]
 
 
-def test_no_cluster_is_one_line_and_nothing_written(tmp_path, monkeypatch):
+def test_a_missing_cluster_is_an_error_of_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(workers, "_SECONDS", 0.2)
     (tmp_path / "a.png").write_bytes(pngs.random(np.random.default_rng(0), 9, 9))
     for address in ("tcp://127.0.0.1:1", "nonsense://x"):

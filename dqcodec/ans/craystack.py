@@ -5,30 +5,31 @@
     message, = codec.push(message, images)  # int64 (5, 10, 32, 32, C)
     message, images = codec.pop(message)
 
-craystack is on no registry: clone its repository, put that on PYTHONPATH, and install autograd and scipy. This module
+No registry has craystack: clone its repository, put it on PYTHONPATH, and install autograd and scipy. This module
 works with its commit 992e14d.
 
-A message is a head of lanes, 2^31 <= lane < 2^63, and a tail of 32-bit words that the lanes share. An array goes on it
-in rows of as many symbols as there are lanes; a last, shorter row takes the first lanes only, so nothing is padded. A
-uniform of n symbols is craystack's `push_with_finer_prec` with start = symbol, frequency 1 and total n, no power of
-two: that multiplies the lane by n and adds the symbol. Cutting 2^precision slots into n parts would lose bits for
+A message is a head of lanes, 2^31 <= lane < 2^63, and a tail of 32-bit words that the lanes share. An array is pushed
+in rows, one symbol for each lane. A last, shorter row uses the first lanes only, so nothing is padded. A uniform of n
+symbols is craystack's `push_with_finer_prec` with start = symbol, frequency 1 and total n, which need not be a power of
+two: the lane becomes n lane + symbol. Cutting 2^precision slots into n parts would lose bits for
 most n.
 
-Symbols cost less than 1e-6 bit beyond the logarithm of their size (on files' Stack 0.02, where sizes are spread over
-2^0 to 2^23). A lane holds 31 bits that are never lent, and craystack.flatten takes some 4.5 more for it at the end.
+Symbols cost less than 1e-6 bit beyond the logarithm of their size (on files' Stack 0.02, for sizes from 2^0 to 2^23). A
+lane never lends 31 of its bits, and craystack.flatten adds about 4.5 bits a lane at the end.
 Speed is that of numpy's calls for each row: 0.01 million symbols a second on one lane, 0.36 on 64, 3.3 on 1024, 6 on
 4096, where Stack codes 12; a CIFAR-10 flow is about as fast as on Stack from 1024 lanes on (benchmarks/engines.py, on
 a busy machine).
 
-craystack lets an empty message give random bits from a global generator, which no decoder has. Here that is
-StackUnderflow, always, and the generator is left alone. Lanes are never drawn below 2^31: a base message, however
-many lanes it has, has nothing to lend. A craystack message is never changed; pushes and pops give a new one.
+In craystack an empty message gives random bits from a global generator, which no decoder has. Here it raises
+StackUnderflow, and the generator is not used. Lanes stay at 2^31 or above, so a base message has nothing to lend, for
+any number of lanes. Pushes and pops return a new message; they never change the old one.
 """
 
 import numpy as np
 from craystack import Codec, rans
 
-from dqcodec.ans.protocol import ImageCodec, check_sizes, check_symbols
+from dqcodec.ans.checks import check_sizes, check_symbols
+from dqcodec.ans.protocol import ImageCodec
 from dqcodec.base.errors import CorruptError, StackUnderflow
 
 Message = tuple[np.ndarray, tuple]  # (uint64 lanes of any shape, (uint32 words, (uint32 words, ... ())), the top first)
@@ -40,12 +41,12 @@ class CraystackStack:
     """A BitStack on a craystack message.
 
     Attributes:
-        message: what is on the stack by now.
+        message: the stack's content.
     """
 
     def __init__(self, message: Message):
-        """Raises CorruptError where a lane is out of range: what is pushed on it would not come back. One in two of
-        craystack's random messages with a single lane is such."""
+        """Raises CorruptError: a lane is out of range, so that pops would not undo pushes. Half of craystack's random
+        messages with a single lane are out of range."""
         head, self._tail = message
         self._shape, self._head = np.shape(head), np.array(head, np.uint64).ravel()
         if not len(self._head) or self._head.min() < _LEAST or self._head.max() >= _END:
@@ -60,7 +61,7 @@ class CraystackStack:
         symbols, sizes = symbols.ravel().astype(np.uint64), np.broadcast_to(sizes, symbols.shape).ravel()
         for row in reversed(self._rows(len(symbols))):
             lanes = row.stop - row.start
-            # this never empties the tail: a lane takes a word back only where it has put one there just before
+            # the tail never becomes empty: a lane takes a word only after it has put one there
             self._head[:lanes], self._tail = rans.push_with_finer_prec(
                 (self._head[:lanes], self._tail), symbols[row], 1, sizes[row]
             )
@@ -80,7 +81,7 @@ class CraystackStack:
     def _pop_row(self, sizes: np.ndarray) -> np.ndarray:
         lanes, tail = len(sizes), self._tail
         short = not _holds(tail, lanes)  # a lane takes at most one word
-        if short:  # words below the last one show whether that is enough
+        if short:  # the words below the last one show whether there are enough
             tail = _words(tail, np.zeros(lanes, np.uint32)), ()
         symbols, finish = rans.pop_with_finer_prec((self._head[:lanes], tail), sizes)
         head, tail = finish(symbols, 1)
@@ -96,10 +97,10 @@ class CraystackStack:
 def model_codec(program: ImageCodec, shape: tuple[int, int, int]) -> Codec:
     """The craystack codec of int64 pixels (*shape, C), shape = (images, height, width), under a trained program.
 
-    Its push raises StackUnderflow where the message cannot lend what the program borrows, LatentOverflow where the
-    program cannot code the pixels, ValueError where they are none of its own; its pop StackUnderflow, LatentOverflow
-    and CorruptError where the message holds no such pixels. No image
-    helps to code another. A flow's sides are multiples of program.multiple.
+    Push raises StackUnderflow (the message cannot lend the bits that the program borrows), LatentOverflow (the program
+    cannot code the pixels) and ValueError (wrong shape or values). Pop raises StackUnderflow, LatentOverflow and
+    CorruptError: the message holds no such pixels. Images are coded independently. A flow's sides are multiples of
+    program.multiple.
     """
 
     def push(message: Message, x: np.ndarray) -> tuple[Message]:
@@ -118,7 +119,7 @@ def model_codec(program: ImageCodec, shape: tuple[int, int, int]) -> Codec:
 
 
 def _holds(tail: tuple, count: int) -> bool:
-    """Whether that many words are there."""
+    """Whether the tail holds this number of words."""
     while tail and count > 0:
         words, tail = tail
         count -= len(words)

@@ -1,9 +1,10 @@
-"""The stack of bits: constriction's ANS coder (Duda 2009; Bamler 2022), which raises where that one would invent zeros."""
+"""The stack of bits: constriction's ANS coder (Duda 2009; Bamler 2022), with an error where constriction would pop
+zeros from an empty stack."""
 
 import constriction
 import numpy as np
 
-from dqcodec.ans.protocol import check_sizes, check_symbols
+from dqcodec.ans.checks import check_sizes, check_symbols
 from dqcodec.base.errors import CorruptError, StackUnderflow
 
 AnsCoder = constriction.stream.stack.AnsCoder
@@ -14,10 +15,10 @@ _TOP = (1).to_bytes(4, "little")  # above the seed: the coder needs a nonzero la
 
 
 class Stack:
-    """Last in, first out. All that is ever coded is an integer below a size, taken as uniform.
+    """A stack of bits: last in, first out. It codes integers below a size, as uniform.
 
-    Any other law is made of uniforms: see dqcodec.exact.flow.tables. `seed` is what lies at the bottom; pops may
-    borrow its bits, and once every push is undone it is there again.
+    Other laws consist of uniforms: see dqcodec.exact.flow.tables. `seed` lies at the bottom. Pops may borrow its bits;
+    when every push is undone, the seed is whole again.
     """
 
     def __init__(self, seed: bytes = b""):
@@ -25,10 +26,10 @@ class Stack:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Stack":
-        """A stack as to_bytes left it.
+        """The stack of to_bytes.
 
         Raises:
-            CorruptError: not a stack's bytes.
+            CorruptError: these are not the bytes of a stack.
         """
         words = np.frombuffer(data, "<u4").astype(np.uint32) if len(data) % 4 == 0 else np.zeros(0, np.uint32)
         if len(words) < 2 or words[-1] == 0:
@@ -42,10 +43,10 @@ class Stack:
         return self._coder.get_compressed().astype("<u4").tobytes()
 
     def seed(self, length: int) -> bytes:
-        """The seed of that many bytes, when nothing else is left.
+        """The seed, of `length` bytes, if nothing else is on the stack.
 
         Raises:
-            CorruptError: something else is left, or less.
+            CorruptError: the stack holds more, or less.
         """
         data = self.to_bytes()
         if data != _bottom(data[:length]):
@@ -68,7 +69,7 @@ class Stack:
         the coder's probabilities have 24 bits.
 
         Raises:
-            SymbolError: a symbol or a size is another; nothing is pushed.
+            SymbolError: a symbol or a size is out of range; then nothing is pushed.
         """
         check_symbols(symbols, sizes)
         symbols = symbols.ravel().astype(np.int32)
@@ -77,7 +78,7 @@ class Stack:
                 self._coder.encode_reverse(symbols, Uniform(int(sizes)))
             return
         sizes = sizes.ravel().astype(np.int32)
-        if len(sizes) and sizes.min() == 1:  # of one there is nothing to say, and the coder refuses it
+        if len(sizes) and sizes.min() == 1:  # an alphabet of one symbol takes no bits, and the coder refuses it
             symbols, sizes = symbols[sizes > 1], sizes[sizes > 1]
         if len(symbols):
             self._coder.encode_reverse(symbols, Uniform(), sizes)
@@ -86,8 +87,8 @@ class Stack:
         """Pop int64 integers below sizes: an array's shape, or `shape` with one size for all.
 
         Raises:
-            StackUnderflow: fewer bits are there than that takes.
-            SymbolError: a size is not one of 1 to 2^23; nothing is popped.
+            StackUnderflow: the stack holds too few bits.
+            SymbolError: a size is out of range, 1 to 2^23; then nothing is popped.
         """
         check_sizes(sizes)
         if np.ndim(sizes) == 0:
@@ -109,5 +110,5 @@ class Stack:
 
 
 def _bottom(seed: bytes) -> bytes:
-    """The words of a stack that holds a seed alone; at least two, a full state."""
+    """The words of a stack that holds only a seed; at least two, the coder's full state."""
     return seed + bytes(-len(seed) % 4 if seed else 4) + _TOP

@@ -1,4 +1,4 @@
-"""The codec of numcodecs, `dqcodec`: a compressor of arrays in zarr's format 2, and of whatever else uses numcodecs."""
+"""The codec of numcodecs, `dqcodec`: a compressor of arrays in zarr's format 2, and for other users of numcodecs."""
 
 from __future__ import annotations
 

@@ -112,8 +112,8 @@ def _disown() -> None:
 def in_threads(function: Callable[[slice], Any], count: int, least: int) -> list[Any]:
     """Cut range(count) into one slice for each thread, and call `function` with each; returns the results in order.
 
-    No slice is shorter than `least`, unless there is only one. Inside `function`, calls of in_threads use one thread. An
-    error of a thread is raised here.
+    No slice is shorter than `least`, unless there is only one. Inside `function`, calls of in_threads use one thread.
+    An error of a thread is raised here.
     """
     threads = 1 if _of_thread.is_part else max(1, min(count // least, _threads or available_cpus()))
     if threads == 1:

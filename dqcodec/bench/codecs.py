@@ -7,12 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
+import numpy as np
 
-    from dqcodec.bench.images import Original
+from dqcodec.bench import images
+from dqcodec.bench.images import Original
 
 
 @dataclass(frozen=True)
@@ -88,6 +87,7 @@ class Codec(ABC):
     def encode(self, source: Original) -> Coded:
         """Compress the PNG file, or its pixels."""
 
-    @abstractmethod
     def decode(self, data: bytes) -> np.ndarray:
-        """The pixels, (H, W, C), or (H, W) if gray; uint8 or uint16."""
+        """The pixels, (H, W, C), or (H, W) if gray; uint8 or uint16. Codecs that write PNG files need no own
+        decoder."""
+        return images.decode(data)

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
+import numpy as np
+from PIL import PngImagePlugin
+
+from dqcodec import png
+from dqcodec.png import color_types
 
 
 class NotCompared(Exception):
@@ -64,9 +66,6 @@ def read(path: Path) -> Original:
 
 def of(data: bytes) -> Original:
     """Decode a PNG file, given by its bytes. Raises DqcodecError, NotCompared: see read."""
-    from dqcodec import png
-    from dqcodec.png import color_types
-
     header = png.read(data, decode=False).header
     kind = f"{header.bit_depth}-bit {color_types.NAMES[header.color_type]}"
     return Original(data, decode(data), header.width, header.height, header.samples, kind)
@@ -79,8 +78,6 @@ def decode(data: bytes) -> np.ndarray:
         NotCompared: the image is animated, or needs imagecodecs, which is not installed.
         Exception: Pillow finds the file damaged.
     """
-    import numpy as np
-    from PIL import PngImagePlugin
 
     bit_depth, color_type = data[24:26]  # IHDR is always first
     with PngImagePlugin.PngImageFile(BytesIO(data)) as image:  # not Image.open, whose size limit is process-wide
@@ -94,15 +91,12 @@ def decode(data: bytes) -> np.ndarray:
             image = image.convert("RGBA" if has_alpha else "RGB")
         elif bit_depth == 1:
             image = image.convert("L")
-        pixels = np.array(image)
-    return pixels[..., None] if pixels.ndim == 2 else pixels
+        return np.atleast_3d(np.array(image))
 
 
 def same(ours: np.ndarray, theirs: np.ndarray) -> bool:
     """Whether two images have the same colours. Gray may be RGB or (H, W), and 8 bits may be 16."""
-    import numpy as np
-
-    ours, theirs = (pixels[..., None] if pixels.ndim == 2 else pixels for pixels in (ours, theirs))
+    ours, theirs = np.atleast_3d(ours), np.atleast_3d(theirs)
     if ours.shape[:2] != theirs.shape[:2]:
         return False
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
@@ -112,16 +106,12 @@ def same(ours: np.ndarray, theirs: np.ndarray) -> bool:
 
 def with_color(pixels: np.ndarray) -> np.ndarray:
     """Gray -> RGB with R = G = B; (H, W, 3 or 4), contiguous."""
-    import numpy as np
-
     channels = {1: [0, 0, 0], 2: [0, 0, 0, 1], 3: [0, 1, 2], 4: [0, 1, 2, 3]}[pixels.shape[2]]
     return np.ascontiguousarray(pixels if len(channels) == pixels.shape[2] else pixels[..., channels])
 
 
 def _widest(pixels: np.ndarray) -> np.ndarray:
     """The image as RGBA, (H, W, 4) uint16."""
-    import numpy as np
-
     scale = 257 if pixels.dtype == np.uint8 else 1  # 255 -> 65535
     colors = with_color(pixels).astype(np.uint16) * np.uint16(scale)
     opaque = np.full((*colors.shape[:2], 4 - colors.shape[2]), 65535, np.uint16)
@@ -133,5 +123,4 @@ def _decode_by_libpng(data: bytes) -> np.ndarray:
         import imagecodecs
     except ImportError as error:
         raise NotCompared("16-bit colours and colour keys need: pip install 'dqcodec[bench]'") from error
-    pixels = imagecodecs.png_decode(data)
-    return pixels[..., None] if pixels.ndim == 2 else pixels
+    return np.atleast_3d(imagecodecs.png_decode(data))

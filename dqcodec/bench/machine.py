@@ -9,6 +9,8 @@ from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
+import numpy as np
+
 from dqcodec.base.threads import available_cpus
 
 _PACKAGES = ("numpy", "constriction", "pillow", "imagecodecs", "pyoxipng")
@@ -39,9 +41,7 @@ def _processor() -> str:
 
 
 def _instruction_sets() -> list[str]:
-    """numpy's names of the instruction sets that it was built for, and of those that it found."""
-    import numpy as np
-
+    """numpy's names of the instruction sets: those that it was built for, and those that it found."""
     known = np.show_config(mode="dicts")["SIMD Extensions"]
     return [*known.get("baseline", ()), *known.get("found", ())]
 

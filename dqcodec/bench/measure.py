@@ -7,15 +7,15 @@ import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from dqcodec import png
 from dqcodec.base.errors import CorruptError, one_line
 from dqcodec.bench import images, memory
 from dqcodec.bench.codecs import Codec, ModelBits
 from dqcodec.bench.images import Image, Original
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,37 @@ class Seconds:
     cpu: float
 
 
+class Rates:
+    """What follows from bytes, png_bytes, pixels, dims (samples) and seconds: of one image, or of several together."""
+
+    @property
+    def bpd(self) -> float | None:
+        """Bits per sample of the PNGs."""
+        return 8 * self.bytes / self.dims if self.dims else None
+
+    @property
+    def ratio(self) -> float | None:
+        """Bytes / PNG bytes."""
+        return self.bytes / self.png_bytes if self.dims else None
+
+    @property
+    def encode_mp_s(self) -> float | None:
+        """Encoding speed, megapixels per second; None if nothing was encoded."""
+        return self.pixels / 1e6 / self.encode_seconds if self.dims and self.encode_seconds else None
+
+    @property
+    def decode_mp_s(self) -> float | None:
+        """Decoding speed, megapixels per second."""
+        return self.pixels / 1e6 / self.decode_seconds if self.dims else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """All fields and rates, for JSON."""
+        derived = ("bpd", "ratio", "encode_mp_s", "decode_mp_s")
+        return dataclasses.asdict(self) | {name: getattr(self, name) for name in derived}
+
+
 @dataclass(frozen=True)
-class Measured:
+class Measured(Rates):
     """A verified result: the decoded pixels equal those of the PNG.
 
     peak_memory_bytes: of the codec's whole process, with Python, libraries and models, while it coded this image.
@@ -56,6 +85,16 @@ class Measured:
         """Number of samples in the PNG."""
         return self.pixels * self.samples
 
+    @property
+    def encode_seconds(self) -> float | None:
+        """Wall-clock time."""
+        return self.encode and self.encode.wall
+
+    @property
+    def decode_seconds(self) -> float:
+        """Wall-clock time."""
+        return self.decode.wall
+
 
 @dataclass(frozen=True)
 class Row:
@@ -71,23 +110,13 @@ class Row:
     unsupported: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """All fields in one level.
-
-        Added are bpd (bits per sample), ratio (bytes / PNG bytes) and speeds (megapixels per second).
-        """
+        """All fields and rates in one level."""
         fields: dict[str, Any] = {"codec": self.codec, "image": self.image, "verified": self.measured is not None}
         fields |= {"error": self.error, "unsupported": self.unsupported}
         if self.measured is None:
             return fields
-        result = self.measured
-        fields |= dataclasses.asdict(result) | {
-            "bpd": 8 * result.bytes / result.dims,
-            "ratio": result.bytes / result.png_bytes,
-            "encode_mp_s": result.encode and result.pixels / 1e6 / result.encode.wall,
-            "decode_mp_s": result.pixels / 1e6 / result.decode.wall,
-            "limit_bpd": result.model and result.model.limit / result.dims,
-        }
-        return fields
+        model = self.measured.model
+        return fields | self.measured.as_dict() | {"limit_bpd": model and model.limit / self.measured.dims}
 
 
 def measure(codec: Codec, image: Image, repeat: int = 1) -> Row:
@@ -111,10 +140,6 @@ def measure(codec: Codec, image: Image, repeat: int = 1) -> Row:
 
 def warm_up(codec: Codec) -> None:
     """Code a small image, so that the first measured image does not pay for lazy loading."""
-    import numpy as np
-
-    from dqcodec import png
-
     side = 64
     ramp = np.add.outer(np.arange(side), np.arange(side))
     pixels = np.repeat(ramp[..., None], 3, axis=2).astype(np.uint8)

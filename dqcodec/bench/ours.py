@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from threadpoolctl import threadpool_limits
 
 from dqcodec import __version__
+from dqcodec.base.threads import set_threads
 from dqcodec.bench import images
 from dqcodec.bench.codecs import Codec, Coded, ModelBits
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from dqcodec.bench.images import Original
-    from dqcodec.codec.report import CompressReport
+from dqcodec.bench.images import Original
+from dqcodec.codec import codec, zoo
+from dqcodec.codec.report import CompressReport
+from dqcodec.format.colors import colors
+from dqcodec.format.container import Group
 
 
 class Dqcodec(Codec):
@@ -31,8 +33,6 @@ class Dqcodec(Codec):
             UnknownModelError: no model has this name.
             ModelError: a model file is malformed.
         """
-        from dqcodec.codec import zoo
-
         shown = Path(model).stem if model and model.endswith(zoo.SUFFIX) else model
         name, title = "-".join(["dqcodec", *effort]), " --".join(["dqcodec", *effort])
         self.name = f"{name}:{shown}" if model else name
@@ -48,10 +48,6 @@ class Dqcodec(Codec):
 
     def prepare(self, threads: int) -> None:
         """Set the threads and load the models."""
-        from threadpoolctl import threadpool_limits
-
-        from dqcodec.base.threads import set_threads
-        from dqcodec.codec import zoo
 
         set_threads(threads)
         threadpool_limits(threads)
@@ -59,17 +55,11 @@ class Dqcodec(Codec):
 
     def encode(self, source: Original) -> Coded:
         """Compress the PNG file, without verification."""
-        from dqcodec.codec import codec
-
         data, report = codec.compress(source.data, self._programs, **self._effort, verify=False)
         return Coded(data, report.method, _model_bits(report))
 
     def decode(self, data: bytes) -> np.ndarray:
         """The pixels of a .dqc file."""
-        from dqcodec.codec import codec
-        from dqcodec.format.colors import colors
-        from dqcodec.format.container import Group
-
         programs = {program.id: program for program in self._programs}
         (image,) = codec.decode(Group.parse(data), programs.__getitem__)
         return images.decode(image) if isinstance(image, bytes) else colors(image)

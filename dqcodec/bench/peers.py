@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from importlib import metadata
 from io import BytesIO
-from typing import TYPE_CHECKING
+
+import numpy as np
+import PIL
+from PIL import Image, features
 
 from dqcodec.bench import images
 from dqcodec.bench.codecs import Codec, Coded
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from dqcodec.bench.images import Original
+from dqcodec.bench.images import Original
 
 
 class PngAsGiven(Codec):
@@ -24,17 +24,11 @@ class PngAsGiven(Codec):
 
     def version(self) -> str:
         """Of Pillow, which decodes it."""
-        from PIL import __version__
-
-        return f"Pillow {__version__}"
+        return f"Pillow {PIL.__version__}"
 
     def encode(self, source: Original) -> Coded:
         """The file itself."""
         return Coded(source.data)
-
-    def decode(self, data: bytes) -> np.ndarray:
-        """By the reference decoder."""
-        return images.decode(data)
 
 
 class Oxipng(Codec):
@@ -46,8 +40,6 @@ class Oxipng(Codec):
 
     def version(self) -> str:
         """Of the package pyoxipng."""
-        from importlib import metadata
-
         return f"pyoxipng {metadata.version('pyoxipng')}"
 
     def prepare(self, threads: int) -> None:
@@ -61,10 +53,6 @@ class Oxipng(Codec):
 
         return Coded(oxipng.optimize_from_memory(source.data, level=6))
 
-    def decode(self, data: bytes) -> np.ndarray:
-        """By the reference decoder."""
-        return images.decode(data)
-
 
 class WebP(Codec):
     """Lossless WebP with the slowest setting, by Pillow. Gray is coded as RGB."""
@@ -74,14 +62,10 @@ class WebP(Codec):
 
     def version(self) -> str:
         """Of libwebp."""
-        from PIL import features
-
         return f"libwebp {features.version('webp')}"
 
     def encode(self, source: Original) -> Coded:
         """The pixels as WebP."""
-        from PIL import Image
-
         buffer = BytesIO()
         image = Image.fromarray(images.with_color(source.pixels))
         image.save(buffer, "WEBP", lossless=True, quality=100, method=6, exact=True)
@@ -89,9 +73,6 @@ class WebP(Codec):
 
     def decode(self, data: bytes) -> np.ndarray:
         """By Pillow."""
-        import numpy as np
-        from PIL import Image
-
         with Image.open(BytesIO(data)) as image:
             return np.array(image)
 

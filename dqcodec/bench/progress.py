@@ -5,11 +5,8 @@ It is a line for each image; on a terminal also a bar and the remaining time.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-
-import click
 
 from dqcodec.bench.measure import Row
 
@@ -22,23 +19,16 @@ def line(rows: Sequence[Row]) -> str:
 @contextmanager
 def shown(count: int, quiet: bool) -> Iterator[tuple[Callable[[Row], None], Callable[[str], None]]]:
     """Two functions: the first is called with each of `count` rows, the second prints a line."""
-    if quiet:
-        yield lambda row: None, lambda text: None
-    elif not sys.stderr.isatty():
-        yield lambda row: None, lambda text: click.echo(text, err=True)
-    else:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.console import Console
+    from rich.progress import Progress
 
-        console = Console(stderr=True)
-        name = TextColumn("{task.description}")
-        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("left"), TimeRemainingColumn(), name)
-        with Progress(*columns, console=console, transient=True) as bar:
-            task = bar.add_task("", total=count)
-            yield (
-                lambda row: bar.update(task, advance=1, description=f"{row.codec} {row.image}"),
-                lambda text: console.print(text, markup=False, highlight=False, soft_wrap=True),
-            )
+    console = Console(stderr=True, quiet=quiet)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=count)
+        yield (
+            lambda row: bar.update(task, advance=1, description=f"{row.codec} {row.image}"),
+            lambda text: console.print(text, markup=False, highlight=False, soft_wrap=True),
+        )
 
 
 def _rate(row: Row) -> str:

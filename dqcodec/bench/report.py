@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dqcodec.bench.codecs import Codec, ModelParts
-from dqcodec.bench.measure import Measured, Row
+from dqcodec.bench.measure import Measured, Rates, Row
 from dqcodec.bench.worker import Options
 
 _WAITED = 0.9  # processor time / wall-clock time; below this, the machine was busy
@@ -23,7 +23,7 @@ class ModelTotal(ModelParts):
 
 
 @dataclass(frozen=True)
-class Total:
+class Total(Rates):
     """The sums of a codec over the images that it coded losslessly.
 
     png_bytes: of the same images. threads: how many the codec could use.
@@ -47,34 +47,9 @@ class Total:
     model: ModelTotal | None
 
     @property
-    def bpd(self) -> float | None:
-        """Bits per sample of the PNGs."""
-        return 8 * self.bytes / self.dims if self.images else None
-
-    @property
-    def ratio(self) -> float | None:
-        """Bytes / PNG bytes."""
-        return self.bytes / self.png_bytes if self.images else None
-
-    @property
-    def encode_mp_s(self) -> float | None:
-        """Encoding speed, megapixels per second."""
-        return self.pixels / 1e6 / self.encode_seconds if self.images and self.encode_seconds else None
-
-    @property
-    def decode_mp_s(self) -> float | None:
-        """Decoding speed, megapixels per second."""
-        return self.pixels / 1e6 / self.decode_seconds if self.images else None
-
-    @property
     def waited(self) -> bool:
         """Whether the codec's process waited for other processes; then the measured speeds are too low."""
         return self.cpu_seconds < _WAITED * ((self.encode_seconds or 0.0) + self.decode_seconds)
-
-    def as_dict(self) -> dict[str, Any]:
-        """All fields and rates, for JSON."""
-        derived = ("bpd", "ratio", "encode_mp_s", "decode_mp_s")
-        return dataclasses.asdict(self) | {name: getattr(self, name) for name in derived}
 
 
 @dataclass
@@ -173,7 +148,7 @@ def _total(codec: Codec, options: Options, all_rows: Sequence[Row]) -> Total:
         pixels=sum(each.pixels for each in done),
         dims=sum(each.dims for each in done),
         encode_seconds=sum(each.wall for each in encodings) if encodings else None,
-        decode_seconds=sum(each.decode.wall for each in done),
+        decode_seconds=sum(each.decode_seconds for each in done),
         cpu_seconds=sum(each.cpu for each in timed),
         peak_memory_bytes=max((each.peak_memory_bytes for each in done), default=0),
         model=_model_total([each for each in done if each.model]),

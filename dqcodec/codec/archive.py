@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, BinaryIO
+from collections.abc import Iterator, Mapping
+from typing import BinaryIO
+
+import numpy as np
 
 from dqcodec.base.errors import CorruptError, FormatError, UnsupportedImageError
-from dqcodec.codec import formats, own_models
-from dqcodec.codec.group import decode, decode_regions, restore
+from dqcodec.codec import formats, own_models, zoo
+from dqcodec.codec.group import Decoded, decode, decode_regions, restore
 from dqcodec.codec.region import Region
+from dqcodec.exact.program import FindProgram
 from dqcodec.format.archive import MAGIC, START, VERSION, ArchiveGroup, Member, Model, Verbatim, clashes, is_archive
+from dqcodec.format.container import Group
 from dqcodec.format.directory import (
     Damage,
     Directory,
@@ -26,11 +31,6 @@ from dqcodec.format.directory import (
     scan,
 )
 from dqcodec.png import MAX_PIXELS
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from dqcodec.exact.program import FindProgram
 
 
 class Archive(Mapping[str, bytes]):
@@ -110,15 +110,10 @@ class Archive(Mapping[str, bytes]):
 
     def __getitem__(self, name: str) -> bytes:
         """The bytes of a file; see the class for errors."""
-        group_number, member = self._places[name]
-        group, decoded = self._load(group_number)
-        number, image = group.place(member)
-        part = group.parts[number]
+        group, part, image, decoded = self._find(name)
         if isinstance(part, Verbatim):
             return part.data
-        if number not in decoded:
-            decoded[number] = decode(part, self._finder(group), self._max_pixels)
-        return restore(part.entries[image], decoded[number][image])
+        return restore(part.entries[image], self._images(group, part, decoded)[image])
 
     def read(self, name: str, region: tuple[int, int, int, int] | None = None) -> np.ndarray:
         """The pixels of an image, as in library.decompress.
@@ -127,31 +122,22 @@ class Archive(Mapping[str, bytes]):
         needs is decoded; then its samples are not compared with a checksum. Raises RegionError (not within the image),
         UnsupportedImageError (an animation, or no image), and the errors of lookup.
         """
-        group_number, member = self._places[name]
-        group, decoded = self._load(group_number)
-        number, image = group.place(member)
-        part = group.parts[number]
+        group, part, image, decoded = self._find(name)
         if isinstance(part, Verbatim):
             raise UnsupportedImageError("the file was kept verbatim, not as an image")
-        find_program = self._finder(group)
-        if region is not None and number not in decoded:
+        if region is not None and id(part) not in decoded:
             regions = {image: Region.of(region)}
-            return formats.pixels(decode_regions(part, regions, find_program, self._max_pixels)[image])
-        if number not in decoded:
-            decoded[number] = decode(part, find_program, self._max_pixels)
-        whole = formats.lone_image(decoded[number][image], self._max_pixels)
+            return formats.pixels(decode_regions(part, regions, self._finder(group), self._max_pixels)[image])
+        whole = formats.lone_image(self._images(group, part, decoded)[image], self._max_pixels)
         return formats.pixels(whole if region is None else Region.of(region).cut(whole))
 
     def kind(self, name: str) -> str:
         """`image` or `verbatim`. Nothing is decoded. Raises KeyError, CorruptError, UnsupportedImageError, OSError."""
-        group_number, member = self._places[name]
-        group, _ = self._load(group_number)
-        return "verbatim" if isinstance(group.parts[group.place(member)[0]], Verbatim) else "image"
+        return "verbatim" if isinstance(self._find(name)[1], Verbatim) else "image"
 
     def member(self, name: str) -> Member:
         """A file's name in the archive, modification time and permissions. Raises the errors of `kind`."""
-        group_number, member = self._places[name]
-        return self._load(group_number)[0].members[member]
+        return self._find(name)[0].members[self._places[name][1]]
 
     def __contains__(self, name: object) -> bool:
         """Whether the archive has a file of this name. Nothing is read."""
@@ -177,7 +163,8 @@ class Archive(Mapping[str, bytes]):
         """Pickle the path, not the open file; raises TypeError for an archive opened in another way."""
         if self._recipe is None:
             raise TypeError("cannot pickle an archive that was not opened by its path")
-        return _reopen, self._recipe
+        *arguments, salvage = self._recipe
+        return functools.partial(Archive, salvage=salvage), tuple(arguments)
 
     def close(self) -> None:
         """Close the file."""
@@ -198,12 +185,13 @@ class Archive(Mapping[str, bytes]):
         return [copies[0] for copies in self._models.values()]
 
     def models_of(self, group: ArchiveGroup) -> list[Model]:
-        """The models that the archive brings and a group needs; raises CorruptError (all copies are damaged), OSError."""
+        """The models that the archive brings and a group needs; raises CorruptError (all copies are damaged),
+        OSError."""
         return [self._model(each) for each in group.model_ids if each in self._models]
 
     def _finder(self, group: ArchiveGroup) -> FindProgram:
         """A function that finds the programs of a group."""
-        return own_models.finder(self.models_of(group), self._find_program or _find_at_hand())
+        return own_models.finder(self.models_of(group), self._find_program or zoo.find)
 
     def _model(self, model_id: bytes) -> Model:
         if model_id not in self._loaded:
@@ -218,11 +206,19 @@ class Archive(Mapping[str, bytes]):
         """Read a group by its number; raises OSError, CorruptError, UnsupportedImageError."""
         return load_group(self._bytes, *self._groups[number], self._max_pixels)
 
-    def _load(self, number: int) -> tuple[ArchiveGroup, dict[int, list]]:
-        """(group, part number -> images of the parts that this thread has decoded)"""
+    def _find(self, name: str) -> tuple[ArchiveGroup, Group | Verbatim, int, dict[int, list]]:
+        """(a file's group, its part of the group, its number in that, id of a part -> images that this thread has)"""
+        number, member = self._places[name]
         if getattr(self._kept, "number", None) != number:
             self._kept.loaded, self._kept.number = (self.group(number), {}), number
-        return self._kept.loaded
+        group, decoded = self._kept.loaded
+        part, image = group.place(member)
+        return group, group.parts[part], image, decoded
+
+    def _images(self, group: ArchiveGroup, part: Group, decoded: dict[int, list]) -> list[Decoded]:
+        if id(part) not in decoded:
+            decoded[id(part)] = decode(part, self._finder(group), self._max_pixels)
+        return decoded[id(part)]
 
 
 def _open(file: Positional, salvage: bool) -> list[Directory]:
@@ -257,13 +253,3 @@ def _open(file: Positional, salvage: bool) -> list[Directory]:
     places = sorted(directory.places + directory.lost, key=lambda place: place.number)
     harmless = [each for each in directory.damage if not each.is_loss]
     return [Directory(directory.archive_id, places, harmless or [moved], models=directory.models)]
-
-
-def _reopen(file, find_program, max_pixels, salvage) -> Archive:
-    return Archive(file, find_program, max_pixels, salvage=salvage)
-
-
-def _find_at_hand() -> Callable:
-    from dqcodec.codec import zoo
-
-    return zoo.find

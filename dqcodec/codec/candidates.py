@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Place = tuple[int, Split, int]  # names a layer: number of its image, split that makes it, number of the layer
 
 _MIN_MODEL_PIXELS = 64
-_MAX_MIXING_SAMPLES = 1 << 21  # a layer's samples, as many as mixing codes bit by bit: it takes about six seconds ...
+_MAX_MIXING_SAMPLES = 1 << 21  # of a layer, the most that mixing codes bit by bit: this takes about six seconds ...
 _MAX_RIVAL_SAMPLES = 1 << 18  # ... and one if a model codes the layer too
 _WHOLE_PIXELS = 4  # that mixing codes whole in the time of a sample
 
@@ -166,7 +166,7 @@ def _mixed(
     """The layers that mixing codes, and those of 16 bits, which experts code. Layers with the same split and number of channels are
     coded together.
 
-    modelled: numbers of the images that models code. photographs: numbers of the images of which only alpha is mixed.
+    modelled: numbers of the images that models code. photographs: numbers of the images whose alpha alone is mixed.
     """
     splits: dict[Split, dict[Place, np.ndarray]] = {}
     for number, source in enumerate(sources):

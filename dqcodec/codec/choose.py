@@ -3,11 +3,11 @@
 `choose` is the whole search:
 
 1. candidates.py codes similar layers of all images together: by the model that suits them best, and by mixing.
-2. Similar layers mostly take the same way, because layers that are coded together help each other. `_usual` keeps the
+2. Similar layers usually take the same way, because layers that are coded together help each other. `_usual` keeps the
    way that is smallest in total. It also keeps a way that is much smaller for a single layer.
 3. For each image and each split, each layer takes its smallest way. WebP, which codes each layer alone, is tried if no
    other way is found. A lone image has time to try WebP in all cases.
-4. Similar images mostly take the same split, for the same reason. `_for_each` takes it, or keeps the PNG file if that
+4. Similar images usually take the same split, for the same reason. `_for_each` takes it, or keeps the PNG file if that
    is smaller.
 
 Sizes are those of the trial. group.py then codes the layers that have stayed together.
@@ -166,7 +166,7 @@ def _usual(sources: Sequence[Source], tried: Mapping[Place, Sequence[CodedLayer]
 
 
 def _for_each(sources: Sequence[Source], choices: Sequence[Sequence[Choice]]) -> list[Choice]:
-    """One of the choices of each image, the last of which stores it.
+    """One of the choices of each image; the last choice stores it.
 
     Images of one colour type and bit depth, with the same splits to choose from, take the split that takes the fewest
     bytes for all of them, unless another is much smaller for the image.

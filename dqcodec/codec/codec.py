@@ -6,18 +6,16 @@ import dataclasses
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dqcodec.base.varint import read_varint
 from dqcodec.codec.group import CodedGroup, check, decode, decode_regions, encode, restore, stored_header
+from dqcodec.codec.region import Region
 from dqcodec.codec.report import CompressReport, DecompressReport, LayerReport
 from dqcodec.codec.source import Source, read
+from dqcodec.exact.program import FindProgram, Program
 from dqcodec.format.container import Group, Method, owners
 from dqcodec.png import MAX_PIXELS, Png, Skeleton
-
-if TYPE_CHECKING:
-    from dqcodec.codec.region import Region
-    from dqcodec.exact.program import FindProgram, Program
 
 
 @dataclass(frozen=True)
@@ -65,9 +63,9 @@ def compress(
 ) -> tuple[bytes, CompressReport]:
     """Code the PNG file `data` as the smallest .dqc file that the methods and `programs` give.
 
-    strip, exact, keep_broken: see source.read. fast: use small models only. best: use large models, and try slow methods
-    on large images too; coding and decoding take longer. particles: a flow with a uniform dequantizer takes fewer bits
-    and more time with more. verify: decode the result and compare.
+    strip, exact, keep_broken: see source.read. fast: use small models only. best: use large models, and try slow
+    methods on large images too; coding and decoding take longer. particles: a flow with a uniform dequantizer takes
+    fewer bits and more time with more. verify: decode the result and compare.
 
     Raises UnsupportedImageError (not a PNG, or more than `max_pixels`), CorruptError (a damaged PNG), ParticlesError,
     VerifyError.
@@ -149,13 +147,12 @@ def _report(source: Source, coded: CodedGroup, png_bytes: int, dqc_bytes: int) -
         len(entry.head()) - len(dataclasses.replace(entry, **bare).head()) if entry.skeleton else 0
         for bare in ({"recipe": b""}, {"skeleton": Skeleton(header)})
     )
-    dims = header.samples * sum(height * width for height, width in source.sizes)
     return CompressReport(
         method=entry.method,
         width=header.width,
         height=header.height,
         samples=header.samples,
-        dims=dims,
+        dims=source.dims,
         png_bytes=png_bytes,
         dqc_bytes=dqc_bytes,
         payload_bytes=payload_bytes,
@@ -165,7 +162,7 @@ def _report(source: Source, coded: CodedGroup, png_bytes: int, dqc_bytes: int) -
         candidates=choice.candidates,
         layers=_describe(coded.group, [each.program and each.program.name for each in choice.coded]),
         model="+".join(dict.fromkeys(program.name for program in coded.programs)) or None,
-        learned=_learned(coded, dims),
+        learned=_learned(coded, source.dims),
         dropped=source.lost(is_stored=entry.skeleton is None),
         broken=source.damage,
         verified=False,

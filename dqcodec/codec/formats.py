@@ -13,18 +13,16 @@ import sys
 import warnings
 import zlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
+from PIL import Image, UnidentifiedImageError
 
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, UnsupportedImageError
 from dqcodec.format import colors
 from dqcodec.png import MAX_PIXELS, SIGNATURE, Chunk, Header, Png, Skeleton, color_types
-from dqcodec.png.chunks import PALETTE, walk
-
-if TYPE_CHECKING:
-    from PIL import Image
+from dqcodec.png.chunks import walk
+from dqcodec.png.color_types import PALETTE
 
 _READ = ("BMP", "GIF", "JPEG", "PPM", "TIFF", "WEBP")
 _NPY_MAGIC = b"\x93NUMPY"
@@ -79,8 +77,6 @@ def from_png(data: bytes, format: str, max_pixels: int = MAX_PIXELS) -> bytes:
     if format == "ppm":
         start = f"P{5 if channels == 1 else 6}\n{pixels.shape[1]} {pixels.shape[0]}\n{(1 << bits) - 1}\n"
         return start.encode() + pixels.astype(pixels.dtype.newbyteorder(">")).tobytes()
-    from PIL import Image
-
     stream = io.BytesIO()
     try:
         Image.fromarray(pixels).save(stream, format, **_SAVE_OPTIONS.get(format, {}))
@@ -163,8 +159,6 @@ def _pillow_chunks(image: Image.Image) -> tuple[Chunk, ...]:
 
 
 def _read_by_pillow(data: bytes, max_pixels: int) -> Png:
-    from PIL import Image, UnidentifiedImageError
-
     try:
         with warnings.catch_warnings(action="ignore"):
             image = Image.open(io.BytesIO(data), formats=_READ)
@@ -195,15 +189,13 @@ def _read_npy(data: bytes) -> np.ndarray:
     stream = io.BytesIO(data)
     try:
         version = np.lib.format.read_magic(stream)
-        read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[
-            version
-        ]
+        read_header = getattr(np.lib.format, "read_array_header_%d_%d" % version)
         shape, is_fortran, dtype = read_header(stream)
         if dtype.hasobject:
             raise UnsupportedImageError("the .npy file holds Python objects")
         flat = np.frombuffer(data, dtype, offset=stream.tell())
         return flat.reshape(shape, order="F" if is_fortran else "C")
-    except (ValueError, KeyError, OverflowError) as error:
+    except (ValueError, AttributeError, OverflowError) as error:
         raise CorruptError("the .npy file is damaged") from error
 
 

@@ -15,7 +15,9 @@ import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from dqcodec import png
 from dqcodec.base.errors import (
@@ -28,22 +30,16 @@ from dqcodec.base.errors import (
 )
 from dqcodec.codec import formats
 from dqcodec.codec.choose import Choice, choose
-from dqcodec.exact.boxes import hull, inside, whole
+from dqcodec.codec.region import Region
+from dqcodec.codec.source import Source
+from dqcodec.exact.boxes import Window, hull, inside, whole
+from dqcodec.exact.program import FindProgram, Program
 from dqcodec.format.container import FRAME_BYTES, Entry, Group, owners, sample_checksum
 from dqcodec.methods import table
-from dqcodec.methods.payload import Effort, Payload
+from dqcodec.methods.payload import Effort, ModelReport, Payload
 from dqcodec.png import Header, Png
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    from dqcodec.codec.region import Region
-    from dqcodec.codec.source import Source
-    from dqcodec.exact.boxes import Window
-    from dqcodec.exact.program import FindProgram, Program
-    from dqcodec.methods.payload import ModelReport
-
-    Decoded = Png | bytes  # bytes: the PNG file of a stored image
+Decoded = Png | bytes  # bytes: the PNG file of a stored image
 
 _SET_BYTES = 4  # bytes that an archive adds for a set: its counts and lengths
 _FEW, _SAMPLE_STEP = 4, 8  # among more than a few images, every eighth is coded alone to see whether company pays
@@ -75,8 +71,8 @@ def encode(
 ) -> CodedGroup:
     """Code images as one group: each image by the smallest of all methods and `programs`.
 
-    An image with the same samples as an earlier one refers to that one. fast, best, particles: see codec.compress. Raises
-    ParticlesError.
+    An image with the same samples as an earlier one refers to that one. fast, best, particles: see codec.compress.
+    Raises ParticlesError.
     """
     effort = Effort(fast=fast, best=best, particles=particles)
     try:
@@ -92,8 +88,8 @@ def encode_sets(
 
     The images are in one set, or each is in its own, or one set is left by those that are smaller alone; the smallest
     of these is returned. Coding every image alone would take longer than coding all together. So only a sample of the
-    images is coded alone, and those that company may harm. If the sample is smaller alone, all are coded alone. options:
-    of encode.
+    images is coded alone, and those that company may harm. If the sample is smaller alone, all are coded alone.
+    options: of encode.
     """
     units = _same_samples(sources)
     together = encode(sources, programs, **options)

@@ -6,25 +6,22 @@ import functools
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from dqcodec import png
 from dqcodec.base.errors import FormatError
 from dqcodec.codec import codec, zoo
 from dqcodec.codec.formats import check_size, from_array, from_pillow, lone_image, pixels, to_png
 from dqcodec.codec.region import Region
+from dqcodec.codec.zoo import Model
+from dqcodec.exact.program import FindProgram
 from dqcodec.format import archive
 from dqcodec.png import MAX_PIXELS
 
-if TYPE_CHECKING:
-    from PIL import Image
-
-    from dqcodec.codec.zoo import Model
-    from dqcodec.exact.program import FindProgram
-
-    Images = str | os.PathLike | bytes | Image.Image | np.ndarray
+Images = str | os.PathLike | bytes | Image.Image | np.ndarray
 
 
 def compress(
@@ -91,8 +88,6 @@ def open_image(file: str | os.PathLike) -> Image.Image:
 
     An animation has the same frames as in Pillow's PNG images. Raises OSError and Pillow's UnidentifiedImageError.
     """
-    from PIL import Image
-
     return Image.open(file, formats=["DQC"])
 
 
@@ -100,8 +95,6 @@ def _png_bytes(source: Images, max_pixels: int) -> bytes:
     """The PNG file of a source, see `compress`."""
     if isinstance(source, str | os.PathLike | bytes | bytearray | memoryview):
         return to_png(_bytes(source), max_pixels)
-    from PIL import Image
-
     if isinstance(source, Image.Image):
         check_size(*source.size, max_pixels)
         return png.write(from_pillow(source))

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from dqcodec.base.errors import ModelError
 from dqcodec.codec import trial
+from dqcodec.exact.program import FindProgram, Program
+from dqcodec.format.archive import Model
 from dqcodec.methods.payload import Effort
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from dqcodec.exact.program import FindProgram, Program
-    from dqcodec.format.archive import Model
 
 
 def base_for(layers: Sequence[np.ndarray], bits: int, programs: Sequence[Program], **coding: Any) -> Program | None:
-    """The program to train further on layers, (H, W, C) uint8 of samples of so many bits: of those that can be, the one that suits
-    them best; None if there is none. coding: fields of Effort."""
+    """The program that suits layers, (H, W, C) uint8, best and can be trained further; None if there is none. bits: of
+    a sample. coding: fields of Effort."""
     able = [program for program in programs if (program.kind, program.bits) == ("autoregressive", bits)]
     return trial.best_program(layers, able, Effort(**coding)) if layers else None
 

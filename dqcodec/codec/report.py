@@ -10,6 +10,18 @@ from dataclasses import dataclass
 from typing import Any
 
 
+class Report:
+    """What was done with an image: a dataclass."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields."""
+        return dataclasses.asdict(self)
+
+    def details(self) -> str:
+        """A second line; it may be empty."""
+        return ""
+
+
 @dataclass(frozen=True)
 class LayerReport:
     """How a layer is coded.
@@ -32,7 +44,7 @@ class LayerReport:
 
 
 @dataclass(frozen=True)
-class CompressReport:
+class CompressReport(Report):
     """Where the bytes of one compressed image are.
 
     method: the layers' methods, joined by `+`. samples: per pixel. dims: samples of all frames. png_bytes: the source
@@ -69,7 +81,7 @@ class CompressReport:
 
     def as_dict(self) -> dict[str, Any]:
         """The fields and bpd."""
-        return dataclasses.asdict(self) | {"bpd": self.bpd}
+        return super().as_dict() | {"bpd": self.bpd}
 
     def line(self) -> str:
         """`736501 -> 512003 B 69.5% 3.47 bpd (limit 3.46) verified`"""
@@ -90,7 +102,7 @@ class CompressReport:
 
 
 @dataclass(frozen=True)
-class DecompressReport:
+class DecompressReport(Report):
     """One decompressed image. dropped: types of the .dqc file's chunks that the PNG file lacks."""
 
     method: str
@@ -98,10 +110,6 @@ class DecompressReport:
     png_bytes: int
     dropped: tuple[str, ...]
     seconds: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """The fields."""
-        return dataclasses.asdict(self)
 
     def line(self) -> str:
         """`512003 -> 736501 B (mixing)`"""
@@ -113,7 +121,7 @@ class DecompressReport:
 
 
 @dataclass(frozen=True)
-class RegionReport:
+class RegionReport(Report):
     """A region of an image that was decoded. region: WIDTHxHEIGHT+LEFT+TOP. png_bytes: of the region's PNG file.
 
     is_checked: whether the samples were compared with a checksum; the checksum covers the whole image. dqc_bytes: None,
@@ -126,10 +134,6 @@ class RegionReport:
     is_checked: bool = False
     dqc_bytes: int | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """The fields."""
-        return dataclasses.asdict(self)
-
     def line(self) -> str:
         """`640x480+0+0 -> 736501 B (autoregressive), pixels not compared with the checksum`"""
         note = "" if self.is_checked else ", pixels not compared with the checksum"
@@ -137,7 +141,7 @@ class RegionReport:
 
 
 @dataclass(frozen=True)
-class PackedReport:
+class PackedReport(Report):
     """One image that was put into an archive: its name there, and dqc_bytes, about its part of the archive's bytes.
 
     dims, png_bytes, dropped, broken: see CompressReport.
@@ -153,10 +157,6 @@ class PackedReport:
     dropped: tuple[str, ...]
     broken: str | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """The fields."""
-        return dataclasses.asdict(self)
-
     def line(self) -> str:
         """`736501 -> 512003 B 69.5% 3.47 bpd (mixing)`"""
         return f"{rate(self.png_bytes, self.dqc_bytes, self.dims)} {_way(self.method, self.broken)}"
@@ -167,16 +167,12 @@ class PackedReport:
 
 
 @dataclass(frozen=True)
-class DecodedReport:
+class DecodedReport(Report):
     """One image that was decoded and checked. dqc_bytes: None for an image in an archive."""
 
     method: str
     png_bytes: int
     dqc_bytes: int | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """The fields."""
-        return dataclasses.asdict(self)
 
     def line(self) -> str:
         """`ok (mixing)`"""

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from dqcodec.ans.stack import Stack
-
-if TYPE_CHECKING:
-    from dqcodec.exact.program import Program
+from dqcodec.exact.program import Program
 
 _NOISE_BYTES_PER_DIM = 16  # more than decoding a sample pops
 

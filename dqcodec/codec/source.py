@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from dqcodec import png
 from dqcodec.base.errors import CorruptError
+from dqcodec.format.split import Split
 from dqcodec.format.values import views
 from dqcodec.png import MAX_PIXELS, Png
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from dqcodec.format.split import Split
 
 
 @dataclass(frozen=True)
@@ -44,6 +41,11 @@ class Source:
         """(height, width) of each raster."""
         image = self.image
         return image.skeleton.sizes if image.skeleton else [(image.header.height, image.header.width)]
+
+    @property
+    def dims(self) -> int:
+        """The number of samples of all rasters."""
+        return self.image.header.samples * sum(height * width for height, width in self.sizes)
 
     def lost(self, *, is_stored: bool) -> tuple[str, ...]:
         """The types of chunks that the .dqc file lacks; is_stored: it stores the file."""

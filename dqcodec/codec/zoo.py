@@ -1,7 +1,8 @@
 """Models at hand: the `*.safetensors` files that come with the package, and files that the user names by path.
 
-Models of earlier releases lie in the folder `earlier`. They decode their files, and code no new ones. The file name `<name>-<sha8>.safetensors` gives the model's name. A .dqc file refers to a model by its id, the first 8
-bytes of the SHA-256 of the model file.
+Models of earlier releases lie in the folder `earlier`. They decode their files, and code no new ones. The file name
+`<name>-<sha8>.safetensors` gives the model's name. A .dqc file refers to a model by its id, the first 8 bytes of the
+SHA-256 of the model file.
 """
 
 from __future__ import annotations
@@ -11,15 +12,12 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dqcodec.base.errors import ModelError, UnknownModelError
 from dqcodec.exact.identity import file_id
+from dqcodec.exact.program import Program
 
-if TYPE_CHECKING:
-    from dqcodec.exact.program import Program
-
-    Model = str | os.PathLike | Program
+Model = str | os.PathLike | Program
 
 SUFFIX = ".safetensors"
 _PACKAGE = Path(__file__).resolve().parents[1]

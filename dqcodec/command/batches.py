@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from dqcodec import png
@@ -14,10 +14,11 @@ from dqcodec.codec import formats
 from dqcodec.command import files
 from dqcodec.command.files import Stamp
 from dqcodec.command.kinds import check_image
+from dqcodec.command.options import Compressing
 from dqcodec.format.archive import Member
 from dqcodec.png import Png
 
-GROUP_SECONDS = 1.0  # time to decode a group on one core, about; a single image may take longer
+GROUP_SECONDS = 1.0  # about the time to decode a group on one core; a single image may take longer
 PIXEL_SECONDS = 2e-6  # a model codes all samples of a pixel together
 SAMPLE_SECONDS = 5.5e-6  # mixing codes the 8 bits of a sample one by one
 BYTE_SECONDS = 2e-8  # of a file that is kept verbatim
@@ -30,7 +31,7 @@ class Item:
     """A source that was read, or the error that reading it gave.
 
     name: its name in the archive. data: its PNG file; with `is_verbatim` the file itself, of any kind. damage: what is
-    wrong with a broken PNG that is kept verbatim. pixels: of all frames. seconds: time to decode it, about.
+    wrong with a broken PNG that is kept verbatim. pixels: of all frames. seconds: about the time to decode it.
     """
 
     path: Path
@@ -51,20 +52,8 @@ class Item:
         return Member(self.name, max(low, min(self.stamp.mtime_ns, high)), self.stamp.mode)
 
 
-@dataclass(frozen=True)
-class Keeping:
-    """What is kept verbatim. others: files that are no PNGs. broken: damaged PNGs."""
-
-    others: bool = False
-    broken: bool = False
-
-    def takes(self, data: bytes) -> bool:
-        """Whether a file is kept verbatim if it cannot be packed as an image."""
-        return self.broken if data.startswith(png.SIGNATURE) else self.others
-
-
 def equal_together(inputs: Sequence[tuple[Path, str]]) -> list[tuple[Path, str]]:
-    """The inputs (path, name), with each file that equals an earlier one moved right behind it.
+    """The inputs (path, name), with each repeated file right behind the first equal one.
 
     Only files of the same size are read.
     """
@@ -87,64 +76,44 @@ def batches(items: Iterable[Item], most_items: int, max_pixels: int) -> Iterator
     A list has at most `most_items` that can be packed, and `max_pixels` pixels, and decodes in about GROUP_SECONDS.
     Equal items count once.
     """
-    batch = _Batch()
+    batch: list[Item] = []
+    contents: set[bytes] = set()
+    count, pixels, seconds = 0, 0, 0.0
     for item in items:
-        if not batch.has_room(item, most_items, max_pixels):
-            yield batch.items
-            batch = _Batch()
-        batch.add(item)
-    if batch.items:
-        yield batch.items
-
-
-@dataclass
-class _Batch:
-    """The items of a group so far, and what they take."""
-
-    items: list[Item] = field(default_factory=list)
-    contents: set[bytes] = field(default_factory=set)
-    count: int = 0  # of the items that can be packed
-    pixels: int = 0
-    seconds: float = 0.0
-
-    def has_room(self, item: Item, most_items: int, max_pixels: int) -> bool:
-        if item.error is not None or not self.count:
-            return True
-        if self.count == most_items:
-            return False
-        is_full = self.pixels + item.pixels > max_pixels or self.seconds + item.seconds > GROUP_SECONDS
-        return not is_full or item.data in self.contents
-
-    def add(self, item: Item) -> None:
-        self.items.append(item)
         if item.error is None:
-            self.count += 1
-            if item.data not in self.contents:
-                self.pixels, self.seconds = self.pixels + item.pixels, self.seconds + item.seconds
-            self.contents.add(item.data)
+            is_full = pixels + item.pixels > max_pixels or seconds + item.seconds > GROUP_SECONDS
+            if count == most_items or (count and is_full and item.data not in contents):
+                yield batch
+                batch, contents, count, pixels, seconds = [], set(), 0, 0, 0.0
+            if item.data not in contents:
+                pixels, seconds = pixels + item.pixels, seconds + item.seconds
+            contents.add(item.data)
+            count += 1
+        batch.append(item)
+    if batch:
+        yield batch
 
 
-def read_item(path: Path, name: str, keeping: Keeping, *, is_kept: bool, max_pixels: int) -> Item:
-    """Read a source; an error becomes the item's.
-
-    is_kept: the source is not removed. Only then may it be a file that holds more than a PNG keeps.
-    """
+def read_item(path: Path, name: str, options: Compressing) -> Item:
+    """Read a source; an error becomes the item's."""
     try:
-        check = {} if keeping.others else {"check": check_image}
-        data, stamp = files.read(path, files.max_bytes(max_pixels), **check)
+        check = {} if options.keep_others else {"check": check_image}
+        data, stamp = files.read(path, files.max_bytes(options.max_pixels), **check)
     except FAILURES as error:
         return Item(path, name, error=one_line(error))
-    is_converted = path.suffix.lower() != PurePath(name).suffix.lower()
-    is_image = data.startswith(png.SIGNATURE) or is_converted
+    is_png = data.startswith(png.SIGNATURE)
+    is_image = (
+        is_png or path.suffix.lower() != PurePath(name).suffix.lower()
+    )  # an image's name in an archive ends in .png
     try:
-        png_data = formats.to_png(data, max_pixels, is_kept=is_kept) if is_image or not keeping.others else b""
-        image = png.read(png_data, max_pixels, decode=False)
+        is_read = is_image or not options.keep_others
+        png_data = formats.to_png(data, options.max_pixels, is_kept=not options.rm) if is_read else b""
+        image = png.read(png_data, options.max_pixels, decode=False)
     except FAILURES as error:
         is_refused = isinstance(error, UnsupportedImageError) and is_image  # too large, for example
-        if is_refused or not keeping.takes(data):
+        if is_refused or not (options.keep_broken if is_png else options.keep_others):
             return Item(path, name, error=one_line(error))
-        damage = one_line(error) if data.startswith(png.SIGNATURE) else None
-        kept = {"is_verbatim": True, "damage": damage, "seconds": BYTE_SECONDS * len(data)}
+        kept = {"is_verbatim": True, "damage": one_line(error) if is_png else None, "seconds": BYTE_SECONDS * len(data)}
         return Item(path, name, data, len(data), stamp, **kept)
     return Item(path, name, png_data, len(data), stamp, pixels=_pixels(image), seconds=_seconds(image))
 
@@ -155,6 +124,6 @@ def _pixels(image: Png) -> int:
 
 
 def _seconds(image: Png) -> float:
-    """The time to decode an image, about, by the slower method."""
+    """About the time to decode an image, by the slower method."""
     bits = image.header.samples * image.header.bit_depth
     return _pixels(image) * max(PIXEL_SECONDS, SAMPLE_SECONDS * bits / 8)

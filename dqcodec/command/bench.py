@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import sys
@@ -12,19 +13,31 @@ from typing import TYPE_CHECKING
 import click
 
 from dqcodec.base.errors import DqcodecError
-from dqcodec.bench.catalogue import standard_names
-from dqcodec.bench.codecs import Codec
 from dqcodec.command import files
 from dqcodec.command.failures import not_installed, one_line_failures
 
 if TYPE_CHECKING:
+    from dqcodec.bench.codecs import Codec
     from dqcodec.bench.images import Image
     from dqcodec.bench.report import BenchReport
     from dqcodec.bench.worker import Options
 
 _input = click.Path(exists=True, path_type=Path)
 _target = click.Path(dir_okay=False, path_type=Path)
-_names = click.Choice(standard_names())
+
+
+class _Name(click.Choice):
+    """The name of a codec. The codecs are imported when their names are needed."""
+
+    def __init__(self) -> None:
+        self.case_sensitive = True
+
+    @functools.cached_property
+    def choices(self) -> tuple[str, ...]:
+        """All names, in the order of reports."""
+        from dqcodec.bench.catalogue import standard_names
+
+        return tuple(standard_names())
 
 
 def _count(name: str, text: str) -> Callable:
@@ -36,7 +49,7 @@ def _count(name: str, text: str) -> Callable:
 @click.option("-o", "--output", type=_target, metavar="FILE.json", help="Write all rows and totals as JSON.")
 @click.option("--markdown", type=_target, metavar="FILE.md", help="Write the table of totals.")
 @click.option("--figure", type=_target, metavar="FILE.png", help="Draw size against speed.")
-@click.option("--codec", "names", type=_names, multiple=True, help="Measure only this codec (repeatable).")
+@click.option("--codec", "names", type=_Name(), multiple=True, help="Measure only this codec (repeatable).")
 @click.option(
     "-m", "--model", "models", metavar="NAME|FILE", multiple=True, help="Add dqcodec with only this model (repeatable)."
 )

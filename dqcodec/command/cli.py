@@ -18,10 +18,10 @@ from dqcodec.command import training as training_cli
 from dqcodec.command.bench import bench
 from dqcodec.command.compress import compress
 from dqcodec.command.decompress import decompress, verify
-from dqcodec.command.inspect import info, list_images, models
-from dqcodec.command.look import inspect
+from dqcodec.command.inspect import inspect
 from dqcodec.command.manual import completion, manual
 from dqcodec.command.sample import sample
+from dqcodec.command.show import info, list_images, models
 
 
 class _Commands(click.Group):
@@ -49,11 +49,11 @@ def main() -> None:
     dqcodec compress photos -o set.dqc  -> all images in one archive
     dqcodec decompress photo.png.dqc    -> photo.png
     """
-    click.get_current_context().with_resource(ending.ending_by_signals(_tell_of_end))
+    click.get_current_context().with_resource(ending.ending_by_signals(_print_end))
 
 
-def _tell_of_end(number: signal.Signals) -> None:
-    streams.tell(f"dqcodec: ended by {number.name}; files that were being written are removed")
+def _print_end(number: signal.Signals) -> None:
+    streams.print_line(f"dqcodec: ended by {number.name}; files that were being written are removed")
 
 
 for _command in (compress, decompress, verify, list_images, info, inspect, models, sample, bench):

@@ -5,32 +5,28 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from dqcodec.base.errors import FAILURES, DqcodecError, one_line
+from dqcodec.base.errors import DqcodecError
 from dqcodec.codec.report import CompressReport
 from dqcodec.command import files
 from dqcodec.command import options as opts
-from dqcodec.command.failures import one_line_failures
+from dqcodec.command.failures import ending_with_failure, one_line_failures, usage
 from dqcodec.command.kinds import PNG, check_image
 from dqcodec.command.names import compressed_name
 from dqcodec.command.options import Compressing
-from dqcodec.command.plan import Job, check_json, is_for_archive, plan, plan_archive
-from dqcodec.command.progress import Teller, tell_failure
-from dqcodec.command.results import FileResult
-from dqcodec.command.run import Removal, Work, check_removable, mapping, run, usage
-from dqcodec.command.streams import tell
-from dqcodec.command.walk import Found, find
+from dqcodec.command.plan import Job, check_outputs, is_for_archive, plan, plan_archive
+from dqcodec.command.progress import Printer
+from dqcodec.command.run import Removal, Work, mapping, run
+from dqcodec.command.streams import print_line
+from dqcodec.command.walk import find
 
 if TYPE_CHECKING:
     from dqcodec.command.learning import Learned
-    from dqcodec.command.unpacking import Task
-
-Begin = Callable[[Teller, tuple[str, ...]], None]  # starts the work, with these models
 
 
 @click.command()
@@ -53,114 +49,74 @@ def compress(paths: tuple[str, ...], options: Compressing) -> None:
         raise click.UsageError("--fast and --best exclude each other.")
     if options.strip and options.exact:
         raise click.UsageError("--strip changes the file that --exact keeps.")
-    teller = Teller(options)
     is_archive = is_for_archive(paths, options.output)
     for name, value in (("--group", options.group), ("--others keep", options.keep_others), ("--learn", options.learn)):
         if value and not is_archive:
             raise click.UsageError(f"{name} is for archives: a directory or many files, with -o FILE.dqc.")
+    from dqcodec.codec import zoo
+
+    options = options.placed()
     found = usage(lambda: find(paths, options.recursive or is_archive, PNG))
-    begin = _archive(found, options) if is_archive else _files(found, options)
-    names = options.placed_models or _model_names()
-    usage(lambda: _load(names))
-    teller.announce_compiling()
-    teller.leave_out(found.left_out if options.keep_others else found.not_taken)
-    begin(teller, names)
-    sys.exit(teller.run.return_code)
+    if is_archive:
+        inputs = usage(lambda: plan_archive(found, Path(options.output), options.keep_others))
+    else:
+        inputs = usage(lambda: plan(found, options.output, compressed_name))
+        check_outputs(options, inputs)
+    options = dataclasses.replace(options, models=options.models or tuple(zoo.names()))
+    usage(lambda: [zoo.load(name) for name in options.models])
+    printer = Printer(options)
+    printer.announce_compiling()
+    printer.leave_out(found.left_out if options.keep_others else found.not_taken)
+    (_to_archive if is_archive else _to_files)(inputs, printer, options)
+    sys.exit(printer.run.return_code)
 
 
-def _files(found: Found, options: Compressing) -> Begin:
-    """Plan the work on single files."""
-    jobs = usage(lambda: plan(found, options.output, compressed_name))
-    check_json(options, jobs)
-    check_removable(options, jobs)
-
-    def begin(teller: Teller, models: tuple[str, ...]) -> None:
-        kept = {"is_kept": not options.rm, "keep_broken": options.keep_broken}
-        how = options.reading | options.coding | options.checks
-        work = Work(
-            functools.partial(compress_bytes, models=models, **kept, **how), check_image,
-            files.max_bytes(options.max_pixels), force=options.force, working_folder=options.working_folder,
-        )  # fmt: skip
-        removal = Removal(teller) if options.rm else None
-
-        def task(job: Job) -> Task:
-            if removal:
-                removal.note(job.source)
-            return work.task(job)
-
-        run(map(task, jobs), len(jobs), teller, removal)
-        if len(jobs) != 1 or found.not_taken:
-            teller.total()
-
-    return begin
+def _to_files(jobs: Sequence[Job], printer: Printer, options: Compressing) -> None:
+    """Compress each input into a file of its own."""
+    work = Work(functools.partial(compress_bytes, options=options), check_image, options)
+    removal = Removal(printer)
+    run(map(work.task, removal.noted(jobs)), len(jobs), printer, removal)
+    if len(jobs) != 1 or printer.run.left_out:
+        printer.total()
 
 
-def _archive(found: Found, options: Compressing) -> Begin:
-    """Plan the work on one archive."""
+def _to_archive(inputs: Sequence[tuple[Path, str]], printer: Printer, options: Compressing) -> None:
+    """Pack all inputs, (path, name), into one archive."""
+    from dqcodec.command.packing import Packing
+
     target = Path(options.output)
-    inputs = usage(lambda: plan_archive(found, target, options.keep_others))
-
-    def begin(teller: Teller, models: tuple[str, ...]) -> None:
-        from dqcodec.command.batches import Keeping
-        from dqcodec.command.packing import Packing
-
-        try:
-            files.check_target(target, force=options.force)
-            learned = _learn(inputs, models, options) if options.learn else None
-            packing = Packing(
-                target, models, options.reading, options.coding, Keeping(options.keep_others, options.keep_broken),
-                options.group, force=options.force, rm=options.rm, learned=learned, **options.checks,
-            )  # fmt: skip
-            with mapping(options, len(inputs)) as mapped, teller.progress(len(inputs)):
-                report = packing.pack(inputs, mapped, teller.tell)
-        except FAILURES as error:
-            tell_failure(FileResult(str(target), error=one_line(error)), options.as_json)
-            sys.exit(3)
-        if report:
-            teller.sum_up(report)
-        else:
-            teller.total()
-
-    return begin
+    with ending_with_failure(str(target), options.as_json):
+        files.check_target(target, force=options.force)
+        learned = _learn(inputs, options) if options.learn else None
+        with mapping(options, len(inputs)) as mapped, printer.progress(len(inputs)):
+            report = Packing(target, options, learned).pack(inputs, mapped, printer.print_result)
+    if report:
+        printer.sum_up(report)
+    else:
+        printer.total()
 
 
-def _learn(inputs: Sequence[tuple[Path, str]], models: tuple[str, ...], options: Compressing) -> Learned | None:
-    """Train a model for the archive of these inputs, and tell the progress; None, and a line, if that fails."""
+def _learn(inputs: Sequence[tuple[Path, str]], options: Compressing) -> Learned | None:
+    """Train a model for the archive of these inputs, and print the progress; None, and a line, if that fails."""
     with one_line_failures("train"):
         from dqcodec.command.learning import learn
         from dqcodec.training import progress
         from dqcodec.training.trainer import Budget
 
         display = progress.on_stderr(options.quiet or options.as_json)
-        budget = Budget(minutes=options.learn / 60)
         try:
-            return learn(inputs, models, options.reading, options.coding, options.max_pixels, budget, display)
+            return learn(inputs, options, Budget(minutes=options.learn / 60), display)
         except DqcodecError as error:
-            tell(f"dqcodec: nothing is learned: {error}")
+            print_line(f"dqcodec: nothing is learned: {error}")
             return None
 
 
-def compress_bytes(data: bytes, models: tuple[str, ...], is_kept: bool, **options: Any) -> tuple[bytes, CompressReport]:
-    """The .dqc file of an image file, and a report.
-
-    is_kept: the source is not removed. options: those of codec.compress. Raises what formats.to_png and codec.compress
-    raise.
-    """
+def compress_bytes(data: bytes, options: Compressing) -> tuple[bytes, CompressReport]:
+    """The .dqc file of an image file, and a report; raises what formats.to_png and codec.compress raise."""
     from dqcodec.codec import codec, formats, zoo
 
-    png_file = formats.to_png(data, is_kept=is_kept, max_pixels=options["max_pixels"])
-    dqc, report = codec.compress(png_file, [zoo.load(name) for name in models], **options)
+    png_file = formats.to_png(data, options.max_pixels, is_kept=not options.rm)
+    programs = [zoo.load(name) for name in options.models]
+    how = options.reading | options.coding | {"verify": not options.no_verify, "max_pixels": options.max_pixels}
+    dqc, report = codec.compress(png_file, programs, keep_broken=options.keep_broken, **how)
     return dqc, dataclasses.replace(report, png_bytes=len(data))
-
-
-def _model_names() -> tuple[str, ...]:
-    from dqcodec.codec import zoo
-
-    return tuple(zoo.names())
-
-
-def _load(names: tuple[str, ...]) -> None:
-    from dqcodec.codec import zoo
-
-    for name in names:
-        zoo.load(name)

@@ -1,13 +1,17 @@
-"""Failures that end a command: one line on stderr, exit code 3."""
+"""Errors that end a command with one line: a wrong usage with exit code 2, a failure with 3."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
-from dqcodec.base.errors import DqcodecError
+from dqcodec.base.errors import FAILURES, DqcodecError, one_line
+from dqcodec.command.progress import print_failure
+from dqcodec.command.results import FileResult
 
 
 class Failure(click.ClickException):
@@ -37,3 +41,21 @@ def one_line_failures(extra: str) -> Iterator[None]:
 def not_installed(package: str, extra: str) -> Failure:
     """The Failure for a package that comes with the optional dependencies `extra`."""
     return Failure(f"{package} is not installed; it comes with: pip install 'dqcodec[{extra}]'")
+
+
+@contextmanager
+def ending_with_failure(path: str, as_json: bool = False) -> Iterator[None]:
+    """A failure of the block ends the command with an error of this file, and exit code 3."""
+    try:
+        yield
+    except FAILURES as error:
+        print_failure(FileResult(path, error=one_line(error)), as_json)
+        sys.exit(3)
+
+
+def usage(load: Callable[[], Any]) -> Any:
+    """The result of `load`; an error in what the user named becomes a UsageError."""
+    try:
+        return load()
+    except (DqcodecError, ValueError) as error:
+        raise click.UsageError(str(error)) from error

@@ -1,7 +1,7 @@
 """Read a file once, write it whole or not at all, remove only what was read.
 
 A file is written under a temporary name beside its target, `.NAME.PID-RANDOM.tmp`, and takes its place when it is
-whole. The next process that writes NAME in that folder removes what a killed one left.
+whole. The next process that writes NAME in that folder removes the files that a killed process left.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _NO_LINKS = {errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP, errno.EN
 
 @dataclass(frozen=True)
 class Stamp:
-    """What is kept of a file beside its content: its permissions, and its time of change, nanoseconds since 1970.
+    """The properties of a file that are kept: its permissions, and its modification time, nanoseconds since 1970.
 
-    identity: device, inode, size and times. They differ for another file, and for this one after a change. Two stamps
-    are equal whatever their identities are.
+    identity: device, inode, size and times. They differ for another file, and for this one after a change. Equality
+    ignores the identity.
     """
 
     mode: int
@@ -70,7 +70,7 @@ def read(
 ) -> tuple[bytes, Stamp | None]:
     """All bytes of a file and its stamp; standard input (None) has no stamp.
 
-    limit: bytes. check: gets the first kilobytes and raises if the file is of no use. Raises what `check` raises,
+    limit: bytes. check: gets the first kilobytes and raises for a wrong kind of file. Raises what `check` raises,
     OSError if the file is larger than the limit or changes meanwhile, UnsupportedImageError for a PNG with more than
     chunks.MAX_TRAILING_BYTES after its end; those are not read.
     """
@@ -207,13 +207,13 @@ def writing(target: Path, *, force: bool = False, stamp: Stamp | None = None) ->
         return
     target = Path(os.path.realpath(target))  # a link stays a link
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _temporary(target) as (descriptor, temporary):
+    with _temporary(target, 0o600 if stamp else 0o666) as (descriptor, temporary):
         with open(descriptor, "w+b") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask() if stamp is None else stamp.mode)
         if stamp:
+            os.chmod(temporary, stamp.mode)
             time = max(-_MAX_TIME, min(stamp.mtime_ns, _MAX_TIME))
             os.utime(temporary, ns=(time, time))
         check_target(target, force=force)
@@ -231,7 +231,7 @@ def _holds(path: Path, data: bytes) -> bool:
 
 
 def _move(temporary: Path, target: Path) -> None:
-    """Give a file its name unless that is taken; the old name may stay."""
+    """Give a file its name unless another file has it; the old name may stay."""
     try:
         os.link(temporary, target)
     except FileExistsError as error:
@@ -260,7 +260,7 @@ def _exists(target: Path) -> FileExistsError:
 
 
 @contextlib.contextmanager
-def _temporary(target: Path) -> Iterator[tuple[int, Path]]:
+def _temporary(target: Path, mode: int) -> Iterator[tuple[int, Path]]:
     """(descriptor, path) of a new file beside a target. At the end, even by a signal, this name is gone.
 
     Temporary files of this target that dead processes left are removed.
@@ -279,7 +279,7 @@ def _temporary(target: Path) -> Iterator[tuple[int, Path]]:
 
     with contextlib.ExitStack() as stack:
         with ending.not_ending():
-            descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0), 0o600)
+            descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0), mode)
             stack.enter_context(ending.at_end(remove))
             stack.callback(remove)
         yield descriptor, temporary
@@ -298,7 +298,7 @@ def _leftovers(folder: Path) -> dict[str, list[Path]]:
 
 
 def _is_alive(process: int) -> bool:
-    """Whether a process of this machine runs; if that cannot be known, it does."""
+    """Whether a process of this machine runs; True if this cannot be known."""
     if os.name != "posix":
         return True
     try:
@@ -318,9 +318,3 @@ def _sync(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def _umask() -> int:
-    umask = os.umask(0)
-    os.umask(umask)
-    return umask

@@ -1,128 +1,97 @@
-"""`dqcodec list`, `info` and `models`: what files, archives and models say about themselves."""
+"""`dqcodec inspect`: where the bits of one image went, as a page or a map."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
-from dqcodec.base.errors import FAILURES, DqcodecError, one_line
+from dqcodec.base.errors import one_line
+from dqcodec.command import files
 from dqcodec.command import options as opts
-from dqcodec.command.options import Showing
-from dqcodec.command.progress import tell_failure
-from dqcodec.command.results import FileResult, RunReport, shown
-from dqcodec.command.streams import tell
+from dqcodec.command.failures import ending_with_failure, usage
+from dqcodec.command.kinds import DQC, PNG
+from dqcodec.command.names import STDIO
+from dqcodec.command.options import Looking
+from dqcodec.command.results import shown
+from dqcodec.command.streams import print_line
 from dqcodec.command.walk import source_path
 
-_COLUMNS = ("name", "id", "bytes", "valid_vi_bpd", "description")
-
-
-@click.command("list")
-@opts.files
-@opts.takes(Showing)
-def list_images(paths: tuple[str, ...], options: Showing) -> None:
-    """List the images of archives and .dqc files.
-
-    Each line shows an image's width and height, colours, time and name.
-    """
-    from dqcodec.command.listing import listed
-
-    run = RunReport()
-    for path in paths:
-        for number, image in enumerate(listed(source_path(path), options.max_pixels)):
-            if number == 0 and image.member is not None and len(paths) > 1 and not options.as_json:
-                click.echo(f"{shown(path)}:")
-            run.results.append(FileResult(path, error=image.error, member=image.member))
-            if image.error:
-                tell_failure(run.results[-1], options.as_json)
-            else:
-                click.echo(json.dumps({"source": path} | image.as_dict()) if options.as_json else shown(image.line()))
-    sys.exit(run.return_code)
-
 
 @click.command()
-@opts.paths
-@opts.takes(Showing)
-def info(paths: tuple[str, ...], options: Showing) -> None:
-    """Show what .dqc files and archives hold.
+@click.argument("path", metavar="FILE")
+@opts.takes(Looking)
+def inspect(path: str, options: Looking) -> None:
+    """Show where the bits of an image go.
 
-    No image is decoded.
+    The page has the image, a map of its bits, the layers, the lengths of the codes, and other codecs' sizes. It is one
+    file. An image is compressed first.
+
+    \b
+    dqcodec inspect a.png -o a.html
+    dqcodec inspect a.png.dqc --map bits.png
     """
-    run = RunReport()
-    for path in paths:
-        result = FileResult(path)
-        try:
-            fields, rows = _info(source_path(path), options.max_pixels)
-            click.echo(json.dumps({"source": path} | fields) if options.as_json else _show(path, rows))
-        except FAILURES as error:
-            result = FileResult(path, error=one_line(error))
-            tell_failure(result, options.as_json)
-        run.results.append(result)
-    sys.exit(run.return_code)
-
-
-@click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line on stdout.")
-def models(as_json: bool) -> None:
-    """List the models at hand.
-
-    valid_vi_bpd is the size in bits per sample, on images that were not used to train the model. --json prints each
-    model's whole card.
-    """
+    if not options.output and not options.map:
+        raise click.UsageError("give a page with -o or a map with --map.")
     from dqcodec.codec import zoo
 
-    cards = []
-    for name, path in zoo.paths().items():
-        fields = {"name": name, "id": zoo.file_id(path.resolve()).hex(), "bytes": path.stat().st_size}
-        try:
-            fields |= zoo.load(name).card
-        except DqcodecError as error:
-            fields["error"] = str(error)
-        cards.append(fields)
-        if as_json:
-            click.echo(json.dumps(fields))
-    if not cards:
-        tell(f"no models in {zoo.directory()}")
-    elif not as_json:
-        rows = [[card.get(column, card.get("error", "")) for column in _COLUMNS] for card in cards]
-        click.echo(table([_COLUMNS, *rows]))
+    usage(lambda: [zoo.locate(name) for name in options.models])
+    with ending_with_failure(path):
+        _inspect(path, options)
 
 
-def table(rows: Sequence[Sequence[Any]]) -> str:
-    """Rows, each with the same number of cells, as lines with aligned columns."""
-    cells = [[shown(str(cell)) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells)]
-    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)
+def _inspect(path: str, options: Looking) -> None:
+    from dqcodec import png
+    from dqcodec.codec import codec, formats, library, zoo
+    from dqcodec.page import lengths, maps, page
+
+    targets = [None if name == STDIO else Path(name) for name in (options.output, options.map) if name]
+    for target in targets:
+        files.check_target(target, force=options.force)
+    data, _ = files.read(source_path(path), files.max_bytes(options.max_pixels))
+    given = data
+    if not DQC.has(data):
+        models = options.models or None
+        data = library.compress(data, models, best=options.best, max_pixels=options.max_pixels)
+    spent = lengths.spent(data, lambda model_id: zoo.find(model_id, options.models), options.max_pixels)
+    if options.map:
+        whole = lengths.per_sample(spent)
+        most = maps.scale([bits for layer in spent for _, bits in layer.planes])
+        map_png = png.write(png.plain(maps.colored(whole, most)))
+        files.write(targets[-1], map_png, force=options.force)
+        print_line(f"{shown(options.map)}: from 0 bits a sample, dark, to {most} and more, light")
+    if options.output:
+        image = library.decompress_png(data, options.models, repack=True, max_pixels=options.max_pixels)
+        pixels = formats.to_array(image, options.max_pixels)
+        info = codec.info(data, max_pixels=options.max_pixels)
+        peers = _peers(given if PNG.has(given) else image, is_given=PNG.has(given))
+        text = page.page(Path(path).name, pixels, info, spent, len(given), peers)
+        files.write(targets[0], text.encode(), force=options.force)
 
 
-def _show(path: str, rows: list[tuple[str, Any]]) -> str:
-    """A file's name, and below it a line for each field that has a value."""
-    filled = [(f"  {key.replace('_', ' ')}", value) for key, value in rows if value not in (None, (), "")]
-    return f"{shown(path)}\n{table(filled)}"
+def _peers(image: bytes, *, is_given: bool) -> dict[str, int | str]:
+    """The sizes of a PNG file by other codecs: title -> bytes, or the reason for none. is_given: it is the user's own
+    file."""
+    from dqcodec.base.threads import available_cpus
+    from dqcodec.bench import images
+    from dqcodec.bench.peers import PEERS
 
-
-def _info(source: Path | None, max_pixels: int) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
-    """What a file says about itself: fields for machines, rows for people."""
-    from dqcodec.codec import codec
-    from dqcodec.command import listing
-
-    packed, data, _ = listing.opened(source, max_pixels)
-    if packed:
-        with packed:
-            fields = listing.info(packed)
-        counts = {
-            key: ", ".join(f"{count} {name}" for name, count in fields[key].items()) for key in ("methods", "models")
-        }
-        own = {"own_models": ", ".join(f"{each} (changes {base})" for each, base in fields["own_models"].items())}
-        return fields, [
-            (key, value) for key, value in (fields | counts | own).items() if key != "own_model_bytes" or value
-        ]
-    image = codec.info(data, max_pixels=max_pixels)
-    fields = dataclasses.asdict(image) | {"model_id": image.model_id}
-    rows = [(key, value) for key, value in fields.items() if key != "layers"]
-    return fields, rows + [("" if number else "layers", layer) for number, layer in enumerate(image.layers)]
+    try:
+        original = images.of(image)
+    except images.NotCompared as error:
+        return {"all": str(error)}
+    sizes: dict[str, int | str] = {}
+    for peer in PEERS:
+        if not (peer.encodes or is_given):
+            continue
+        if not peer.is_installed():
+            sizes[peer.title] = f"needs {peer.requires}"
+        elif not peer.takes(original):
+            sizes[peer.title] = "does not take such pixels"
+        else:
+            try:
+                peer.prepare(available_cpus())
+                sizes[peer.title] = len(peer.encode(original).data)
+            except Exception as error:  # of any type: the libraries are not ours
+                sizes[peer.title] = one_line(error)
+    return sizes

@@ -1,4 +1,4 @@
-"""What a file is, by its first kilobytes; files of other kinds are not read further."""
+"""The kind of a file, by its first kilobytes. Files of other kinds are not read further."""
 
 from __future__ import annotations
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import functools
 import random
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from dqcodec.base.errors import FAILURES, UnknownModelError
 from dqcodec.codec import own_models, trial, zoo
 from dqcodec.codec.candidates import layers_for_models
 from dqcodec.codec.source import read
-from dqcodec.command.batches import Keeping, read_item
+from dqcodec.command.batches import read_item
+from dqcodec.command.options import Compressing
 from dqcodec.command.results import LearnedReport
 from dqcodec.format.archive import Model, model_bytes
 
@@ -30,73 +31,51 @@ _COPIES = 2  # of a model in an archive
 _TRIAL_PIXELS = 1 << 17
 
 
-@dataclass(frozen=True)
-class Learned:
-    """A model that was learned.
-
-    base: the name of the model that it was before. seconds, processor_seconds: of learning. is_hopeful: whether it saves more than it costs,
-    by a sample.
-    """
+class Learned(NamedTuple):
+    """A model that was learned. report: without saved bytes. is_hopeful: a sample says that it saves more than it
+    costs."""
 
     model: Model
-    base: str
-    seconds: float
-    processor_seconds: float
+    report: LearnedReport
     is_hopeful: bool
 
-    @property
-    def cost(self) -> int:
-        """The bytes that an archive takes for it."""
-        return model_bytes(self.model)
 
-    def report(self, saved: int) -> LearnedReport:
-        """saved: bytes of groups."""
-        return LearnedReport(self.base, self.seconds, self.processor_seconds, self.cost, saved)
-
-
-def learn(
-    inputs: Sequence[tuple[Path, str]],
-    models: Sequence[str],
-    reading: Mapping[str, Any],
-    coding: Mapping[str, Any],
-    max_pixels: int,
-    budget: Budget,
-    progress: Progress,
-) -> Learned:
+def learn(inputs: Sequence[tuple[Path, str]], options: Compressing, budget: Budget, progress: Progress) -> Learned:
     """Train the model that suits the images best.
 
-    inputs: (path, name) of sources; those that cannot be read are left out. models: names or files. reading: options of
-    source.read. coding: options of codec.group.encode. Raises DqcodecError: no model that can learn suits, or learning diverged.
+    inputs: (path, name) of sources; those that cannot be read are left out. Raises DqcodecError: no model that can
+    learn suits, or learning diverged.
     """
     from dqcodec.training import learning
 
     start, used = time.monotonic(), time.process_time()
-    bits, layers = _most_alike(inputs, reading, max_pixels)
-    base = own_models.base_for(layers, bits, [zoo.load(name) for name in models], **coding)
+    bits, layers = _most_alike(inputs, options)
+    base = own_models.base_for(layers, bits, [zoo.load(name) for name in options.models], **options.coding)
     if base is None:
         raise UnknownModelError("no model that can learn codes these images")
     with progress:
         changes = learning.learn(base, layers, budget, _COPIES, progress)
     model = Model(base.id, changes)
-    own = own_models.program_of(model, functools.partial(zoo.find, named=models))
-    is_hopeful = _saved(layers, base, own) > model_bytes(model)
+    own = own_models.program_of(model, functools.partial(zoo.find, named=options.models))
+    cost = model_bytes(model)
+    is_hopeful = _saved(layers, base, own) > cost
     seconds = round(time.monotonic() - start, 1), round(time.process_time() - used, 1)
-    return Learned(model, base.name, *seconds, is_hopeful)
+    return Learned(model, LearnedReport(base.name, *seconds, cost, saved_bytes=0), is_hopeful)
 
 
-def _most_alike(
-    inputs: Sequence[tuple[Path, str]], reading: Mapping[str, Any], max_pixels: int
-) -> tuple[int, list[np.ndarray]]:
-    """(bits, layers) of the images, in any order: the layers with the same bits and channels that have the most pixels."""
+def _most_alike(inputs: Sequence[tuple[Path, str]], options: Compressing) -> tuple[int, list[np.ndarray]]:
+    """(bits, layers) of the images, in any order: the layers with the same bits and channels that have the most
+    pixels."""
+    options = replace(options, others="leave")  # they hold no images
     layers: dict[tuple[int, int], list[np.ndarray]] = {}
     seen, left = set(), _MOST_BYTES
     for path, name in random.Random(0).sample(inputs, len(inputs)):
-        item = read_item(path, name, Keeping(), is_kept=True, max_pixels=max_pixels)
+        item = read_item(path, name, options)
         if item.error or item.data in seen:
             continue
         seen.add(item.data)
         try:
-            source = read(item.data, max_pixels=max_pixels, **reading)
+            source = read(item.data, max_pixels=options.max_pixels, **options.reading)
         except FAILURES:
             continue
         for bits, _, _, pixels in layers_for_models(source):

@@ -1,4 +1,4 @@
-"""What archives and .dqc files say about their images; nothing is decoded."""
+"""Facts in archives and .dqc files about their images; nothing is decoded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SECOND = 10**9
 
 @dataclass(frozen=True)
 class Listed:
-    """What the head of a file says, or the error that reading it gave.
+    """The facts in the head of a file, or an error.
 
     member: the name in an archive, or None for a .dqc file. header: of an image; bytes: of a file kept verbatim.
     """
@@ -59,7 +59,7 @@ class Listed:
         return f"{what} {self._time():<19}  {self.name}"
 
     def _time(self) -> str:
-        """A stream has no time, and a damaged archive may have any."""
+        """A stream has no time, and a damaged archive may have an impossible one."""
         try:
             return f"{datetime.fromtimestamp(self.stamp.mtime_ns // _SECOND):%Y-%m-%d %H:%M:%S}"
         except (AttributeError, ValueError, OverflowError, OSError):
@@ -80,7 +80,7 @@ def opened(source: Path | None, max_pixels: int = MAX_PIXELS) -> tuple[Archive |
 
 
 def listed(source: Path | None, max_pixels: int = MAX_PIXELS) -> Iterator[Listed]:
-    """The files of an archive in their order, or the image of a .dqc file; then what is wrong with the archive.
+    """The files of an archive in their order, or the image of a .dqc file; then the damage of the archive.
 
     source: see `opened`.
     """
@@ -103,7 +103,7 @@ def listed(source: Path | None, max_pixels: int = MAX_PIXELS) -> Iterator[Listed
 
 
 def info(packed: Archive) -> dict[str, Any]:
-    """What an archive says about itself as a whole; raises what Archive.group raises."""
+    """Facts about a whole archive; raises the errors of Archive.group."""
     methods: Counter[str] = Counter()
     models: Counter[str] = Counter()
     for number in range(len(packed.group_sizes)):

@@ -1,4 +1,4 @@
-"""The options of the commands, one dataclass for each command that has many.
+"""The options of the commands: a dataclass for each command with many options.
 
 A field is an option. `option` describes it for click. `takes` gives a command an object of the dataclass.
 """
@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import click
 
@@ -55,8 +55,19 @@ class _Geometry(click.ParamType):
 
 
 def option(*names: str, **attributes: Any) -> Any:
-    """A field for a click option."""
-    return dataclasses.field(metadata={"names": names, "attributes": attributes})
+    """A field for a click option, with click's default."""
+    unset = False if attributes.get("is_flag") else () if attributes.get("multiple") else None
+    default = attributes.get("default", unset)
+    return dataclasses.field(default=default, metadata={"names": names, "attributes": attributes})
+
+
+def _max_pixels() -> Any:
+    text = f"Refuse images of more pixels (default {MAX_PIXELS})."
+    return option("--max-pixels", type=_COUNT, default=MAX_PIXELS, metavar="N", help=text)
+
+
+def _models(text: str) -> Any:
+    return option("-m", "--model", metavar="NAME|FILE", multiple=True, help=text)
 
 
 def takes(kind: type) -> Callable:
@@ -64,9 +75,9 @@ def takes(kind: type) -> Callable:
 
     In the help, the dataclass's own options come before those of its bases.
     """
-    fields = {each.name: each for each in dataclasses.fields(kind)}
+    fields = {each.name: each for each in dataclasses.fields(kind) if each.metadata}
     own_first = dict.fromkeys(name for each in kind.__mro__ for name in each.__dict__.get("__annotations__", ()))
-    ordered = [fields[name] for name in own_first]
+    ordered = [fields[name] for name in own_first if name in fields]
 
     def decorate(command: Callable) -> Callable:
         @functools.wraps(command)
@@ -87,10 +98,7 @@ class Showing:
     """The options of commands that print what files hold."""
 
     as_json: bool = option("--json", is_flag=True, help="Print one JSON object a line on stdout.")
-    max_pixels: int = option(
-        "--max-pixels", type=_COUNT, default=MAX_PIXELS, metavar="N",
-        help=f"Refuse images of more pixels (default {MAX_PIXELS}).",
-    )  # fmt: skip
+    max_pixels: int = _max_pixels()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,14 +108,9 @@ class Looking:
     output: str | None = option("-o", "--output", metavar="FILE.html|-", help="Write the page here; - is stdout.")
     map: str | None = option("--map", metavar="FILE.png", help="Write the map alone, a pixel for each pixel.")
     force: bool = option("-f", "--force", is_flag=True, help="Overwrite existing files.")
-    models: tuple[str, ...] = option(
-        "-m", "--model", metavar="NAME|FILE", multiple=True, help="Use only this model (repeatable)."
-    )
+    models: tuple[str, ...] = _models("Use only this model (repeatable).")
     best: bool = option("--best", is_flag=True, help="Try slow methods.")
-    max_pixels: int = option(
-        "--max-pixels", type=_COUNT, default=MAX_PIXELS, metavar="N",
-        help=f"Refuse images of more pixels (default {MAX_PIXELS}).",
-    )  # fmt: skip
+    max_pixels: int = _max_pixels()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,23 +121,20 @@ class Running(Showing):
     processes: int = option(
         "-j", "--jobs", type=_COUNT, default=1, metavar="N", help="Work on N files or groups at a time."
     )
-    models: tuple[str, ...] = option(
-        "-m", "--model", metavar="NAME|FILE", multiple=True, help="Look also here for the file's model (repeatable)."
-    )
+    models: tuple[str, ...] = _models("Look also here for the file's model (repeatable).")
     cluster: str | None = option("--cluster", metavar="ADDRESS", help="Work on the Dask cluster of this scheduler.")
     quiet: bool = option("-q", "--quiet", is_flag=True, help="Print errors only.")
     verbose: bool = option("-v", "--verbose", is_flag=True, help="Print where the bytes go and what is left out.")
 
-    @property
-    def working_folder(self) -> Path:
-        """Where relative paths start: here. For the workers of a cluster it is the full path."""
-        return Path.cwd() if self.cluster else Path()
+    working_folder: Path = Path()  # where relative paths start
 
-    @property
-    def placed_models(self) -> tuple[str, ...]:
-        """The models, by names and files that hold for the workers too."""
-        files = (self.working_folder / name for name in self.models)
-        return tuple(str(file) if file.is_file() else name for name, file in zip(self.models, files))
+    def placed(self) -> Self:
+        """The same options for all workers: those of a cluster need full paths."""
+        if not self.cluster:
+            return self
+        here = Path.cwd()
+        models = tuple(str(here / name) if (here / name).is_file() else name for name in self.models)
+        return dataclasses.replace(self, models=models, working_folder=here)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,9 +150,7 @@ class Converting(Running):
 class Compressing(Converting):
     """The options of `compress`."""
 
-    models: tuple[str, ...] = option(
-        "-m", "--model", metavar="NAME|FILE", multiple=True, help="Use only this model (repeatable)."
-    )
+    models: tuple[str, ...] = _models("Use only this model (repeatable).")
     strip: bool = option("--strip", is_flag=True, help="Leave out texts, times and Exif.")
     exact: bool = option("--exact", is_flag=True, help="Keep the PNG file byte for byte.")
     broken: str = option(
@@ -177,18 +175,13 @@ class Compressing(Converting):
 
     @property
     def reading(self) -> dict[str, Any]:
-        """What is kept of an image; see source.read."""
+        """The options of codec.source.read."""
         return {"strip": self.strip, "exact": self.exact}
 
     @property
     def coding(self) -> dict[str, Any]:
-        """How an image is coded; see codec.group.encode."""
+        """The options of codec.group.encode."""
         return {"fast": self.fast, "best": self.best, "particles": self.particles}
-
-    @property
-    def checks(self) -> dict[str, Any]:
-        """What is verified and what is too large; see codec.compress."""
-        return {"verify": not self.no_verify, "max_pixels": self.max_pixels}
 
     @property
     def keep_broken(self) -> bool:

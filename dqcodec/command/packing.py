@@ -1,13 +1,12 @@
 """Many files -> one archive.
 
 The main process reads the sources and writes the archive, in the order of the names. `Packing.pack_batch` codes a
-group. It depends on its arguments alone, so that any process can do it and the archive is always the same.
+group. Its result depends only on its arguments, so that any process can call it and the archive is always the same.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import itertools
 import os
@@ -15,30 +14,28 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import BinaryIO
 
 from dqcodec.base.errors import FAILURES, CorruptError, DqcodecError, UnsupportedImageError, VerifyError, one_line
 from dqcodec.codec import group as groups
 from dqcodec.codec import own_models, zoo
 from dqcodec.codec.archive import Archive
+from dqcodec.codec.choose import Choice
+from dqcodec.codec.group import CodedGroup
 from dqcodec.codec.report import PackedReport
 from dqcodec.codec.source import Source, read
 from dqcodec.command import files
-from dqcodec.command.batches import Item, Keeping, batches, equal_together, read_item
+from dqcodec.command.batches import Item, batches, equal_together, read_item
 from dqcodec.command.learning import Learned
+from dqcodec.command.options import Compressing
 from dqcodec.command.results import ArchiveReport, FileResult
+from dqcodec.exact.program import Program
 from dqcodec.format import archive
 from dqcodec.format.archive import MAX_MEMBERS, ArchiveGroup, PackedGroup, Verbatim
-from dqcodec.png import MAX_PIXELS
 
-if TYPE_CHECKING:
-    from dqcodec.codec.choose import Choice
-    from dqcodec.codec.group import CodedGroup
-    from dqcodec.exact.program import Program
-
-Map = Callable[[Callable, Iterable], Iterable]  # map, or one that several processes do
+Map = Callable[[Callable, Iterable], Iterable]  # map, or a map that several processes compute
+Kept = Sequence[tuple[Item, Source | Verbatim]]  # items and what they hold; equal items hold the same object
 _MOST_HELD = 1 << 28  # bytes of groups that wait until their model has paid for itself
-Key = tuple[bytes, bool]  # of a content: its bytes, and whether they are kept verbatim
 
 
 @dataclass(frozen=True)
@@ -58,44 +55,35 @@ class Packed:
 class Packing:
     """How an archive is made.
 
-    models: names or files. reading: options of source.read. coding: options of codec.group.encode_sets. group_images:
-    the largest number of images in a group; if it is None, only the time to decode limits a group. rm: remove the
-    sources that are packed. learned: a model that the archive brings, if it is smaller with it.
+    options: without models, none is used. learned: a model that the archive brings, if it is smaller with it.
     """
 
     target: Path
-    models: Sequence[str] = ()
-    reading: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    coding: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    keeping: Keeping = Keeping()
-    group_images: int | None = None
-    force: bool = False
-    rm: bool = False
-    verify: bool = True
-    max_pixels: int = MAX_PIXELS
+    options: Compressing
     learned: Learned | None = None
 
     def pack(
-        self, inputs: Sequence[tuple[Path, str]], mapped: Map, tell: Callable[[FileResult], None]
+        self, inputs: Sequence[tuple[Path, str]], mapped: Map, on_result: Callable[[FileResult], None]
     ) -> ArchiveReport | None:
         """Pack sources (path, name) into the archive; None if there is no archive, since no source can be packed.
 
-        Equal files come together, so that they share a group and are coded once. `tell` gets each source's result. The
-        sources are removed only when the archive is in place. Raises OSError and VerifyError; then there is no archive.
+        Equal files come together, so that they share a group and are coded once. `on_result` gets each source's result.
+        The sources are removed only when the archive is in place. Raises OSError and VerifyError; then there is no
+        archive.
         """
         start = time.perf_counter()
-        files.check_target(self.target, force=self.force)
+        files.check_target(self.target, force=self.options.force)
         packed = iter(mapped(self.pack_batch, self._batches(inputs)))
         if self.learned:
-            held = _until(packed, self.learned.cost) if self.learned.is_hopeful else []
+            held = _until(packed, self.learned.report.bytes) if self.learned.is_hopeful else []
             if not held:
-                report = replace(self, learned=None).pack(inputs, mapped, tell)
-                return report and replace(report, learned=self.learned.report(0))
+                report = replace(self, learned=None).pack(inputs, mapped, on_result)
+                return report and replace(report, learned=self.learned.report)
             packed = itertools.chain(held, packed)
-        return self._write(packed, tell, start)
+        return self._write(packed, on_result, start)
 
     def _write(
-        self, all_packed: Iterable[Packed], tell: Callable[[FileResult], None], start: float
+        self, all_packed: Iterable[Packed], on_result: Callable[[FileResult], None], start: float
     ) -> ArchiveReport | None:
         """Write groups as they come."""
         models = [self.learned.model] if self.learned else []
@@ -108,21 +96,21 @@ class Packing:
                 saved += packed.saved
                 if packed.group:
                     if writer is None:
-                        file = stack.enter_context(files.writing(self.target, force=self.force))
+                        file = stack.enter_context(files.writing(self.target, force=self.options.force))
                         writer = archive.Writer(file, models)
                     writer.add(packed.group)
                     items += packed.items
                     count += 1
                 for result in packed.results:
                     results.append(result)
-                    tell(result)
+                    on_result(result)
             if writer is None:
                 return None
             writer.finish()
-            if self.verify:
-                _check(file, [item.name for item in items], self.max_pixels)
+            if not self.options.no_verify:
+                _check(file, [item.name for item in items], self.options.max_pixels)
             size = file.seek(0, os.SEEK_END)
-        left = self._remove(items, tell) if self.rm else 0
+        left = self._remove(items, on_result) if self.options.rm else 0
         return ArchiveReport(
             archive=str(self.target),
             images=len(items),
@@ -132,47 +120,43 @@ class Packing:
             png_bytes=sum(item.source_bytes for item in items),
             dqc_bytes=size,
             dims=sum(result.report.dims for result in results if result.report),
-            verified=self.verify,
+            verified=not self.options.no_verify,
             seconds=time.perf_counter() - start,
-            learned=self.learned and self.learned.report(saved),
+            learned=self.learned and replace(self.learned.report, saved_bytes=saved),
         )
 
     def pack_batch(self, batch: list[Item]) -> Packed:
         """One group of the items that can be packed."""
         fates: dict[str, FileResult] = {}
-        contents: dict[Key, Source | Verbatim] = {}
-        kept: list[tuple[Item, Key]] = []
+        contents: dict[tuple[bytes, bool], Source | Verbatim] = {}  # by the bytes, and whether they are kept verbatim
+        kept: list[tuple[Item, Source | Verbatim]] = []
         for item in batch:
             try:
                 item, content = self._content(item, contents)
+                kept.append((item, contents.setdefault((item.data, item.is_verbatim), content)))
             except FAILURES as error:
                 fates[item.name] = self._failed(item, error)
-            else:
-                key = item.data, item.is_verbatim
-                contents.setdefault(key, content)
-                kept.append((item, key))
-        items, group, saved = [], None, 0
+        group, saved = None, 0
         try:
             if kept:
-                group, reports, saved = self._smaller(kept, contents)
-                items = [replace(item, data=b"") for item, _ in kept]
-                fates |= {
-                    item.name: FileResult(str(item.path), str(self.target), report)
-                    for item, report in zip(items, reports)
-                }
+                group, reports, saved = self._smaller(kept)
+                for (item, _), report in zip(kept, reports):
+                    fates[item.name] = FileResult(str(item.path), str(self.target), report)
         except FAILURES as error:
             fates |= {item.name: self._failed(item, error) for item, _ in kept}
+        items = [replace(item, data=b"") for item, _ in kept] if group else []
         return Packed([fates[item.name] for item in batch], items, group, saved)
 
     def _batches(self, inputs: Sequence[tuple[Path, str]]) -> Iterable[list[Item]]:
-        read = functools.partial(read_item, keeping=self.keeping, is_kept=not self.rm, max_pixels=self.max_pixels)
-        items = (read(path, name) for path, name in equal_together(inputs))
-        return batches(items, min(self.group_images or MAX_MEMBERS, MAX_MEMBERS), self.max_pixels)
+        items = (read_item(path, name, self.options) for path, name in equal_together(inputs))
+        return batches(items, min(self.options.group or MAX_MEMBERS, MAX_MEMBERS), self.options.max_pixels)
 
     def _failed(self, item: Item, error: BaseException) -> FileResult:
         return FileResult(str(item.path), str(self.target), error=one_line(error))
 
-    def _content(self, item: Item, known: Mapping[Key, Source | Verbatim]) -> tuple[Item, Source | Verbatim]:
+    def _content(
+        self, item: Item, known: Mapping[tuple[bytes, bool], Source | Verbatim]
+    ) -> tuple[Item, Source | Verbatim]:
         """An item and what it holds.
 
         A damaged PNG that is to be kept becomes verbatim. Raises what source.read raises.
@@ -182,47 +166,43 @@ class Packing:
         content = known.get((item.data, item.is_verbatim))
         if content is None and not item.is_verbatim:
             try:
-                content = read(item.data, max_pixels=self.max_pixels, **self.reading)
+                content = read(item.data, max_pixels=self.options.max_pixels, **self.options.reading)
             except CorruptError as error:
-                if not self.keeping.broken:
+                if not self.options.keep_broken:
                     raise
                 item = replace(item, is_verbatim=True, damage=one_line(error))
         return item, content or Verbatim(item.data)
 
-    def _smaller(
-        self, kept: Sequence[tuple[Item, Key]], contents: Mapping[Key, Source | Verbatim]
-    ) -> tuple[PackedGroup, list[PackedReport], int]:
+    def _smaller(self, kept: Kept) -> tuple[PackedGroup, list[PackedReport], int]:
         """The group of some items, a report of each, and the bytes that the archive's own model saves."""
-        programs = [zoo.load(name) for name in self.models]
+        verify, programs = not self.options.no_verify, [zoo.load(name) for name in self.options.models]
         if self.learned is None:
-            return *self._encode(kept, contents, programs), 0
-        find = functools.partial(zoo.find, named=self.models)
+            return *self._encode(kept, programs, verify), 0
+        find = functools.partial(zoo.find, named=self.options.models)
         own = own_models.program_of(self.learned.model, find)
-        with_own = self._encode(kept, contents, [*programs, own])
-        without = replace(self, verify=False)._encode(kept, contents, programs)
+        with_own = self._encode(kept, [*programs, own], verify)
+        without = self._encode(kept, programs, verify=False)
         saved = without[0].size - with_own[0].size
-        return (*with_own, saved) if saved > 0 else (*self._encode(kept, contents, programs), 0)
+        return (*with_own, saved) if saved > 0 else (*self._encode(kept, programs, verify), 0)
 
-    def _encode(
-        self,
-        kept: Sequence[tuple[Item, Key]],
-        contents: Mapping[Key, Source | Verbatim],
-        programs: Sequence[Program],
-    ) -> tuple[PackedGroup, list[PackedReport]]:
+    def _encode(self, kept: Kept, programs: Sequence[Program], verify: bool) -> tuple[PackedGroup, list[PackedReport]]:
         """The group of some items, and a report of each; raises VerifyError."""
-        keys = [key for key, content in contents.items() if isinstance(content, Source)]
-        sources = [contents[key] for key in keys]
-        sets = groups.encode_sets(sources, programs, **self.coding) if sources else []
-        order = [keys[number] for numbers, _ in sets for number in numbers]
-        order += [key for key, content in contents.items() if isinstance(content, Verbatim)]
-        place = {key: number for number, key in enumerate(order)}
-        parts = [coded.group for _, coded in sets] + [contents[key] for key in order[len(keys) :]]
-        group = ArchiveGroup(tuple(item.member for item, _ in kept), tuple(place[key] for _, key in kept), tuple(parts))
+        contents = list(dict.fromkeys(content for _, content in kept))
+        sources = [content for content in contents if isinstance(content, Source)]
+        verbatim = [content for content in contents if isinstance(content, Verbatim)]
+        sets = groups.encode_sets(sources, programs, **self.options.coding) if sources else []
+        order = [*(sources[number] for numbers, _ in sets for number in numbers), *verbatim]
+        place = {content: number for number, content in enumerate(order)}
+        group = ArchiveGroup(
+            tuple(item.member for item, _ in kept),
+            tuple(place[content] for _, content in kept),
+            (*(coded.group for _, coded in sets), *verbatim),
+        )
         packed = archive.pack_group(group)
-        if self.verify:
+        if verify:
             self._check_group(packed, group, sets, sources)
-        choices = {keys[number]: choice for numbers, coded in sets for number, choice in zip(numbers, coded.choices)}
-        return packed, _reports(kept, contents, choices)
+        choices = {sources[number]: choice for numbers, coded in sets for number, choice in zip(numbers, coded.choices)}
+        return packed, _reports(kept, choices)
 
     def _check_group(
         self,
@@ -232,15 +212,16 @@ class Packing:
         sources: Sequence[Source],
     ) -> None:
         """Decode a packed group in full and compare it with its sources; raises VerifyError on any difference."""
-        parsed = functools.cache(lambda: archive.read_group(packed.header, packed.body, self.max_pixels))
+        max_pixels = self.options.max_pixels
+        parsed = functools.cache(lambda: archive.read_group(packed.header, packed.body, max_pixels))
         for number, (numbers, coded) in enumerate(sets):
             wanted = [sources[each] for each in numbers]
-            groups.check(lambda: parsed().parts[number], wanted, coded.programs, self.max_pixels)
+            groups.check(lambda: parsed().parts[number], wanted, coded.programs, max_pixels)
         back, count = parsed(), len(sets)
         if (back.members, back.contents, back.parts[count:]) != (group.members, group.contents, group.parts[count:]):
             raise VerifyError("the group reads back as another; nothing is written")
 
-    def _remove(self, items: Sequence[Item], tell: Callable[[FileResult], None]) -> int:
+    def _remove(self, items: Sequence[Item], on_result: Callable[[FileResult], None]) -> int:
         """Remove the sources of an archive that is in place; the number of those that stay."""
         left = 0
         for item in items:
@@ -248,12 +229,12 @@ class Packing:
                 files.remove(item.path, item.stamp)
             except OSError as error:
                 left += 1
-                tell(FileResult(str(item.path), str(self.target), error=f"packed, but {one_line(error)}"))
+                on_result(FileResult(str(item.path), str(self.target), error=f"packed, but {one_line(error)}"))
         return left
 
 
 def _until(packed: Iterator[Packed], cost: int) -> list[Packed]:
-    """The first of the groups, until they have saved more than the cost of a model; none if they do not, or take long."""
+    """The first groups that together save more than the cost of a model; none if they save less, or are too large."""
     held, saved, size = [], 0, 0
     for each in packed:
         held.append(each)
@@ -265,38 +246,29 @@ def _until(packed: Iterator[Packed], cost: int) -> list[Packed]:
     return []
 
 
-def _reports(
-    kept: Sequence[tuple[Item, Key]], contents: Mapping[Key, Source | Verbatim], choices: Mapping[Key, Choice]
-) -> list[PackedReport]:
+def _reports(kept: Kept, choices: Mapping[Source, Choice]) -> list[PackedReport]:
     """A report of each item; the first of equal ones has all their bytes."""
     reports, seen = [], set()
-    for item, key in kept:
-        content, is_again = contents[key], key in seen
-        seen.add(key)
-        if isinstance(content, Verbatim):
-            reports.append(_verbatim_report(item, content, is_again=is_again))
-        else:
-            reports.append(_image_report(item, content, choices[key], is_again=is_again))
+    for item, content in kept:
+        report = _report(item, content, choices.get(content))
+        reports.append(replace(report, method="repeated", dqc_bytes=0) if content in seen else report)
+        seen.add(content)
     return reports
 
 
-def _verbatim_report(item: Item, content: Verbatim, *, is_again: bool) -> PackedReport:
-    size = 0 if is_again else len(content.data)
-    method = "repeated" if is_again else "verbatim"
-    return PackedReport(item.name, method, 0, 0, 0, item.source_bytes, size, dropped=(), broken=item.damage)
-
-
-def _image_report(item: Item, source: Source, choice: Choice, *, is_again: bool) -> PackedReport:
-    header, entry = source.image.header, choice.entry
+def _report(item: Item, content: Source | Verbatim, choice: Choice | None) -> PackedReport:
+    if choice is None:
+        size = len(content.data)
+        return PackedReport(item.name, "verbatim", 0, 0, 0, item.source_bytes, size, dropped=(), broken=item.damage)
     return PackedReport(
         name=item.name,
-        method="repeated" if is_again else entry.method,
-        width=header.width,
-        height=header.height,
-        dims=header.samples * sum(height * width for height, width in source.sizes),
+        method=choice.entry.method,
+        width=content.image.header.width,
+        height=content.image.header.height,
+        dims=content.dims,
         png_bytes=item.source_bytes,
-        dqc_bytes=0 if is_again else round(choice.size),
-        dropped=source.lost(is_stored=entry.skeleton is None),
+        dqc_bytes=round(choice.size),
+        dropped=content.lost(is_stored=choice.entry.skeleton is None),
     )
 
 

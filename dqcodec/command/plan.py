@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any
 
 import click
 
 from dqcodec.command import files
 from dqcodec.command.kinds import PNG
 from dqcodec.command.names import DQC_SUFFIX, IMAGE_SUFFIXES, STDIO, member_name
+from dqcodec.command.options import Converting
 from dqcodec.command.walk import Found
 
 _STDOUT = {STDIO, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}
@@ -111,10 +111,12 @@ def check_apart(sources: Sequence[Path | None], target: Path | None) -> None:
             raise ValueError(f"{target} would replace its own input {source}")
 
 
-def check_json(options: Any, jobs: Sequence[Job]) -> None:
-    """Raise UsageError if --json and an output would both go to stdout."""
+def check_outputs(options: Converting, jobs: Sequence[Job]) -> None:
+    """Raise UsageError if --json and an output would both go to stdout, or --rm would leave no file."""
     if options.as_json and any(job.target is None for job in jobs):
         raise click.UsageError("--json and the image cannot both go to stdout.")
+    if options.rm and any(files.is_stream(job.source) or files.is_stream(job.target) for job in jobs):
+        raise click.UsageError("--rm is for files that become files, not for pipes, devices and standard streams.")
 
 
 def _clash(target: Path | None, uses: Counter[Path | None]) -> str | None:
@@ -123,6 +125,6 @@ def _clash(target: Path | None, uses: Counter[Path | None]) -> str | None:
 
 
 def _image_path(source: Path, relative: Path) -> Path:
-    """An image's path in an archive. A PNG keeps its path, whatever its suffix is."""
+    """An image's path in an archive. A PNG keeps its path, with any suffix."""
     is_converted = relative.suffix.lower() in IMAGE_SUFFIXES and not files.starts_as(source, PNG)
     return relative.with_suffix(".png") if is_converted else relative

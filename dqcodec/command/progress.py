@@ -1,4 +1,4 @@
-"""What a command prints while it works: a line for each result, a progress bar on a terminal, totals."""
+"""The output of a command while it works: a line for each result, a progress bar on a terminal, totals."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ import click
 from dqcodec.base import ending
 from dqcodec.command.options import Running
 from dqcodec.command.results import ArchiveReport, FileResult, RunReport, UnpackReport, shown
-from dqcodec.command.streams import tell
+from dqcodec.command.streams import print_line
 from dqcodec.command.walk import LeftOut
 
 
 @dataclass
-class Teller:
+class Printer:
     """Prints results as they come, and keeps them."""
 
     options: Running
     run: RunReport = field(default_factory=RunReport)
     advance: Callable[[], Any] = lambda: None  # a progress bar
 
-    def tell(self, result: FileResult) -> None:
-        """Print a result: errors always, the rest as the options say."""
+    def print_result(self, result: FileResult) -> None:
+        """Print a result: errors always, others as the options say."""
         self.run.results.append(result)
         self.advance()
         if result.error:
-            tell_failure(result, self.options.as_json)
+            print_failure(result, self.options.as_json)
         elif self.options.as_json:
             click.echo(json.dumps(result.as_dict()))
         elif self.options.verbose or not (self.options.quiet or result.is_of_archive):
-            tell(result.line())
-            if self.options.verbose and (details := result.details()):
-                tell(f"  {details}")
+            print_line(result.line())
+            if self.options.verbose and (details := result.report.details()):
+                print_line(f"  {details}")
 
     def leave_out(self, left_out: Sequence[LeftOut]) -> None:
         """Count files of folders that are not taken, and print them with --json or -v."""
@@ -47,26 +47,26 @@ class Teller:
             if self.options.as_json:
                 click.echo(json.dumps({"source": str(path), "left_out": reason}))
             elif self.options.verbose:
-                tell(f"{shown(str(path))}: left out ({reason})")
+                print_line(f"{shown(str(path))}: left out ({reason})")
 
     def sum_up(self, report: ArchiveReport | UnpackReport, is_last: bool = True) -> None:
-        """Print an archive's line; the last one says what is left out."""
+        """Print an archive's line; the last one counts the files that are left out."""
         if self.options.as_json:
             click.echo(json.dumps(report.as_dict()))
         elif not self.options.quiet:
-            tell(", ".join([report.line(), *(self.run.left_out_parts() if is_last else ())]))
+            print_line(", ".join([report.line(), *(self.run.left_out_parts() if is_last else ())]))
 
     def total(self) -> None:
         """Print the totals of the run."""
         if not (self.options.quiet or self.options.as_json):
-            tell(self.run.totals())
+            print_line(self.run.totals())
 
     def announce_compiling(self) -> None:
         """On a terminal, print a line when loops are compiled for the first time."""
         if not self.options.quiet and sys.stderr.isatty():
             from dqcodec.base.compiled import when_compiling
 
-            when_compiling(lambda: tell("compiling loops, once on this machine ..."))
+            when_compiling(lambda: print_line("compiling loops, once on this machine ..."))
 
     @contextlib.contextmanager
     def progress(self, total: int) -> Iterator[None]:
@@ -83,8 +83,8 @@ class Teller:
                 yield
 
 
-def tell_failure(result: FileResult, as_json: bool) -> None:
+def print_failure(result: FileResult, as_json: bool) -> None:
     """Print an error on stderr, and with `as_json` on stdout too."""
     if as_json:
         click.echo(json.dumps(result.as_dict()))
-    tell(f"dqcodec: {result.line()}")
+    print_line(f"dqcodec: {result.line()}")

@@ -1,4 +1,4 @@
-"""What happened, as data: to a file (FileResult), to an archive (ArchiveReport, UnpackReport), in a run (RunReport).
+"""The results of a command: of a file (FileResult), of an archive (ArchiveReport, UnpackReport), of a run (RunReport).
 
 Each renders itself as one line for people and as a flat dict for --json.
 """
@@ -10,19 +10,19 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from dqcodec.codec.report import CompressReport, DecodedReport, DecompressReport, PackedReport, RegionReport, rate
+from dqcodec.codec.report import PackedReport, Report, rate
 
 
 @dataclass(frozen=True)
 class FileResult:
-    """What happened to one input: a report if it went well, otherwise an error of one line.
+    """The result of one input: a report, or an error of one line.
 
     member: the name of the image, if the source is an archive.
     """
 
     source: str
     target: str | None = None
-    report: CompressReport | DecompressReport | RegionReport | PackedReport | DecodedReport | None = None
+    report: Report | None = None
     error: str | None = None
     member: str | None = None
 
@@ -35,11 +35,6 @@ class FileResult:
         """`a.png 736501 -> 512003 B 69.5% 3.47 bpd (mixing) verified`, `b.png: not a PNG file`"""
         subject = shown(self.source if self.member is None else f"{self.source}: {self.member}")
         return f"{subject}: {shown(self.error)}" if self.error else f"{subject} {self.report.line()}"
-
-    def details(self) -> str | None:
-        """A second line for -v; some reports have none."""
-        has_details = isinstance(self.report, CompressReport | DecompressReport | PackedReport)
-        return self.report.details() or None if has_details else None
 
     def as_dict(self) -> dict[str, Any]:
         """Its places and its report or error, flat."""
@@ -88,7 +83,7 @@ class RunReport:
         return ", ".join([*parts, *self.left_out_parts()])
 
     def left_out_parts(self) -> list[str]:
-        """What the totals say about files that are left out, if there are any."""
+        """The part of the totals about files that are left out; empty without such files."""
         reasons = ", ".join(f"{reason}: {count}" for reason, count in sorted(self.left_out.items()))
         return [f"{self.left_out.total()} left out ({reasons})"] if reasons else []
 
@@ -97,8 +92,8 @@ class RunReport:
 class LearnedReport:
     """A model that was trained further on the images of an archive.
 
-    base: the name of the model that it was before. seconds, processor_seconds: of learning. bytes: that the archive takes for
-    it. saved_bytes: of groups; 0 if the archive would not be smaller with the model, and so does not have it.
+    base: the name of the original model. seconds, processor_seconds: of learning. bytes: of the model in the archive.
+    saved_bytes: of groups; 0 if the archive would not be smaller with the model, and so does not have it.
     """
 
     base: str
@@ -120,8 +115,8 @@ class LearnedReport:
 class ArchiveReport:
     """An archive that was made.
 
-    images: all its members; verbatim: those of them that are kept as they are. failed: inputs that are not in it, or
-    were not removed. png_bytes: of the sources; dims: number of all samples.
+    images: the number of its members; verbatim: of members that are kept as they are. failed: inputs that are not in
+    it, or were not removed. png_bytes: of the sources; dims: number of all samples.
     """
 
     archive: str

@@ -9,17 +9,17 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from dqcodec.base.errors import FAILURES, DqcodecError, WorkerError, one_line
-from dqcodec.codec.report import CompressReport, DecodedReport, DecompressReport
+from dqcodec.base.errors import FAILURES, WorkerError, one_line
+from dqcodec.codec.report import DecodedReport, Report
 from dqcodec.command import files
 from dqcodec.command.files import Stamp
-from dqcodec.command.options import Running
+from dqcodec.command.options import Converting, Running
 from dqcodec.command.plan import Job
-from dqcodec.command.progress import Teller
+from dqcodec.command.progress import Printer
 from dqcodec.command.results import FileResult
 
 if TYPE_CHECKING:
@@ -29,18 +29,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Work:
-    """What is done with each file.
+    """The work on each file.
 
-    convert: the file's bytes -> (bytes of the output, report). check: see files.read. limit: of a file's size, bytes.
-    is_written: write the output; otherwise only count it. working_folder: where relative paths start.
+    convert: the file's bytes -> (bytes of the output, report). check: see files.read. is_written: write the output;
+    otherwise only count it.
     """
 
-    convert: Callable[[bytes], tuple[bytes, CompressReport | DecompressReport]]
+    convert: Callable[[bytes], tuple[bytes, Report]]
     check: Callable[[bytes], None]
-    limit: int
-    force: bool = False
+    options: Converting
     is_written: bool = True
-    working_folder: Path = Path()
 
     def __call__(self, job: Job) -> list[FileResult]:
         """Do a job; its one result."""
@@ -48,10 +46,11 @@ class Work:
         try:
             data, stamp = job.data, None
             if data is None:
-                data, stamp = files.read(self._placed(job.source), self.limit, self.check)
+                limit = files.max_bytes(self.options.max_pixels)
+                data, stamp = files.read(self._placed(job.source), limit, self.check)
             output, report = self.convert(data)
             if self.is_written:
-                files.write_once(self._placed(job.target), output, force=self.force, stamp=stamp)
+                files.write_once(self._placed(job.target), output, force=self.options.force, stamp=stamp)
             else:
                 report = DecodedReport(report.method, report.png_bytes, report.dqc_bytes)
         except FAILURES as error:
@@ -68,13 +67,13 @@ class Work:
         return job.names if self.is_written else (job.names[0], None)
 
     def _placed(self, path: Path | None) -> Path | None:
-        return path and self.working_folder / path
+        return path and self.options.working_folder / path
 
     def _refusal(self, job: Job) -> str | None:
-        """Why the output cannot be written, if that is known before the work."""
+        """The reason why the output cannot be written, if it is known before the work."""
         try:
             if self.is_written:
-                files.check_target(job.target, force=self.force)
+                files.check_target(job.target, force=self.options.force)
         except OSError as error:
             return one_line(error)
         return None
@@ -82,36 +81,38 @@ class Work:
 
 @dataclass
 class Removal:
-    """Removes the source of each job whose output is written. A source that changed after it was noted stays."""
+    """With --rm, removes each source whose output is written. A source stays if it changed after it was noted."""
 
-    teller: Teller
+    printer: Printer
     _noted: dict[str, tuple[Path, Stamp]] = dataclasses.field(default_factory=dict)
 
-    def note(self, source: Path) -> None:
-        """For use before the source is read; one that is not there is left for the reader to tell."""
-        with contextlib.suppress(OSError):
-            self._noted[str(source)] = source, Stamp.at(source)
+    def noted(self, jobs: Iterable[Job]) -> Iterator[Job]:
+        """The jobs. Each source is noted before it is read. Reading gives the error if it is missing."""
+        for job in jobs:
+            if self.printer.options.rm:
+                with contextlib.suppress(OSError):
+                    self._noted[str(job.source)] = job.source, Stamp.at(job.source)
+            yield job
 
     def after(self, result: FileResult) -> None:
-        """Remove the source of a result without error; tell if that fails."""
-        if result.error or result.source not in self._noted:
+        """Remove the source of a whole file's result without error. A failure is another result."""
+        if result.error or result.member is not None or result.source not in self._noted:
             return
         try:
             files.remove(*self._noted.pop(result.source))
         except OSError as error:
-            self.teller.tell(FileResult(result.source, result.target, error=f"written, but {one_line(error)}"))
+            self.printer.print_result(FileResult(result.source, result.target, error=f"written, but {one_line(error)}"))
 
 
-def run(tasks: Iterable[Task], total: int, teller: Teller, removal: Removal | None = None) -> None:
-    """Do all tasks, which give `total` results together, and tell the results."""
+def run(tasks: Iterable[Task], total: int, printer: Printer, removal: Removal) -> None:
+    """Do all tasks, which give `total` results together, and print the results."""
     missing = total
     try:
-        with mapping(teller.options, total) as mapped, teller.progress(total):
+        with mapping(printer.options, total) as mapped, printer.progress(total):
             for result in itertools.chain.from_iterable(mapped(_call, tasks)):
-                teller.tell(result)
+                printer.print_result(result)
                 missing -= 1
-                if removal:
-                    removal.after(result)
+                removal.after(result)
     except WorkerError as error:
         raise click.ClickException(f"{error}; {missing} of {total} results did not come") from error
 
@@ -131,17 +132,3 @@ def mapping(options: Running, items: int) -> Iterator[Map]:
 
     with workers.cluster(options.cluster) if options.cluster else workers.processes(count) as mapped:
         yield mapped
-
-
-def usage(load: Callable[[], Any]) -> Any:
-    """The result of `load`; an error in what the user named becomes a UsageError."""
-    try:
-        return load()
-    except (DqcodecError, ValueError) as error:
-        raise click.UsageError(str(error)) from error
-
-
-def check_removable(options: Any, jobs: Iterable[Job]) -> None:
-    """Raise UsageError if --rm would remove a source whose output is not a file."""
-    if options.rm and any(files.is_stream(job.source) or files.is_stream(job.target) for job in jobs):
-        raise click.UsageError("--rm is for files that become files, not for pipes, devices and standard streams.")

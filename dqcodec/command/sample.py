@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
-from dqcodec.base.errors import FAILURES, one_line
 from dqcodec.command import files
+from dqcodec.command.failures import ending_with_failure, usage
 from dqcodec.command.names import STDIO
-from dqcodec.command.progress import tell_failure
-from dqcodec.command.results import FileResult
-from dqcodec.command.run import usage
 
 _COUNT = click.IntRange(min=1)
 
@@ -39,10 +35,7 @@ def sample(model: str, output: str, count: int, side: int, seed: int, force: boo
         raise click.UsageError("the output has no name.")
     target = None if output == STDIO else Path(output)
     program = usage(lambda: zoo.load(model))
-    try:
+    with ending_with_failure(output):
         files.check_target(target, force=force)
         sheet = sampling.grid(sampling.sample(program, count, side, seed), program.bits)
         files.write(target, png.write(png.plain(sheet)), force=force)
-    except FAILURES as error:
-        tell_failure(FileResult(output, error=one_line(error)), as_json=False)
-        sys.exit(3)

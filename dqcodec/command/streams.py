@@ -28,7 +28,7 @@ def prepare() -> None:
     sys.stderr.reconfigure(errors="backslashreplace")
 
 
-def tell(text: str) -> None:
+def print_line(text: str) -> None:
     """Print a line on standard error, if it can be printed."""
     with contextlib.suppress(OSError):
         click.echo(text, err=True)

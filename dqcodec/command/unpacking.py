@@ -1,46 +1,42 @@
 """An archive -> files.
 
-`Decoding.decode_group` decodes a group. It depends on its arguments alone, so that any process can do it; the main
-process reads the archive.
+`Decoding.decode_group` decodes a group. Its result depends only on its arguments, so that any process can call it; the
+main process reads the archive.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import io
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dqcodec import png
 from dqcodec.base.errors import FAILURES, CorruptError, UnsupportedImageError, one_line
 from dqcodec.codec import formats, own_models, zoo
 from dqcodec.codec.archive import Archive
-from dqcodec.codec.group import decode, decode_regions, restore
-from dqcodec.codec.report import DecodedReport, RegionReport
+from dqcodec.codec.group import Decoded, decode, decode_regions, restore
+from dqcodec.codec.report import DecodedReport, RegionReport, Report
 from dqcodec.command import files
 from dqcodec.command.files import Stamp
 from dqcodec.command.names import below, image_name
+from dqcodec.command.options import Decompressing
+from dqcodec.command.plan import Job
 from dqcodec.command.results import FileResult, RunReport, UnpackReport
-from dqcodec.format.archive import ArchiveGroup, Verbatim
+from dqcodec.exact.program import FindProgram
+from dqcodec.format.archive import ArchiveGroup, Model, Verbatim
+from dqcodec.format.container import Group
 from dqcodec.format.directory import Damage
-from dqcodec.png import MAX_PIXELS
-
-if TYPE_CHECKING:
-    from dqcodec.codec.group import Decoded
-    from dqcodec.codec.region import Region
-    from dqcodec.format.archive import Model
-    from dqcodec.format.container import Group
 
 Task = Callable[[], list[FileResult]]
 
 
 class Wanted(NamedTuple):
-    """A file that is to be decoded, or the error that it gets instead. number: of its group's member."""
+    """A file to decode, or the error that it gets instead. number: of the member in its group."""
 
     number: int
     name: str
@@ -51,38 +47,31 @@ class Wanted(NamedTuple):
 class Decoding:
     """How the files of an archive are decoded, and where they go.
 
-    source: the archive's path, as shown. folder: to write to; None only checks the files. models: names or files,
-    beside those at hand. format, repack: see codec.formats.from_png and codec.group.restore. crop: the region that is
-    decoded of each image. working_folder: where relative paths start.
+    source: the archive's path, as shown. folder: to write to; None only checks the files.
     """
 
     source: str
-    folder: Path | None = None
-    models: Sequence[str] = ()
-    format: str = "png"
-    force: bool = False
-    repack: bool = False
-    crop: Region | None = None
-    max_pixels: int = MAX_PIXELS
-    working_folder: Path = Path()
+    folder: Path | None
+    options: Decompressing
 
     def target(self, name: str, kind: str) -> Path | None:
-        """Where a file of a kind, `image` or `verbatim`, goes; raises OSError if that is no place for it."""
+        """Where a file of a kind, `image` or `verbatim`, goes; raises OSError if the place is not allowed."""
         if self.folder is None:
             return None
-        below(self.working_folder / self.folder, self.renamed(name, kind))
+        below(self.options.working_folder / self.folder, self.renamed(name, kind))
         return below(self.folder, self.renamed(name, kind))
 
     def renamed(self, name: str, kind: str) -> str:
         """The path of a file below the folder. PNGs and verbatim files keep their names."""
-        return name if self.format == "png" or kind == "verbatim" else image_name(name, f".{self.format}")
+        format = self.options.format
+        return name if format == "png" or kind == "verbatim" else image_name(name, f".{format}")
 
     def refusal(self, name: str, kind: str) -> str | None:
-        """Why a file cannot be written, if that is known before it is decoded."""
+        """The reason why a file cannot be written, if it is known before decoding."""
         try:
             target = self.target(name, kind)
             if target:
-                files.check_target(target, force=self.force)
+                files.check_target(target, force=self.options.force)
         except FAILURES as error:
             return one_line(error)
         return None
@@ -90,127 +79,100 @@ class Decoding:
     def decode_group(
         self, group: ArchiveGroup, wanted: Sequence[Wanted], models: Sequence[Model] = ()
     ) -> list[FileResult]:
-        """Decode a group and write the wanted files; a result for each. models: those that the archive brings for it."""
-        find_program = own_models.finder(models, partial(zoo.find, named=self.models))
-        parts = _Parts(group.parts, find_program, self.max_pixels)
-        return [self._decode(group, each, parts) for each in wanted]
+        """Decode a group and write the wanted files; a result for each. models: those that the archive brings for
+        it."""
+        find_program = own_models.finder(models, functools.partial(zoo.find, named=self.options.models))
 
-    def _decode(self, group: ArchiveGroup, wanted: Wanted, parts: _Parts) -> FileResult:
+        @functools.cache  # a part is decoded when an image of it is wanted; a damaged part is not tried again
+        def decoded(number: int) -> list[Decoded] | BaseException:
+            try:
+                return decode(group.parts[number], find_program, self.options.max_pixels)
+            except FAILURES as error:
+                return error
+
+        return [self._decode(group, each, decoded, find_program) for each in wanted]
+
+    def _decode(self, group: ArchiveGroup, wanted: Wanted, decoded: Callable, find_program: FindProgram) -> FileResult:
         if wanted.error:
             return FileResult(self.source, error=wanted.error, member=wanted.name)
-        part_number, image = group.place(wanted.number)
-        part = group.parts[part_number]
-        target = None
+        number, image = group.place(wanted.number)
+        part, target = group.parts[number], None
+        here = self.options.working_folder
         try:
             target = self.target(wanted.name, _kind(part))
-            path = target and self.working_folder / target
-            if path and files.is_same(path, self.working_folder / self.source):
+            if target and files.is_same(here / target, here / self.source):
                 raise OSError("it would replace its own archive")
             if isinstance(part, Verbatim):
-                if self.crop:
+                if self.options.crop:
                     raise UnsupportedImageError("the file was kept verbatim, not as an image")
-                report, data = DecodedReport("verbatim", len(part.data)), part.data
+                data, report = part.data, DecodedReport("verbatim", len(part.data))
             else:
-                data = self._file(parts, part_number, image)
-                data = formats.from_png(data, self.format, self.max_pixels) if path else data
-                report = self._report(part, image, len(data))
-            if path:
+                data, report = self._image(part, image, functools.partial(decoded, number), find_program)
+            if target:
                 member = group.members[wanted.number]
-                files.write_once(path, data, force=self.force, stamp=Stamp(member.mode, member.mtime_ns))
+                stamp = Stamp(member.mode, member.mtime_ns)
+                files.write_once(here / target, data, force=self.options.force, stamp=stamp)
         except FAILURES as error:
             return FileResult(self.source, target and str(target), error=one_line(error), member=wanted.name)
         return FileResult(self.source, target and str(target), report, member=wanted.name)
 
-    def _file(self, parts: _Parts, part_number: int, image: int) -> bytes:
-        """The PNG file of an image, or of a region of it."""
-        part = parts.parts[part_number]
-        if not self.crop:
-            return restore(part.entries[image], parts.images(part_number)[image], repack=self.repack)
-        if len(part.entries) == 1:
-            region = decode_regions(part, {0: self.crop}, parts.find_program, self.max_pixels)[0]
-        else:  # small images, which share stacks
-            region = self.crop.cut(formats.lone_image(parts.images(part_number)[image], self.max_pixels))
-        return png.write(region)
-
-    def _report(self, part: Group, image: int, size: int) -> DecodedReport | RegionReport:
-        method = part.entries[image].method
-        if not self.crop:
-            return DecodedReport(method, size)
-        return RegionReport(method, str(self.crop), size, is_checked=len(part.entries) > 1)
-
-
-@dataclass
-class _Parts:
-    """The parts of a group. Each is decoded when it is first asked for; what is damaged is not tried again."""
-
-    parts: Sequence[Group | Verbatim]
-    find_program: Callable
-    max_pixels: int
-    _decoded: dict[int, list[Decoded] | BaseException] = dataclasses.field(default_factory=dict)
-
-    def images(self, number: int) -> list[Decoded]:
-        """The images of a part; raises what codec.group.decode raises."""
-        if number not in self._decoded:
-            try:
-                self._decoded[number] = decode(self.parts[number], self.find_program, self.max_pixels)
-            except FAILURES as error:
-                self._decoded[number] = error
-        if isinstance(self._decoded[number], BaseException):
-            raise self._decoded[number]
-        return self._decoded[number]
+    def _image(self, part: Group, image: int, decoded: Callable, find_program: FindProgram) -> tuple[bytes, Report]:
+        """The file of an image, or of a region of it, and a report."""
+        entry, is_lone = part.entries[image], len(part.entries) == 1
+        crop, max_pixels = self.options.crop, self.options.max_pixels
+        if crop and is_lone:
+            data = png.write(decode_regions(part, {0: crop}, find_program, max_pixels)[0])
+        else:  # small images share stacks
+            images = decoded()
+            if isinstance(images, BaseException):
+                raise images
+            if crop:
+                data = png.write(crop.cut(formats.lone_image(images[image], max_pixels)))
+            else:
+                data = restore(entry, images[image], repack=self.options.repack)
+        if self.folder is not None:
+            data = formats.from_png(data, self.options.format, max_pixels)
+        if crop:
+            return data, RegionReport(entry.method, str(crop), len(data), is_checked=not is_lone)
+        return data, DecodedReport(entry.method, len(data))
 
 
 @dataclass(frozen=True)
 class Unpacking:
     """The files of an archive that are to be decoded.
 
-    source: None is standard input, whose bytes are `data`. names: of the files. clashing: names of files that would go
-    to the place of another; they are not decoded. unmatched: patterns that no name matches. damage: to the archive as a
-    whole.
+    names: of the files. clashing: names of files that would go to the place of another; they are not decoded.
+    unmatched: patterns that no name matches. damage: to the archive as a whole.
     """
 
-    source: Path | None
+    job: Job
     decoding: Decoding
     names: set[str]
     clashing: list[str]
     unmatched: list[str]
-    stamp: Stamp | None
-    data: bytes | None
     damage: tuple[Damage, ...]
-    salvage: bool
 
     @classmethod
-    def plan(
-        cls,
-        source: Path | None,
-        decoding: Decoding,
-        only: Sequence[str] = (),
-        data: bytes | None = None,
-        *,
-        salvage: bool,
-        is_checked: bool,
-    ) -> Unpacking:
-        """only: patterns of names; none takes all. is_checked: harmless damage to the archive counts as well.
+    def plan(cls, job: Job, options: Decompressing) -> Unpacking:
+        """Open the archive and choose its files. Without a target, harmless damage to the archive counts as well.
 
         Raises OSError, FormatError, CorruptError.
         """
-        with open(source, "rb") if data is None else io.BytesIO(data) as file:
-            try:
-                packed = Archive(file, salvage=salvage or is_checked, max_pixels=decoding.max_pixels)
-            except CorruptError as error:
-                raise CorruptError(f"{error} (--salvage gets what is whole)") from error
-            stamp = Stamp.of(os.fstat(file.fileno())) if data is None else None
-            names = {*packed}
-            found = {pattern: {name for name in names if fnmatchcase(name, pattern)} for pattern in only}
-            chosen = set().union(*found.values()) if only else names
-            clashing = _clashing(packed, sorted(chosen), decoding)
-        damage = tuple(dataclasses.replace(each, is_loss=each.is_loss or is_checked) for each in packed.damage)
+        decoding = Decoding(job.names[0], job.target, options)
+        try:
+            with _opened(job, options) as packed:
+                names = {*packed}
+                found = {pattern: {name for name in names if fnmatchcase(name, pattern)} for pattern in options.only}
+                chosen = set().union(*found.values()) if found else names
+                clashing = _clashing(packed, sorted(chosen), decoding)
+        except CorruptError as error:
+            raise CorruptError(f"{error} (--salvage gets what is whole)") from error
+        damage = tuple(dataclasses.replace(each, is_loss=each.is_loss or not job.target) for each in packed.damage)
         unmatched = [pattern for pattern, matching in found.items() if not matching]
-        chosen = chosen - {*clashing}
-        return cls(source, decoding, chosen, clashing, unmatched, stamp, data, damage, salvage or is_checked)
+        return cls(job, decoding, chosen - {*clashing}, clashing, unmatched, damage)
 
     def failures(self) -> Iterator[FileResult]:
-        """What is lost with the archive's damage, what has no place of its own, and patterns that match nothing."""
+        """Files lost by damage, files without a place of their own, and patterns that match no name."""
         source = self.decoding.source
         for damage in self.damage:
             for name in damage.names:
@@ -218,7 +180,7 @@ class Unpacking:
             if damage.is_loss and not damage.names:
                 yield FileResult(source, error=f"damaged: {damage.what}")
         for name in self.clashing:
-            error = f"another image would go to the same .{self.decoding.format} file"
+            error = f"another image would go to the same .{self.decoding.options.format} file"
             yield FileResult(source, error=error, member=name)
         for pattern in self.unmatched:
             yield FileResult(source, error=f"no image's name matches {pattern}")
@@ -230,8 +192,7 @@ class Unpacking:
     def tasks(self) -> Iterator[Task]:
         """One for each group that has wanted files."""
         decoding = self.decoding
-        file = self.source if self.data is None else io.BytesIO(self.data)
-        with Archive(file, max_pixels=decoding.max_pixels, salvage=self.salvage) as packed:
+        with _opened(self.job, decoding.options) as packed:
             for number in range(len(packed.group_sizes)):
                 wanted = [Wanted(*each) for each in enumerate(packed.names(number)) if each[1] in self.names]
                 if not wanted:
@@ -241,11 +202,11 @@ class Unpacking:
                     models = packed.models_of(group)
                 except FAILURES as error:
                     failures = [FileResult(decoding.source, error=one_line(error), member=each.name) for each in wanted]
-                    yield partial(list, failures)
+                    yield functools.partial(list, failures)
                     continue
                 kinds = [_kind(group.parts[group.place(each.number)[0]]) for each in wanted]
                 wanted = [each._replace(error=decoding.refusal(each.name, kind)) for each, kind in zip(wanted, kinds)]
-                yield partial(decoding.decode_group, group, wanted, models)
+                yield functools.partial(decoding.decode_group, group, wanted, models)
 
     def report(self, run: RunReport) -> UnpackReport:
         """run: the results of this archive."""
@@ -254,13 +215,18 @@ class Unpacking:
         return UnpackReport(self.decoding.source, folder and str(folder), len(run.done), failed)
 
 
+def _opened(job: Job, options: Decompressing) -> Archive:
+    file = job.source if job.data is None else io.BytesIO(job.data)
+    return Archive(file, max_pixels=options.max_pixels, salvage=options.salvage or job.target is None)
+
+
 def _kind(part: Group | Verbatim) -> str:
     return "verbatim" if isinstance(part, Verbatim) else "image"
 
 
 def _clashing(packed: Archive, names: Sequence[str], decoding: Decoding) -> list[str]:
-    """The names whose files would go to one place with another's."""
-    if decoding.format == "png":
+    """The names whose files would go to the place of another."""
+    if decoding.options.format == "png":
         return []
     targets: dict[str, list[str]] = {}
     for name in names:

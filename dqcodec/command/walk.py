@@ -1,4 +1,4 @@
-"""Folders -> the files that a command takes, the other files, and what is left out, with reasons."""
+"""Folders -> the files that a command takes, the other files, and the entries that are left out, with reasons."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LINK, SPECIAL, EMPTY = "symbolic link", "special file", "empty folder"
 
 
 class LeftOut(NamedTuple):
-    """What a folder holds and a command does not take."""
+    """An entry of a folder that a command does not take."""
 
     path: Path
     reason: str
@@ -38,7 +38,7 @@ class Found:
 
     @property
     def not_taken(self) -> list[LeftOut]:
-        """What is left out if the other files are not kept."""
+        """All that is left out if the other files are not kept."""
         return [*self.left_out, *(LeftOut(path, f"not a {self.kind.name} file") for path, _ in self.others)]
 
 
@@ -67,7 +67,7 @@ def source_path(name: str) -> Path | None:
 
 
 def _walk(top: Path, kind: Kind, found: Found) -> None:
-    """Sort what lies below a folder. What cannot be looked at is an input: reading it fails and gives the reason."""
+    """Sort what lies below a folder. An unreadable folder is an input: reading it fails and gives the reason."""
     inputs, others, left_out, folders = [], [], [], [top]
     while folders:
         folder = folders.pop()

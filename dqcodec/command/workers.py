@@ -1,9 +1,9 @@
-"""Who does the work: several processes here, or the machines of a Dask cluster (pip install 'dqcodec[cluster]').
+"""The workers of a command: several processes here, or the machines of a Dask cluster (pip install 'dqcodec[cluster]').
 
-Both give a map. Its results come in order and are the same as those of this process; it takes few items ahead; its
-workers use one thread each. A cluster's workers need this version of dqcodec and its models. They read and write single
-files themselves, under the same absolute paths; so a repeated piece of work may find its own output, see
-files.write_once. If a worker is lost, another repeats its work.
+Both give a map. Its results come in order and are the same as those of this process. It takes few items ahead. Each
+worker uses one thread. The workers of a cluster need this version of dqcodec and its models. They read and write single
+files themselves, under the same absolute paths. If a worker is lost, another repeats its work, and may find its output;
+see files.write_once.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What is known of a pixel before it is coded, in integers: the order of coding, neighbours, least-squares predictions."""
+"""The context of a pixel, in integers: the order of coding, neighbours, least-squares predictions."""

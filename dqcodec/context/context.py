@@ -61,7 +61,7 @@ class Canvas(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What is known of N pixels before they are coded.
+    """The context of N pixels, known before they are coded.
 
     Attributes:
         inputs: of the network, float32 (inputs + 6 F + predicted inputs, N).
@@ -93,7 +93,7 @@ def _standard(freed, gain):
 
 @compiled
 def context(canvas, predictor, places, log_spreads, bits):
-    """What is Seen of pixels.
+    """The Seen of pixels.
 
     Args:
         canvas: a Canvas, which has all their neighbours.

@@ -64,7 +64,8 @@ class Fronts:
         return tiles, first, turn
 
     def until(self, windows: Sequence[tuple[slice, slice] | None]) -> int:
-        """How many fronts hold all pixels in the windows: (rows, columns) for each tile; None has no pixels."""
+        """The number of fronts that hold all pixels in the windows: (rows, columns) for each tile; None has no
+        pixels."""
         turns = np.array(
             [window[1].stop - 1 + SLOPE * (window[0].stop - 1) if window else -1 for window in windows], np.int64
         )  # of each window's last pixel

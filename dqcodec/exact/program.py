@@ -1,4 +1,4 @@
-"""Exact programs, loaded from model files: flows and autoregressive models."""
+"""Exact programs, loaded from model files: flows and autoregressive models. Their modules are imported when one is loaded."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -8,12 +8,6 @@ import numpy as np
 
 from dqcodec.ans.protocol import BitStack, ImageCodec
 from dqcodec.base.errors import ModelError
-from dqcodec.exact import model_file
-from dqcodec.exact.autoregressive import program as autoregressive
-from dqcodec.exact.autoregressive.program import AutoregressiveProgram
-from dqcodec.exact.flow import program as flow
-from dqcodec.exact.flow.program import FlowProgram
-from dqcodec.exact.model_file import Tensors
 
 
 class Program(ImageCodec, Protocol):
@@ -49,18 +43,23 @@ def load_program(path: Path) -> Program:
         ModelError: not a model file, of an unknown format or kind, not valid, or not proven exact.
         OSError: the file cannot be read.
     """
+    from dqcodec.exact import model_file
+
     return model_file.load(path, _program)
 
 
-def _program(description: dict, tensors: Tensors, id: bytes) -> Program:
+def _program(description: dict, tensors: dict[str, np.ndarray], id: bytes) -> Program:
+    from dqcodec.exact.autoregressive import program as autoregressive
+    from dqcodec.exact.flow import program as flow
+
     # the first model files were flows, without a kind
     match description.pop("kind", "flow"):
         case "flow":
-            return FlowProgram(
+            return flow.FlowProgram(
                 flow.Description(**description | {"subflows": tuple(description["subflows"])}), tensors, id
             )
         case "autoregressive":
-            return AutoregressiveProgram(
+            return autoregressive.AutoregressiveProgram(
                 autoregressive.Description(**description | {"tile": tuple(description["tile"])}), tensors, id
             )
         case kind:

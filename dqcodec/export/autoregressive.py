@@ -12,8 +12,8 @@ from dqcodec.flows.model import AutoregressiveModel
 from dqcodec.frozen import autoregressive as frozen
 
 _TILE = [128, 1024]  # more rows would gain a few thousandths of a rate, and make shorter vectors
-_RATE_BITS = 9  # of the last layers' steps while coding; of few bits samples teach less, and steps are smaller
-_LEVEL = 2047  # activations take at most 11 bits
+_RATE_BITS = 9  # of the last layers' steps while coding; samples of few bits teach less, so steps are smaller
+_LEVEL = 2047  # activations have at most 11 bits
 _SUM_BITS = 23.9  # sums stay below 2^24 with what rounding of weights adds
 _INPUT_BITS = int(np.log2(frozen.GRID))
 
@@ -74,7 +74,7 @@ def _interleaved(weight: Tensor, plane: int) -> Tensor:
 
 def _sum_grid(bound: np.ndarray, grid_out: np.ndarray | int) -> np.ndarray:
     """Per output the finest grid, in bits, on which sums up to `bound` are exact in float32, and finer than the output."""
-    # an output that hardly varies, as the one logit of one component, is no reason for a grid on which its rounding is large
+    # an output that hardly varies, such as the only logit of one component, must not make the grid coarse
     largest = np.maximum(bound, np.maximum(2.0**-8, np.exp2(np.negative(np.float64(grid_out)))))
     return np.maximum(np.floor(_SUM_BITS - np.log2(largest)).astype(int), np.add(grid_out, 1))
 

@@ -18,8 +18,8 @@ from dqcodec.flows.transforms import Conv1x1
 from dqcodec.frozen.flow import INPUT_BITS, LOG_SCALE_BITS, LOG_SCALE_BOUND, PRECISION, SHEAR_BITS, R
 
 GRID_BITS = 14  # K: the density's latents lie on a grid of 2^-14
-NOISE_GRID_BITS = 11  # the dequantizer's lie on a coarser one, if u's is no finer: a finer grid only borrows more bits
-MAX_FRACTION_BITS = 11  # of u, learned: for finer cells of its sigmoid the noise had to be finer
+NOISE_GRID_BITS = 11  # the dequantizer's grid; a finer one only borrows more bits, unless u's is finer
+MAX_FRACTION_BITS = 11  # bits of a learned u: finer cells of its sigmoid would need finer noise
 WEIGHT_BITS = 8  # of the trunks
 OUTPUT_WEIGHT_BITS = 14  # of each net's last convolution
 MAX_LEVEL = 4095  # activations take at most 12 bits
@@ -109,7 +109,7 @@ def _quantised(weight: Tensor, bias: Tensor, bits: int, grid_in: int, grid_out: 
     weight, bias = weight.double().numpy(), bias.double().numpy()
     largest = np.maximum(np.abs(weight).max((1, 2, 3)), 2.0**-20)
     grid = bits - 1 - np.ceil(np.log2(largest * (1 + 2.0**-bits))).astype(int)
-    # the sum must be finer than the output, or there is nothing to round
+    # the sum must be finer than the output, so that there is something to round
     grid = np.clip(grid, grid_out - grid_in + 1, grid_out - grid_in + 40)
     return integers(weight, bias, grid, grid_in, grid_out)
 

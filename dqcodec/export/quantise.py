@@ -1,4 +1,5 @@
-"""Real weights become integers on grids of powers of two; how far activations reach, seen on a calibration batch."""
+"""Real weights become integers on grids of powers of two; the ranges of activations, measured on a calibration
+batch."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,14 +13,14 @@ _HEADROOM = 1.5  # activations may grow by this over the calibration batch befor
 
 
 class Ranges(dict):
-    """The largest |value| of each layer's output, and of whatever else is seen under a key."""
+    """The largest |value| of each layer's output, and of other values, each under a key."""
 
     def see(self, key: object, values: Tensor) -> None:
         self[key] = max(self.get(key, 0.0), float(values.abs().max()))
 
     @contextmanager
     def watching(self, model: nn.Module, kinds: type, *inputs: tuple[nn.Module, str]) -> Iterator[None]:
-        """Sees the outputs of all layers of some kinds, and the first inputs of some layers under names of their own."""
+        """Records the outputs of all layers of some kinds, and the inputs of some layers under names of their own."""
         handles = [
             module.register_forward_hook(lambda module, _, output: self.see(module, output))
             for module in model.modules()
@@ -37,7 +38,7 @@ class Ranges(dict):
 
 
 def grid_of(level: int, largest: float) -> int:
-    """The finest grid, in bits, on which a value of that size, with headroom, is an integer up to `level`."""
+    """The finest grid, in bits, on which a value of this size, with headroom, is an integer up to `level`."""
     return int(np.floor(np.log2(level / max(largest * _HEADROOM, 2.0**-8))))
 
 
@@ -46,7 +47,7 @@ def integers(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(weight, bias, shift) of exact.networks.Conv and Linear, from float64 weights (O, ...) and biases (O,) or None.
 
-    The grids are in bits: of each output's weights, of what goes in, of what comes out. The bias holds the rounding half.
+    The grids are in bits: of each output's weights, of the inputs, of the outputs. The bias holds the rounding half.
     """
     shift = weight_grid + grid_in - grid_out
     scale = np.exp2(weight_grid).reshape(-1, *[1] * (weight.ndim - 1))

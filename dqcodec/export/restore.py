@@ -1,7 +1,7 @@
 """From an exact program back to a model in real numbers, so that a program can be trained further.
 
-A program does not say on which grids the activations of its trunk lie: any grid gives the same function. Each is taken so
-that the rows of the weights have norms near 1, which Muon keeps.
+A program does not say on which grids the activations of its trunk lie: any grid gives the same function. Each grid is
+chosen so that the rows of the weights have norms near 1, which Muon keeps.
 """
 
 from collections.abc import Mapping

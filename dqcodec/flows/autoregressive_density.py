@@ -99,7 +99,8 @@ class ContextNet(nn.Module):
         return self.linear_heads(leaky(h))
 
     def known(self, c: Context, plane: int) -> Float[Tensor, "N K"]:
-        """What a head sees of earlier planes of the pixel: their normalised values, and these clamped to [-1, 1]; then of its
+        """The inputs of a head from earlier planes of the pixel: their normalised values, and these clamped to [-1, 1];
+        then of its
         own plane's prediction."""
         standard = c.standard[:, :plane]
         predicted = [self._predicted(c, plane)] if self.least_squares else []

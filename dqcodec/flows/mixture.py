@@ -12,7 +12,7 @@ from torch import Tensor
 
 from dqcodec.frozen.autoregressive import TOTAL
 
-LEAST_MASS = 1 / TOTAL  # of a symbol: the exact coder gives each at least one slot
+LEAST_MASS = 1 / TOTAL  # of a symbol, because the exact coder gives each symbol at least one slot
 
 
 class LogisticMixture(NamedTuple):

@@ -5,7 +5,7 @@ head, checksum and payloads see container.py.
 
     4      magic       89 44 51 41 ("\\x89DQA")
     1      version     2
-    *      models      that the archive brings, numbered from 0 on; mostly none
+    *      models      that the archive brings, numbered from 0 on; most archives have none
     *      groups      numbered from 0 on, one after the other
     *      index       blocks, one after the other; none without groups
     *      models      again
@@ -70,13 +70,14 @@ has more than 2^15 bytes.
     *      names       as in its header; then a byte 0
 
 The **header of a model**, unpacked: 8 bytes, the model id, and 8 bytes, the id of the base, the model that it changes.
-Its **body**: a byte, the packing, and a section: the changes, see exact/autoregressive/changes.py. The id is the first 8
-bytes of SHA-256(base ‖ changes).
+Its **body**: a byte, the packing, and a section: the changes, see exact/autoregressive/changes.py. The id is the first
+8 bytes of SHA-256(base ‖ changes).
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -443,11 +444,7 @@ def _differences(values: Sequence[int], step: int = 0) -> list[bytes]:
 
 def _sums(steps: Sequence[int], step: int = 0) -> list[int]:
     """The inverse of _differences, given the signed numbers."""
-    values, last = [], -step
-    for each in steps:
-        last += each + step
-        values.append(last)
-    return values
+    return [*itertools.accumulate(steps, lambda last, each: last + each + step, initial=-step)][1:]
 
 
 def _signed(code: int) -> int:

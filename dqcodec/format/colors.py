@@ -7,7 +7,7 @@ import numpy as np
 from dqcodec.base.errors import CorruptError
 from dqcodec.format import palette
 from dqcodec.png import Png
-from dqcodec.png.chunks import PALETTE
+from dqcodec.png.color_types import PALETTE
 
 
 def colors(image: Png) -> np.ndarray:

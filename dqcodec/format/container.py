@@ -40,12 +40,13 @@ determine their number and shapes.
 
 **payloads**: a stored image has one payload, its PNG file. Otherwise each layer by method 1 has a payload, in order.
 Then each company has one, in the order of the companies' first layers. A company is all layers of one method and one
-model, or all layers by a mixing without a model that have one number of channels. A varint, the length, precedes each payload except the last. The
-modules of dqcodec/methods specify the contents.
+model, or all layers by a mixing without a model that have one number of channels. A varint, the length, precedes each
+payload except the last. The modules of dqcodec/methods specify the contents.
 
 **chunks**: the PNG's chunks except the image data, packed by png/metadata.py, the palette by palette.py. Packing 1 is
 this raw form. Packings 2 to 4 are a varint, the length of the raw form (at most 2^26), and a raw stream: deflate with
-the preset dictionary TEXTS (2) or PROFILES (4) of png/dictionary.py, or LZMA1 with lc 3, lp 0, pb 0 and a dictionary of 1 MiB.
+the preset dictionary TEXTS (2) or PROFILES (4) of png/dictionary.py, or LZMA1 with lc 3, lp 0, pb 0 and a dictionary of
+1 MiB.
 
 **checksum**: the first 8 bytes of a SHA-256. For each raster it hashes width, height and samples per pixel, each as a
 varint, and the samples in the order rows, columns, channels: one byte each, or two with the high byte first.
@@ -72,7 +73,7 @@ from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.format.split import Split, Step
 from dqcodec.format.values import Map, Values
 from dqcodec.png import MAX_PIXELS, Header, Png, Skeleton, dictionary, metadata
-from dqcodec.png.chunks import KINDS
+from dqcodec.png.chunks import KINDS, check_size
 
 MAGIC = b"\x89DQC"
 VERSION = 1
@@ -127,8 +128,8 @@ class Entry:
 
     skeleton: None for a stored image. With the step COLORS its palette is coded, see palette.py. rasters: the layers of
     each raster. recipe: see png/exact.py, or b"". values: the code of the map to the view that the layers hold, see
-    values.py; b"" if they hold the image's own samples. repeats: d > 0 means that the image has no layers, and the samples of
-    the image d places before.
+    values.py; b"" if they hold the image's own samples. repeats: d > 0 means that the image has no layers: it has the
+    samples of the image d places before.
     """
 
     skeleton: Skeleton | None = None
@@ -223,7 +224,16 @@ class Group:
         Raises FormatError (not a .dqc file, or of another version), CorruptError (damaged), UnsupportedImageError (all
         frames together have more than `max_pixels`).
         """
-        reader = checked_reader(data, MAGIC, VERSION, ".dqc file")
+        start, end = len(MAGIC) + 1, len(data) - CRC_BYTES
+        if data[: len(MAGIC)] != MAGIC:
+            raise FormatError("not a .dqc file")
+        if end <= start:
+            raise CorruptError("truncated .dqc file")
+        if data[start - 1] != VERSION:
+            raise FormatError(f".dqc file of version {data[start - 1]}, but this release reads version {VERSION} only")
+        if zlib.crc32(memoryview(data)[:end]).to_bytes(CRC_BYTES, "little") != data[end:]:
+            raise CorruptError("damaged .dqc file (its CRC differs)")
+        reader = Reader(data, start, end)
         return read_tail(read_heads(reader, 1, max_pixels), reader)
 
     def heads(self, *, are_lone: bool = True) -> bytes:
@@ -320,24 +330,6 @@ class Reader:
         return self.take(self.end - self.position)
 
 
-def checked_reader(data: bytes, magic: bytes, version: int | None, what: str) -> Reader:
-    """A reader of the bytes between magic, version and CRC, which are checked. version: None if the file has none.
-
-    Raises FormatError (other magic or version), CorruptError (truncated, or the CRC differs). what: the kind of file,
-    for messages.
-    """
-    if data[: len(magic)] != magic:
-        raise FormatError(f"not a {what}")
-    start, end = len(magic) + (version is not None), len(data) - CRC_BYTES
-    if end <= start:
-        raise CorruptError(f"truncated {what}")
-    if version not in (None, data[start - 1]):
-        raise FormatError(f"{what} of version {data[start - 1]}, but this release reads version {version} only")
-    if zlib.crc32(memoryview(data)[:end]).to_bytes(CRC_BYTES, "little") != data[end:]:
-        raise CorruptError(f"damaged {what} (its CRC differs)")
-    return Reader(data, start, end)
-
-
 def pack_chunks(skeleton: Skeleton, values: bytes = b"") -> tuple[int, bytes]:
     """The smallest (packing, section) of a skeleton's chunks and of values; (0, b"") if there are none.
 
@@ -417,10 +409,10 @@ def _read_head(reader: Reader, last_id: bytes, max_pixels: int) -> tuple[Entry, 
     if not width or not height:
         raise CorruptError("malformed .dqc header")
     header = Header(width, height, *KINDS[(kind & 15) - 1])
-    _check_pixels(header, [(height, width)], max_pixels)
+    check_size(header, [(height, width)], max_pixels)
     packing = kind >> 4 & 3 | kind >> 7 << 2
     skeleton, values = metadata.unpack(read_section(reader, packing) if packing else b"", header)
-    _check_pixels(header, skeleton.sizes, max_pixels)
+    check_size(header, skeleton.sizes, max_pixels)
     recipe = reader.take(reader.varint()) if kind >> 6 & 1 else b""
     (code,) = reader.take(1)
     if code == _REPEAT:
@@ -456,11 +448,6 @@ def _can_repeat(entry: Entry, other: Entry) -> bool:
     if other.skeleton is None or other.repeats:
         return False
     return entry.skeleton.sizes == other.skeleton.sizes and entry.skeleton.header == other.skeleton.header
-
-
-def _check_pixels(header: Header, sizes: Sequence[tuple[int, int]], max_pixels: int) -> None:
-    if _pixels(sizes) > max_pixels:
-        raise UnsupportedImageError(f"{header.width} x {header.height} is more than the limit of {max_pixels} pixels")
 
 
 def _pixels(sizes: Sequence[tuple[int, int]]) -> int:

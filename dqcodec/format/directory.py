@@ -151,12 +151,8 @@ def read_index(file: Positional) -> Directory | None:
     while (frame := read_frame(file, position)) and frame.mark == INDEX_MARK:
         block = _read(read_block, frame)
         offset = block.offset if block and offset is None else offset
-        if block is None or (frame.archive_id, frame.number, block.groups, block.offset) != (
-            archive_id,
-            len(places),
-            count,
-            offset,
-        ):
+        found = block and (frame.archive_id, frame.number, block.groups, block.offset)
+        if found != (archive_id, len(places), count, offset):
             return None
         for size, names in block.places:
             places.append(Place(len(places), offset, size, names))
@@ -376,9 +372,7 @@ class _Scan:
         archive = self._archive(frame.archive_id)
         archive.blocks = max(archive.blocks or 0, block.groups)
         for number, (_, names) in enumerate(block.places, frame.number):
-            self._offer(
-                frame.archive_id, lambda each, *place: each.indexed.setdefault(*place) == place[1], number, names
-            )
+            self._offer(frame, "indexed", number, names)
         return frame.end
 
     def _take_model(self, frame: Frame) -> int | None:
@@ -396,11 +390,9 @@ class _Scan:
         names, crc = tuple(member.name for member in members), _body_crc(self, frame)
         if crc is not None:
             group = Place(frame.number, frame.offset, frame.end - frame.offset, names), crc
-            self._offer(
-                frame.archive_id, lambda each, *new: each.places.setdefault(*new)[1] == crc, frame.number, group
-            )
+            self._offer(frame, "places", frame.number, group, key=lambda each: each[1])
             return frame.end
-        self._offer(frame.archive_id, lambda each, *new: each.damaged.setdefault(*new) == names, frame.number, names)
+        self._offer(frame, "damaged", frame.number, names)
         follows = self.read(frame.end, 4 + ID_BYTES)
         if follows[:4] in (GROUP_MARK, INDEX_MARK) and follows[4:] == frame.archive_id:
             self._inside = frame.archive_id, frame.end
@@ -409,11 +401,12 @@ class _Scan:
     def _archive(self, archive_id: bytes, occurrence: int = 0) -> _Found:
         return self.found.setdefault((archive_id, occurrence), _Found(archive_id, occurrence))
 
-    def _offer(self, archive_id: bytes, accepts: Callable[..., bool], *new) -> None:
-        """Give `new` to the first occurrence of an archive that accepts it."""
+    def _offer(self, frame: Frame, field: str, number: int, value: tuple, key: Callable = lambda value: value) -> None:
+        """Give a value to the first occurrence of the frame's archive that has none of this number, or an equal one."""
         for occurrence in itertools.count():
             self.work -= 64
-            if accepts(self._archive(archive_id, occurrence), *new):
+            values = getattr(self._archive(frame.archive_id, occurrence), field)
+            if key(values.setdefault(number, value)) == key(value):
                 return
 
     def _unread(self, start: int, stop: int) -> int:

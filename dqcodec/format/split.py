@@ -30,7 +30,8 @@ from dqcodec.format import palette
 from dqcodec.format.values import Values, views
 from dqcodec.frozen.experts import MAX_WIDTH
 from dqcodec.png import Png, Skeleton, color_types
-from dqcodec.png.chunks import PALETTE, check_palette
+from dqcodec.png.chunks import check_palette
+from dqcodec.png.color_types import PALETTE
 
 _SMALL_PIXELS = 1 << 14  # of smaller images, layers of bytes may be smaller, and cost little time
 

@@ -3,7 +3,7 @@
 Each channel of the samples is kept, ranked, or left out:
 
     KEPT      the samples as they are
-    COPY      left out: equal to an earlier channel, the number of which is the mode minus COPY
+    COPY      left out: equal to an earlier channel, whose number is the mode minus COPY
     RANKED    each sample is replaced by its rank in a table of the values that occur. A channel of one value is left out
     ZERO      left out: all samples are 0
     FULL      left out: all samples are the largest value of the bit depth
@@ -34,7 +34,8 @@ import numpy as np
 from dqcodec.base.errors import CorruptError
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.png import Header, Png, Skeleton, color_types
-from dqcodec.png.chunks import PALETTE, check_palette
+from dqcodec.png.chunks import check_palette
+from dqcodec.png.color_types import PALETTE
 
 _KEPT, _COPY, _RANKED, _ZERO, _FULL = 0, 1, 5, 6, 7  # modes of a channel
 _MERGED = 1 << 12
@@ -302,7 +303,7 @@ def _colors(image: Png, modes: Sequence[int]) -> np.ndarray | None:
 
 
 def _chained(colors: np.ndarray) -> np.ndarray:
-    """Colours (n, C) in a chain from the darkest on: each is followed by the nearest of those that are left."""
+    """Colours (n, C) in a chain from the darkest on: the nearest of the other colours follows each."""
     left, order = colors.astype(np.int64), []
     places = np.arange(len(colors))
     at = int(left.sum(axis=1).argmin())

@@ -1,11 +1,12 @@
 """The method pixel mixing: layers by context mixing, whole pixels where they are well predicted, see exact/mixing/.
 
 It suits icons, drawings, screenshots, scans, dithers, palette indices and masks. Layers with the same number of channels are
-coded one after the other; what is learned stays. A pixel takes about a microsecond where it is well predicted, else five
-microseconds a sample.
+coded one after the other, and the mixers keep what they learn. A well predicted pixel takes about a microsecond;
+another takes five microseconds a sample.
 
-The payload: for each layer 1 byte, bits 0-3 the number of bits of its largest sample; bit 4 is set if periods follow: two of
-two varints, rows up, and columns left with the sign in the lowest bit (0, -1, 1, -2, ...). Then come the bytes of the coder. In
+The payload: for each layer 1 byte, bits 0-3 the number of bits of its largest sample; bit 4 is set if two periods
+follow. A period is two varints: rows up, and columns left with the sign in the lowest bit (0, -1, 1, -2, ...). Then
+come the bytes of the coder. In
 each pixel alpha is coded first, then green, red and blue.
 """
 
@@ -121,7 +122,7 @@ def _part(pixels: np.ndarray, first: int, shape: tuple[int, int, int]) -> np.nda
 
 
 def _fits(period: tuple[int, int], height: int, width: int) -> bool:
-    """Whether a place so many rows up and columns left is before a pixel, and in the image for some."""
+    """Whether the place of a period, (rows up, columns left), precedes a pixel, and is in the image for some pixels."""
     up, left = period
     return period in DEFAULT_PERIODS or (0 <= up < height and abs(left) < width and (up > 0 or left > 0))
 

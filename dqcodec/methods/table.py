@@ -10,19 +10,15 @@ import contextlib
 import importlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 import numpy as np
 
 from dqcodec.base.errors import CorruptError, DqcodecError
+from dqcodec.exact.boxes import Window
+from dqcodec.exact.program import FindProgram, Program
 from dqcodec.format.container import Layer, Method
 from dqcodec.methods.payload import Effort, Payload
-
-if TYPE_CHECKING:
-    from types import ModuleType
-
-    from dqcodec.exact.boxes import Window
-    from dqcodec.exact.program import FindProgram, Program
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dqcodec.base.errors import UnsupportedImageError
+from dqcodec.exact.program import FindProgram
 from dqcodec.format.container import Group, owners
 from dqcodec.methods import table
 from dqcodec.png import MAX_PIXELS
-
-if TYPE_CHECKING:
-    from dqcodec.exact.program import FindProgram
 
 _CHANNELS = {
     1: ("",), 2: ("gray", "alpha"), 3: ("red", "green", "blue"), 4: ("red", "green", "blue", "alpha")

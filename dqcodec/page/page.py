@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dqcodec.codec.codec import Info
 from dqcodec.page import maps
 from dqcodec.page.lengths import Spent, per_sample
-
-if TYPE_CHECKING:
-    from dqcodec.codec.codec import Info
 
 _STYLE = """
 :root { color-scheme: light dark; --soft: #8888; --one: #3b6fb6; --two: #d9773f; }
@@ -65,15 +62,7 @@ def page(
         "</div>",
         maps.legend(most),
         _notes(layers),
-        "<h2>By plane, on the same scale</h2>" if len(planes) > 1 else "",
-        '<div class="planes">' if len(planes) > 1 else "",
-        *(
-            _figure(
-                f"plane-{number}", maps.colored(maps.shown(bits), most), f"{plane}: {bits.mean():.3f} bits a sample"
-            )
-            for number, (plane, bits) in enumerate(planes if len(planes) > 1 else [])
-        ),
-        "</div>" if len(planes) > 1 else "",
+        _planes(planes, most),
         "<h2>Where the bits went</h2>",
         _layers(info, layers),
         "<h2>Lengths of the samples' codes</h2>",
@@ -84,6 +73,17 @@ def page(
     ]
     head = f'<meta charset="utf-8"><title>{html.escape(name)}: where the bits went</title><style>{_STYLE}</style>'
     return f'<!doctype html><html lang="en"><head>{head}</head><body>{"".join(sections)}</body></html>\n'
+
+
+def _planes(planes: Sequence[tuple[str, np.ndarray]], most: int) -> str:
+    """A map of each plane; nothing for a single plane."""
+    if len(planes) < 2:
+        return ""
+    figures = [
+        _figure(f"plane-{number}", maps.colored(maps.shown(bits), most), f"{name}: {bits.mean():.3f} bits a sample")
+        for number, (name, bits) in enumerate(planes)
+    ]
+    return f'<h2>By plane, on the same scale</h2><div class="planes">{"".join(figures)}</div>'
 
 
 def _picture(pixels: np.ndarray) -> np.ndarray:
@@ -124,7 +124,7 @@ def _layers(info: Info, layers: Sequence[Spent]) -> str:
     rows = [row + [""] * (8 - len(row)) for row in rows]
     header = ["layer", "method", "model", "bytes", "of the file", "bits a sample", "bound", "above it"]
     note = (
-        "<p>The bound is -log2 of the probabilities that the coder itself gave. What is above it is the price of the bit stack "
+        "<p>The bound is -log2 of the probabilities that the coder itself gave. The rest is the price of the bit stack "
         "and of its first bits.</p>"
     )
     return _table(header, rows, classes={len(rows) - 1: "total"}) + note

@@ -14,14 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dqcodec.png import chunks, color_types
-from dqcodec.png.chunks import SIGNATURE, Chunk, Header, Skeleton
+from dqcodec.png.chunks import MAX_PIXELS, SIGNATURE, Chunk, Header, Skeleton, read_header
 
 if TYPE_CHECKING:
     import numpy as np
 
 __all__ = ["MAX_PIXELS", "SIGNATURE", "Chunk", "Header", "Png", "Skeleton", "plain", "read", "read_header", "write"]
-
-MAX_PIXELS = 1 << 27  # the default limit on width * height, summed over all frames
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,11 +93,6 @@ def read(data: bytes, max_pixels: int = MAX_PIXELS, *, decode: bool = True) -> P
             return Png(header, None, (rasters[0],))
         rasters.append(raster)
     return Png(header, skeleton, tuple(rasters))
-
-
-def read_header(data: bytes, max_pixels: int = MAX_PIXELS) -> Header:
-    """The header of a PNG file. See chunks.parse_header for errors."""
-    return chunks.parse_header(data, max_pixels)
 
 
 def write(image: Png) -> bytes:

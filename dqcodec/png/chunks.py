@@ -13,20 +13,20 @@ import dataclasses
 import functools
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
 from dqcodec.base.errors import CorruptError, UnsupportedImageError
+from dqcodec.png.color_types import PALETTE, SAMPLES
 
+MAX_PIXELS = 1 << 27  # the default limit on width * height, summed over all frames
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 KINDS = tuple(
     (color_type, bit_depth)
     for color_type, bit_depths in {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}.items()
     for bit_depth in bit_depths
 )
-PALETTE = 3  # the colour type
-_SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # colour type -> samples per pixel
 _NOT_SURROUNDING = {b"IHDR", b"IDAT", b"fdAT", b"IEND"}
 MAX_PARTS = 1 << 12  # the largest number of rasters and chunks of a skeleton
 MAX_TRAILING_BYTES = 1 << 24  # the largest number of bytes after IEND; a PNG with more is refused
@@ -56,7 +56,7 @@ class Header(NamedTuple):
     @property
     def samples(self) -> int:
         """Samples per pixel in the file; 1 for a palette index."""
-        return _SAMPLES[self.color_type]
+        return SAMPLES[self.color_type]
 
     def pack(self, interlace: int) -> bytes:
         """The body of IHDR."""
@@ -90,8 +90,7 @@ class Skeleton:
 
     def stripped(self) -> Skeleton:
         """The skeleton without chunks that change neither samples nor their meaning, such as texts, times and Exif."""
-        parts = tuple(tuple(chunk for chunk in part if chunk.kind in _MEANING) for part in self.parts)
-        return dataclasses.replace(self, parts=parts)
+        return self._filtered(lambda kind: kind in _MEANING)
 
     def repacked(self) -> Skeleton:
         """The skeleton without chunks that describe the file's bytes: iDOT, dSIG, caBX. A new packing makes them wrong.
@@ -99,10 +98,12 @@ class Skeleton:
         All other chunks stay. Many of them are unsafe to copy by their names, because they depend on the samples, the
         palette or the order of chunks; none of these change here.
         """
-        if not any(chunk.kind in _PACKED for part in self.parts for chunk in part):
-            return self
-        parts = tuple(tuple(chunk for chunk in part if chunk.kind not in _PACKED) for part in self.parts)
-        return dataclasses.replace(self, parts=parts)
+        return self._filtered(lambda kind: kind not in _PACKED)
+
+    def _filtered(self, keeps: Callable[[bytes], bool]) -> Skeleton:
+        """The skeleton with some types of chunks; itself if it has no others."""
+        parts = tuple(tuple(chunk for chunk in part if keeps(chunk.kind)) for part in self.parts)
+        return self if parts == self.parts else dataclasses.replace(self, parts=parts)
 
     def lost(self, kept: Skeleton) -> tuple[str, ...]:
         """The types of chunks that are in this skeleton, but not in `kept`."""
@@ -132,8 +133,7 @@ class Skeleton:
         is_animated = any(chunk.kind == b"fcTL" for part in self.parts for chunk in part)
         if is_animated != (self.find(b"acTL") is not None):
             raise CorruptError("an animated PNG's frames do not match its fcTL and acTL chunks")
-        palettes = [len(chunk.body) for part in self.parts for chunk in part if chunk.kind == b"PLTE"]
-        if len(palettes) > 1:
+        if [chunk.kind for part in self.parts for chunk in part].count(b"PLTE") > 1:
             raise CorruptError("PNG with two palettes")
         if self.header.color_type == PALETTE and self.find(b"PLTE") is None:
             raise CorruptError("PNG without a palette")
@@ -211,11 +211,11 @@ def parse(data: bytes, max_pixels: int) -> Structure:
     if not is_tidy:
         skeleton, streams = None, [default]
     sizes = skeleton.sizes if skeleton else ((header.height, header.width),)
-    _check_size(header, sizes, max_pixels)
+    check_size(header, sizes, max_pixels)
     return Structure(header, interlace, skeleton, tuple(map(tuple, streams)))
 
 
-def parse_header(data: bytes, max_pixels: int) -> Header:
+def read_header(data: bytes, max_pixels: int = MAX_PIXELS) -> Header:
     """The header of a PNG file; the rest of the file is not read.
 
     Raises:
@@ -226,7 +226,7 @@ def parse_header(data: bytes, max_pixels: int) -> Header:
         raise UnsupportedImageError("not a PNG file")
     for kind, start, end in walk(data):
         header, _ = _parse_header(kind, memoryview(data)[start + 8 : end - 4])
-        _check_size(header, [(header.height, header.width)], max_pixels)
+        check_size(header, [(header.height, header.width)], max_pixels)
         return header
     raise CorruptError("PNG without a valid header")
 
@@ -336,7 +336,8 @@ def _parse_header(kind: bytes, body: memoryview) -> tuple[Header, int]:
     return Header(width, height, color_type, bit_depth), interlace
 
 
-def _check_size(header: Header, sizes: Sequence[tuple[int, int]], max_pixels: int) -> None:
+def check_size(header: Header, sizes: Sequence[tuple[int, int]], max_pixels: int) -> None:
+    """Raise UnsupportedImageError if rasters of these (height, width) have more than `max_pixels` together."""
     if sum(height * width for height, width in sizes) > max_pixels:
         raise UnsupportedImageError(f"{header.width} x {header.height} is more than the limit of {max_pixels} pixels")
 

@@ -1,4 +1,6 @@
-"""The colour types of PNG files: their names, and the type for each number of samples per pixel."""
+"""The colour types of PNG files: their names and their samples per pixel."""
 
-NAMES = {0: "gray", 2: "RGB", 3: "palette", 4: "gray and alpha", 6: "RGBA"}
-OF_SAMPLES = {1: 0, 2: 4, 3: 2, 4: 6}  # samples per pixel -> colour type, not the palette type
+PALETTE = 3
+NAMES = {0: "gray", 2: "RGB", PALETTE: "palette", 4: "gray and alpha", 6: "RGBA"}
+SAMPLES = {0: 1, 2: 3, PALETTE: 1, 4: 2, 6: 4}  # per pixel
+OF_SAMPLES = {count: color_type for color_type, count in SAMPLES.items() if color_type != PALETTE}

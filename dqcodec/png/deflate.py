@@ -25,6 +25,7 @@ LEVELS = {
 }  # fmt: skip
 _LENGTH_BITS = [0] * 8 + [1] * 4 + [2] * 4 + [3] * 4 + [4] * 4 + [5] * 4 + [0]
 _DISTANCE_BITS = [0, 0, *(bits for bits in range(14) for _ in range(2))]
+_LITERAL_BITS = [0] * 257 + _LENGTH_BITS  # bytes, the end, lengths
 _CODE_BITS = [0] * 16 + [2, 3, 7]
 _CODE_ORDER = (16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15)
 _STATIC_LENGTHS = [8] * 144 + [9] * 112 + [7] * 24 + [8] * 8
@@ -166,11 +167,6 @@ def _write_block(
             distances[_distance_code(distance)] += 1
         else:
             frequencies[value] += 1
-    static_bits = 3 + sum(
-        count * (_STATIC_LENGTHS[code] + (_LENGTH_BITS[code - _END - 1] if code > _END else 0))
-        for code, count in enumerate(frequencies)
-    )
-    static_bits += sum(count * (5 + bits) for count, bits in zip(distances, _DISTANCE_BITS))
     trees = [_code_lengths(frequencies, 15), _code_lengths(distances, 15)]
     runs = [_runs(tree) for tree in trees]
     counts = [0] * 19
@@ -179,14 +175,10 @@ def _write_block(
     code_tree = _code_lengths(counts, 7)
     code_tree += [0] * (19 - len(code_tree))
     codes = max((4, *(1 + place for place, code in enumerate(_CODE_ORDER) if code_tree[code])))
-    bits = 3 + 14 + 3 * codes + sum(count * (code_tree[code] + _CODE_BITS[code]) for code, count in enumerate(counts))
-    for tree, counted, base, extra in zip(
-        trees, (frequencies, distances), (_END + 1, 0), (_LENGTH_BITS, _DISTANCE_BITS)
-    ):
-        bits += sum(
-            counted[code] * (length + (extra[code - base] if code >= base else 0)) for code, length in enumerate(tree)
-        )
-    static_bytes = static_bits + 7 >> 3
+    bits = 3 + 14 + 3 * codes + _bits(code_tree, counts, _CODE_BITS)
+    bits += _bits(trees[0], frequencies, _LITERAL_BITS) + _bits(trees[1], distances, _DISTANCE_BITS)
+    static_bits = _bits(_STATIC_LENGTHS, frequencies, _LITERAL_BITS) + _bits([5] * 30, distances, _DISTANCE_BITS)
+    static_bytes = 3 + static_bits + 7 >> 3
     smallest = min(static_bytes, bits + 7 >> 3)
     if len(data) + 4 <= smallest and is_in_window:
         writer.write(is_last, 3)
@@ -220,6 +212,11 @@ def _write_block(
         writer.write(*distance_words[code])
         writer.write(distance - 1 - _DISTANCE_STARTS[code], _DISTANCE_BITS[code])
     writer.write(*literal_words[_END])
+
+
+def _bits(tree: Sequence[int], counts: Sequence[int], extra: Sequence[int]) -> int:
+    """The bits of all symbols with the codes of a tree. extra: the bits that follow each code."""
+    return sum(count * (length + more) for length, count, more in zip(tree, counts, extra))
 
 
 def _distance_code(distance: int) -> int:

@@ -16,7 +16,11 @@ def _paeth(left, up, corner):
 
 
 @compiled
-def _predicted(kind, left, up, corner):
+def _predicted(rows, y, x, distance, kind):
+    """The prediction of a byte by a filter, from the bytes to the left, above, and above on the left."""
+    left = np.int64(rows[y, x - distance]) if x >= distance else 0
+    up = np.int64(rows[y - 1, x]) if y else 0
+    corner = np.int64(rows[y - 1, x - distance]) if y and x >= distance else 0
     if kind == 1:
         return left
     if kind == 2:
@@ -37,10 +41,7 @@ def undo(filtered, distance):
     for y in range(height):
         kind = filtered[y, 0]
         for x in range(width):
-            left = np.int64(rows[y, x - distance]) if x >= distance else 0
-            up = np.int64(rows[y - 1, x]) if y else 0
-            corner = np.int64(rows[y - 1, x - distance]) if y and x >= distance else 0
-            rows[y, x] = (filtered[y, 1 + x] + _predicted(kind, left, up, corner)) & 255
+            rows[y, x] = (filtered[y, 1 + x] + _predicted(rows, y, x, distance, kind)) & 255
     return rows
 
 
@@ -56,10 +57,7 @@ def apply(rows, kinds, distance):
         kind = kinds[y]
         filtered[y, 0] = kind
         for x in range(width):
-            left = np.int64(rows[y, x - distance]) if x >= distance else 0
-            up = np.int64(rows[y - 1, x]) if y else 0
-            corner = np.int64(rows[y - 1, x - distance]) if y and x >= distance else 0
-            filtered[y, 1 + x] = (rows[y, x] - _predicted(kind, left, up, corner)) & 255
+            filtered[y, 1 + x] = (rows[y, x] - _predicted(rows, y, x, distance, kind)) & 255
     return filtered
 
 
@@ -76,10 +74,7 @@ def smallest(rows, distance):
         for kind in range(FILTERS):
             total = np.int64(0)
             for x in range(width):
-                left = np.int64(rows[y, x - distance]) if x >= distance else 0
-                up = np.int64(rows[y - 1, x]) if y else 0
-                corner = np.int64(rows[y - 1, x - distance]) if y and x >= distance else 0
-                value = (np.int64(rows[y, x]) - _predicted(kind, left, up, corner)) & 255
+                value = (np.int64(rows[y, x]) - _predicted(rows, y, x, distance, kind)) & 255
                 total += min(value, 256 - value)
             if best < 0 or total < best:
                 best, kinds[y] = total, kind

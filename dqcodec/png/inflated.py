@@ -8,9 +8,9 @@ It is for iCCP, zTXt and compressed iTXt, if deflate.py makes the stream again. 
     *      body    before the stream
     *      content of the stream
 
-A profile in hexadecimal digits ("Raw profile type exif" of ImageMagick) is a line end, a name, a line end, the number of
-its bytes with at least 8 places, and lines of 36 bytes, each after a line end, and a last line end. As bytes it is the
-name, a line end and the bytes.
+A profile in hexadecimal digits ("Raw profile type exif" of ImageMagick) is a line end, a name, a line end, the number
+of its bytes with at least 8 places, and lines of 36 bytes, each after a line end, and a last line end. As bytes it is
+the name, a line end and the bytes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _DUMP = re.compile(rb"\n([^\n]*)\n *[0-9]+\n([0-9a-f\n]*)")
 
 @functools.lru_cache(maxsize=64)  # the search in codec/choose.py packs the same chunks many times
 def pack(kind: bytes, body: bytes, max_bytes: int) -> tuple[bytes, int] | None:
-    """(form of a chunk's body, bytes of the content); None if it has no stream that can be made again, or one of more than `max_bytes`."""
+    """(form of a chunk's body, bytes of the content); None if it has no stream that deflate makes again, or the content
+    has more than `max_bytes`."""
     prefix = _prefix_bytes(kind, body)
     stream = body[prefix:]
     if not prefix or len(stream) < 8 or stream[0] & 15 != 8 or not 1 <= stream[0] >> 4 <= 7:

@@ -15,7 +15,8 @@ import numpy as np
 
 from dqcodec.base.errors import CorruptError
 from dqcodec.png import filters
-from dqcodec.png.chunks import PALETTE, Header
+from dqcodec.png.chunks import Header
+from dqcodec.png.color_types import PALETTE
 
 _ADAM7 = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
 _BAND_BYTES = 1 << 20

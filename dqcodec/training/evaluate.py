@@ -1,5 +1,6 @@
 """Evaluation: a model's bounds on data in floating point, and the bits that its integer program uses."""
 
+import dataclasses
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -34,13 +35,7 @@ class Evaluation:
 
     def as_dict(self) -> dict:
         """All rates, for JSON."""
-        return {
-            "crops": self.crops,
-            "samples": self.samples,
-            "vi_bpd": self.vi_bpd,
-            "iw_bpd": self.iw_bpd,
-            "kl_bpd": self.kl_bpd,
-        }
+        return dataclasses.asdict(self) | {"kl_bpd": self.kl_bpd}
 
     def line(self) -> str:
         """All rates in one line."""

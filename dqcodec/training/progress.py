@@ -5,10 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from rich.progress import Progress as Bar
 
 
 class Progress:
@@ -54,24 +50,9 @@ class BarProgress(Progress):
 
     def __init__(self):
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            Progress,
-            TaskProgressColumn,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
+        from rich.progress import Progress as Bar
 
-        self._bar: Bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-        )
+        self._bar = Bar(console=Console(stderr=True))
         self._task = self._bar.add_task("starting", total=1.0)
 
     def step(self, fraction: float, step: int, train_bpd: float) -> None:

@@ -46,7 +46,7 @@ class Case:
 
 
 def smooth(height: int, width: int, channels: int, bits: int = 8, noise: float = 2, seed: int = 0) -> np.ndarray:
-    """Slopes with some noise and a dark corner, (H, W, C) integers of so many bits."""
+    """Slopes with some noise and a dark corner, (H, W, C) integers of `bits` bits."""
     rng = np.random.default_rng(seed)
     y, x = np.arange(height)[:, None, None], np.arange(width)[:, None]
     scale = 2.0 ** (bits - 8)

@@ -1,4 +1,4 @@
-"""Changes that make another program of an autoregressive one, as few bytes: what an archive keeps of a model that it brings.
+"""The changes from one autoregressive program to another, in few bytes. An archive stores its own model in this way.
 
     apply(program, data, id)     the program with the changes of `data`
     pack(program, rows)          the data of changes
@@ -39,7 +39,7 @@ class Rows(NamedTuple):
 
 
 def apply(program: AutoregressiveProgram, data: bytes, id: bytes) -> AutoregressiveProgram:
-    """The changed program, with that id.
+    """The changed program; it gets this id.
 
     Raises:
         CorruptError: the data are malformed.
@@ -70,7 +70,7 @@ def lowered(values: np.ndarray, drop: np.ndarray) -> np.ndarray:
 
 
 def changed(layer: Linear, rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(weight (O, I), bias, shift) of a changed layer; raises CorruptError if a row is left no bits."""
+    """(weight (O, I), bias, shift) of a changed layer; raises CorruptError: a row has no bits left."""
     shift = layer.shift - rows.drop
     if shift.min() < 1:
         raise CorruptError("the changes of a model leave a layer no bits")

@@ -134,7 +134,8 @@ class ContextNet:
 
 @compiled
 def head_sums(net, inputs):
-    """What the heads get from the trunk, float32 (P H, N). inputs: float32 (I, N), see context. The known planes are missing."""
+    """The trunk's part of the heads' sums, float32 (P H, N). inputs: float32 (I, N), see context. The part of the known
+    planes is missing."""
     h = linear(net.first, net.first_bias, inputs)
     a = np.empty_like(h)
     for i in range(h.shape[0]):

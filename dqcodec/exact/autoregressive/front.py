@@ -1,4 +1,5 @@
-"""How pixels of a front are coded, alike by every coder and decoder: context, network, plane by plane the laws and symbols."""
+"""The steps to code the pixels of a front, the same for every coder and decoder: context, network; for each plane laws
+and symbols."""
 
 from functools import singledispatch
 from typing import NamedTuple
@@ -35,7 +36,7 @@ class Model(NamedTuple):
 
 @singledispatch
 def code_symbols(coder, model, canvas, places, laws, p, symbols):
-    """Set the symbols of plane p, int32 (N,), which a coder reads, or which it writes where they are known.
+    """Code the symbols of plane p, int32 (N,): a decoder sets them, an encoder writes them.
 
     Each kind of coder `implements` it. Symbols are G, R, B, or gray. laws: int32 (3, K, N), see
     mixture. Other arguments: see code_front.

@@ -1,4 +1,4 @@
-"""The heads of an autoregressive density: a plane's activations, its laws, and what its symbols teach the last layer."""
+"""The heads of an autoregressive density: a plane's activations, its laws, and the gradients of the last layer."""
 
 import numpy as np
 
@@ -31,7 +31,8 @@ def activations(net, sums, known, p):
 
 @compiled
 def outputs(matrix, head, bound):
-    """What a last layer (H + 1, 3 K) makes of its activations (H + 1, N): float32 (3 K, N), rounded and clamped to bound (3 K,)."""
+    """The outputs of a last layer (H + 1, 3 K) for activations (H + 1, N): float32 (3 K, N), rounded and clamped to
+    bound (3 K,)."""
     out = np.dot(matrix.T, head)
     for o in range(out.shape[0]):
         for n in range(out.shape[1]):

@@ -1,4 +1,4 @@
-"""Last layers that go on learning from what is coded: exact Adam (Kingma and Ba 2015).
+"""Last layers that learn from the coded pixels: exact Adam (Kingma and Ba 2015).
 
 Encoder and decoder make the same steps, so the weights need not be sent. Gradients are integers, and their sums are exact.
 The rest is float64; dqcodec.context.context says the rule of numbers.
@@ -67,7 +67,7 @@ class LearningLinears:
 
 @compiled
 def _adam(layers, sums, first_share, second_share):
-    """Make a step from the sums of gradients (P, I + 1, O). The shares are what the moments' weights add up to."""
+    """Make a step from the sums of gradients (P, I + 1, O). The shares are the sums of the moments' weights."""
     planes, inputs, outputs = layers.weights.shape
     weights, steps = np.empty((inputs, outputs)), np.empty((inputs, outputs))
     for p in range(planes):
@@ -82,7 +82,7 @@ def _adam(layers, sums, first_share, second_share):
                 weights[i, o] = layers.weights[p, i, o] - layers.rates[i, o] * (first[i, o] / first_share / size)
                 steps[i, o] = np.rint(weights[i, o] / layers.quanta[p, o])
                 largest[o] += abs(steps[i, o]) * layers.bounds[i]
-        if largest.max() < EXACT:  # else the layer stays as it is: sums would not be exact any more
+        if largest.max() < EXACT:  # otherwise the layer stays as it is, because sums would not be exact
             for i in range(inputs):
                 for o in range(outputs):
                     layers.weights[p, i, o] = weights[i, o]

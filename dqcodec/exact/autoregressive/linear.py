@@ -1,7 +1,7 @@
 """Linear layers over pixels, and activations, compiled. dqcodec.context.context says the rule of numbers."""
 
 import numpy as np
-import scipy.linalg.cython_blas  # noqa: F401 what np.dot calls here: loaded before its threads are limited
+import scipy.linalg.cython_blas  # noqa: F401 np.dot calls it; it must be loaded before its threads are limited
 
 from dqcodec.base.compiled import compiled
 from dqcodec.frozen.networks import LEAK

@@ -68,7 +68,7 @@ def set_mixtures(laws, symbols, tables, out, centers, spreads, log_spreads, offs
         centers: where a mean of 0 lies, 64ths of a pixel step, int32 (N,).
         spreads: of the plane, 64ths of a pixel step, int32 (N,).
         log_spreads: see context.log_spreads.
-        offsets: what is added to all means, pixel steps, int32 (N,).
+        offsets: added to all means, pixel steps, int32 (N,).
     """
     _set_weights(laws, symbols, tables, out)
     components, count = laws.shape[1:]

@@ -1,4 +1,4 @@
-"""A walk through tiles, front by front. Encoders and decoders walk alike, with and without mixing."""
+"""A walk through tiles, front by front: the same for encoders and decoders, with and without mixing."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class BinaryCoder(NamedTuple):
     Attributes:
         state: the interval's ends, the code's value in it, and the bytes written or read, int64 (4,).
         code: the bytes, uint8.
-        is_sought: whether bits are read; else they are written.
+        is_sought: whether bits are read; otherwise they are written.
     """
 
     state: np.ndarray
@@ -29,12 +29,12 @@ class BinaryCoder(NamedTuple):
 
     @classmethod
     def writer(cls, most_bytes: int) -> "BinaryCoder":
-        """Writes a code of at most so many bytes."""
+        """A coder that writes. most_bytes: the largest length of the code."""
         return cls(np.array(_FRESH), np.empty(most_bytes + 8, np.uint8), False)
 
     @classmethod
     def reader(cls, code: bytes) -> "BinaryCoder":
-        """Reads a code. Any bytes are one; after their end come zeros."""
+        """A coder that reads. Any bytes are a code; zeros follow their end."""
         coder = cls(np.array(_FRESH), np.frombuffer(code, np.uint8).copy(), True)
         for _ in range(4):
             _read_byte(coder.state, coder.code)
@@ -42,7 +42,7 @@ class BinaryCoder(NamedTuple):
 
     @property
     def position(self) -> int:
-        """How many bytes are written or read."""
+        """The number of bytes that are written or read."""
         return int(self.state[POSITION])
 
     def finish(self) -> bytes:

@@ -34,7 +34,7 @@ from dqcodec.frozen.pixel_mixing import (
 
 
 class BitMixer(NamedTuple):
-    """What is learned of bits.
+    """The state that learns to predict bits.
 
     Attributes:
         entries: for each context slots of 16: a check, and for each node of 4 bits a probability and a state, uint32.
@@ -62,7 +62,7 @@ class BitMixer(NamedTuple):
 
     @classmethod
     def new(cls, samples: int) -> "BitMixer":
-        """For so many samples."""
+        """samples: the number of samples that will be coded."""
         slot_bits = min(MAX_SLOT_BITS, (2 * samples).bit_length())
         stage_bits = min(MAX_STAGE_BITS, slot_bits)
         return cls(
@@ -76,7 +76,7 @@ class BitMixer(NamedTuple):
 
 @compiled_in_place
 def hashed(hash_, value):
-    """A hash (uint64) and one more value."""
+    """A hash (uint64), extended by a value."""
     return (hash_ ^ np.uint64(value)) * np.uint64(0x9E3779B97F4A7C15) ^ (hash_ >> np.uint64(29))
 
 
@@ -88,7 +88,7 @@ def place_of(hash_, bits):
 
 @compiled_in_place
 def channel(pixel, shift):
-    """The channel of a pixel that has so many bits below it."""
+    """The channel of a pixel whose lowest bit is bit `shift`."""
     return np.int64(pixel) >> shift & 255
 
 
@@ -209,7 +209,7 @@ def _find_slots(entries, hashes, slots, slot_bits, node):
         own = hashed(hashes[i], node) * np.uint64(0xE7037ED1A0B428DB)
         slots[0, i] = (i << slot_bits) + np.int64(own >> shift) << 4
         slots[1, i] = np.int64(own & np.uint64(0xFFFFFFFF)) | 1
-    for i in range(CONTEXTS):  # all loads at once: memory is slow
+    for i in range(CONTEXTS):  # all loads start together, because memory is slow
         slots[2, i] = np.int64(entries[slots[0, i]])
     for i in range(CONTEXTS):
         if slots[1, i] != slots[2, i]:

@@ -44,7 +44,7 @@ _FRESH = (0, 0xFFFFFFFF, 0, 0, 0)
 
 
 class Mixer(NamedTuple):
-    """All that coder and decoder know.
+    """The state of an encoder or decoder.
 
     What is learned: entries, each a probability and a state, 16 to a slot, one for each node of 4 bits; for each context and
     state a probability (maps), and how often it was used (uses); two mixers' weights. Of the bit at hand: the contexts'
@@ -68,9 +68,9 @@ class Mixer(NamedTuple):
 
     @classmethod
     def new(cls, shapes: Sequence[tuple[int, int, int]], bits: Sequence[int], code: bytes | None = None) -> "Mixer":
-        """For images of samples of so many bits each; to read a code, or else to write one.
+        """A mixer for images whose samples have these numbers of bits. code: the code to read; None: write one.
 
-        Raises CorruptError: a code is too short for any such images.
+        Raises CorruptError: the code is too short for such images.
         """
         decisions = sum(math.prod(shape) * bits_here for shape, bits_here in zip(shapes, bits))
         if code is not None and decisions > _MAX_BITS_A_BYTE * (len(code) + 5):
@@ -92,7 +92,7 @@ class Mixer(NamedTuple):
 
     @property
     def position(self) -> int:
-        """How many bytes of the code are written or read."""
+        """The number of bytes of the code that are written or read."""
         return int(self.coder[_POSITION])
 
     def finish(self) -> bytes:
@@ -105,7 +105,7 @@ class Mixer(NamedTuple):
 
 
 def canvas_shape(height: int, width: int, channels: int) -> tuple[int, int, int]:
-    """Of an image's canvas."""
+    """The shape of an image's canvas."""
     return height + MARGIN, width + 2 * MARGIN, channels
 
 
@@ -223,7 +223,7 @@ def _predict(mixer, place, node, prediction):
 
 @compiled_in_place
 def _learn(mixer, node, bit, rate):
-    """From a bit, once it is known."""
+    """Learn from a bit, after it is coded."""
     entries, maps, uses, weights = mixer.entries, mixer.maps, mixer.uses, mixer.weights
     slots, inputs, sets, logits = mixer.slots, mixer.inputs, mixer.sets, mixer.logits
     for m in range(2):

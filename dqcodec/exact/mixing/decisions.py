@@ -1,8 +1,8 @@
 """Decisions: a sample coded by whether it is at least a threshold, again and again.
 
-Thresholds are quantiles of the first law, so a few decisions make a sample. Each law gives the probability of a decision, given those
-before; so do histograms, which count in contexts how decisions went. Logistic mixing (Mahoney 2005) makes one probability of all.
-Where what is left is small against the scale, the first law alone decides.
+Thresholds are quantiles of the first law, so a few decisions make a sample. Each law gives the probability of a
+decision, given those before; so do histograms, which count in contexts how decisions went. Logistic mixing (Mahoney
+2005) makes one probability of all. Where the remaining range is small against the scale, the first law alone decides.
 """
 
 from typing import NamedTuple
@@ -39,7 +39,7 @@ _UNUSED = 1 << 31  # a count: probability 1 / 2, no uses
 
 
 class Decisions(NamedTuple):
-    """What is learned from decision to decision and from image to image, with any number of laws.
+    """The state that learns, from decision to decision and from image to image, with any number of laws.
 
     Attributes:
         weights: of the inputs, int32 (SETS, 2048, laws + HISTOGRAMS + DIRECT + 1), 2^-16.
@@ -59,7 +59,7 @@ class Decisions(NamedTuple):
 
     @classmethod
     def new(cls, laws: int) -> "Decisions":
-        """No decision is known."""
+        """laws: their number."""
         weights = np.full((SETS, 2048, laws + _COUNTS + 1), OTHER_WEIGHT, np.int32)
         weights[:, :, :laws] = LAW_WEIGHT
         cells = SQUASH[np.clip(_CELL * np.arange(CELLS + 1) - LIMIT, -LIMIT, LIMIT) + LIMIT] << 6
@@ -81,7 +81,8 @@ class Contexts(NamedTuple):
         hashes: of what direct counts depend on, uint64 (DIRECT,).
         sets: rows of weights, to which a decision adds its own, int64 (SETS,).
         base: the sample from which direct counts see thresholds, and the row of the final weights, int64 (2,).
-        below, above, here: the laws' distribution functions at the ends of what is left, and at the threshold, float64 (laws,).
+        below, above, here: the laws' distribution functions at both ends of the remaining range, and at the threshold,
+            float64 (laws,).
         slots: of the counts, int64 (HISTOGRAMS + DIRECT,).
         inputs: of the mixing, int32 (laws + HISTOGRAMS + DIRECT + 1,). logits: of the sets, int32 (SETS,).
     """
@@ -99,7 +100,7 @@ class Contexts(NamedTuple):
 
     @classmethod
     def new(cls, laws: int) -> "Contexts":
-        """For so many laws."""
+        """laws: their number."""
         return cls(
             np.zeros(HISTOGRAMS, np.int64),
             np.zeros(DIRECT, np.uint64),
@@ -128,7 +129,8 @@ def code_sample(decisions, contexts, laws, value, largest, coder):
     Args:
         decisions: what is learned.
         contexts: of this sample.
-        laws: with the attributes places and inverses (of scales), float64 (laws,), and blend, whose second number is the first law's scale.
+        laws: with the attributes places and inverses (of scales), float64 (laws,), and blend, whose second number is
+            the first law's scale.
         value: the sample, if it is written.
     """
     places, inverses, lower, upper, here = laws.places, laws.inverses, contexts.below, contexts.above, contexts.here
@@ -248,7 +250,7 @@ def _share(below, here, above):
 
 @compiled_in_place
 def _counted(count, target, most):
-    """A count whose probability has moved toward a bit, the less the more uses it had."""
+    """A count whose probability has moved toward a bit. The more uses it had, the less it moves."""
     uses, probability = count & 1023, count >> 10
     return probability + ((target - probability) * RATES[uses] >> 16) << 10 | min(uses + 1, most)
 

@@ -1,11 +1,11 @@
 """Laws of the next sample: a place, a scale, and a distribution function each.
 
-Local least squares with a short and a long memory, the median edge detector (Martucci 1990), and a blend of all predictions with its
-bias corrected by contexts (Wu and Memon 1997) give the places; errors nearby, at the same intensity, or of another channel at the
-same pixel, give the scales. The distribution function is Student's t for all.
+Local least squares with a short and a long memory, the median edge detector (Martucci 1990), and a blend of all
+predictions with its bias corrected by contexts (Wu and Memon 1997) give the places; errors nearby, at the same
+intensity, or of another channel at the same pixel, give the scales. The distribution function is Student's t for all.
 
-Samples are integers; floats are float64, and each operation on them stands alone, in a fixed order. Loops take a place in a canvas (see
-experts.py): row y, column x, margins included, and channel c.
+Samples are integers; floats are float64, and each operation on them stands alone, in a fixed order. Loops take a place
+in a canvas (see experts.py): row y, column x, margins included, and channel c.
 """
 
 from typing import NamedTuple
@@ -33,7 +33,7 @@ from dqcodec.frozen.experts import (
 
 
 class Errors(NamedTuple):
-    """What is learned of the blend's errors, from sample to sample and from image to image.
+    """The errors of the blend, learned from sample to sample and from image to image.
 
     Attributes:
         biases: sums of standardised errors, and their numbers, float64 (3, 2048, 2).
@@ -80,7 +80,7 @@ class Laws(NamedTuple):
 
     @classmethod
     def new(cls, width: int, channel: int) -> "Laws":
-        """For rows of so many samples of a channel."""
+        """width: the number of samples in a row. channel: its number."""
         n, columns = _own(channel) + len(OTHER) * channel, width + 2 * MARGIN
         return cls(
             *(Regression.new(width, n, memory) for memory in range(2)),
@@ -122,7 +122,7 @@ def set_laws(laws, errors, canvas, y, x, c, largest):
 
 @compiled_in_place
 def learn_laws(laws, errors, canvas, y, x, c):
-    """Learn from a sample, once it is known."""
+    """Learn from a sample, after it is coded."""
     _learn(laws, errors, canvas, y, x, c)
     values, gain = laws.values, laws.blend[2]
     values[len(values) - 1] = canvas.samples[y, x, c] - laws.blend[4]
@@ -330,7 +330,7 @@ def _learn(laws, errors, canvas, y, x, c):
 
 @compiled_in_place
 def _add(entry, value, most):
-    """Add a value to a sum and count it; both are halved now and then, so that what is old is forgotten."""
+    """Add a value to a sum and count it; both are halved from time to time, so that old values count less."""
     entry[0] += value
     entry[1] += 1.0
     if entry[1] > most:

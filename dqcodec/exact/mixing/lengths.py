@@ -1,4 +1,4 @@
-"""How many bits context mixing spends on each sample, alone and with a model.
+"""The bits that context mixing spends on each sample, alone and with a model.
 
 The sum of the bits is the length of the code, to within the few bits that end it.
 """
@@ -61,7 +61,7 @@ def _code(mixer, pixels, bits, found):
 
 
 class _Measuring(NamedTuple):
-    """The symbols are coded by a mixer, as those of model_mixing are. lengths: bits (pixels, planes) of each."""
+    """A mixer codes the symbols, as in model_mixing. lengths: bits (pixels, planes) of each."""
 
     mixer: Mixer
     samples: np.ndarray

@@ -73,12 +73,12 @@ def placed(samples, bounds, place, channels):
 
 
 class _Mixing(NamedTuple):
-    """The symbols are coded by a mixer.
+    """A mixer codes the symbols.
 
     Attributes:
         mixer: a Mixer.
         samples, bounds: of Canvases.
-        is_sought: whether symbols are read and entered into the samples; else they are there.
+        is_sought: whether symbols are read and entered into the samples; otherwise the samples have them.
     """
 
     mixer: Mixer

@@ -18,8 +18,8 @@ _MAX_PIXELS = 1 << 20  # rows beyond are left out
 
 
 def find_periods(layer: np.ndarray) -> tuple[tuple[int, int], ...]:
-    """Two periods, (rows up, columns left), of a layer (H, W, C) uint8: the most certain ones, or those of contexts that do
-    without."""
+    """Two periods, (rows up, columns left), of a layer (H, W, C) uint8: the most certain ones, or the default if none
+    is certain."""
     if layer[..., 0].size < _MIN_PIXELS or min(layer.shape[:2]) < 2:
         return DEFAULT_PERIODS
     texture = layer[: max(2, _MAX_PIXELS // layer.shape[1])].astype(np.float32).mean(-1)

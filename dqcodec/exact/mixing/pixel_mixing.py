@@ -1,8 +1,8 @@
-"""Pixels by context mixing: whole where they are well predicted, else bit by bit.
+"""Pixels by context mixing: whole where the prediction is good, otherwise bit by bit.
 
 A pixel is predicted by its left or upper neighbour, or by what followed a match: an earlier place that looked alike. How likely
-the prediction is right is learned in contexts and mixed, as bits are in bit_mixing. If it is likely enough, one decision says
-whether it is right, and mostly that is all that codes the pixel. Else its bits are coded.
+the prediction is right is learned in contexts and mixed, as bits are in bit_mixing. If it is likely enough, one
+decision says whether it is right; for most pixels this is the whole code. Otherwise the pixel's bits are coded.
 """
 
 from typing import NamedTuple
@@ -31,7 +31,7 @@ from dqcodec.frozen.pixel_mixing import (
 
 
 class PixelMixer(NamedTuple):
-    """What is learned of whole pixels.
+    """The state that learns to predict whole pixels.
 
     Attributes:
         counters: of hits, for each context, uint32.
@@ -62,7 +62,7 @@ class PixelMixer(NamedTuple):
 
     @classmethod
     def new(cls, pixels: int, width: int) -> "PixelMixer":
-        """For so many pixels, and for layers at most so wide."""
+        """pixels: the number of pixels that will be coded. width: of the widest layer."""
         bits = min(MAX_HIT_BITS, (2 * pixels).bit_length())
         return cls(
             np.full(HIT_CONTEXTS << bits, 1 << 31, np.uint32), np.full((HIT_ROWS, HIT_INPUTS), FIRST_HIT_WEIGHT, np.int32),

@@ -42,7 +42,7 @@ class Regression(NamedTuple):
 
     @classmethod
     def new(cls, width: int, n: int, memory: int) -> "Regression":
-        """For rows of so many samples and n regressors. memory: 0 (short) or 1 (long)."""
+        """width: the number of samples in a row. n: of regressors. memory: 0 (short) or 1 (long)."""
         numbers = n * (n + 1) // 2 + n + _LANES
         return cls(
             np.zeros((width + 2 * MARGIN, numbers)),
@@ -62,8 +62,8 @@ def start_row(regression):
 
 @compiled_in_place
 def advance(regression, place, period):
-    """Move to a column (margin included), and factor its system: L takes the place of what is below the diagonal, and the right side
-    becomes that of the back substitution."""
+    """Move to a column (margin included), and factor its system: L replaces the numbers below the diagonal, and the
+    right side becomes that of the back substitution."""
     columns, above, left, system = regression.columns, regression.above, regression.left, regression.system
     persistence = regression.persistence
     square = persistence * persistence
