@@ -713,8 +713,10 @@ _VALUES = (
 
 
 class Shared:
-    """What both processes see: how many inputs were tried, how many were good, the one at hand, and when to end: the time counts from
-    when the seeds are checked and all loops compiled."""
+    """What both processes see: how many inputs were tried, how many were good, the one at hand, and when to end.
+
+    The time counts from the moment at which the seeds are checked and all loops compiled.
+    """
 
     _FIELDS = struct.Struct("<qqq")
     _END = struct.Struct("<d")

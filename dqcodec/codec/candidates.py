@@ -6,6 +6,7 @@ Layers are (H, W, C) uint8.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     Place = tuple[int, Split, int]  # names a layer: number of its image, split that makes it, number of the layer
 
 _MIN_MODEL_PIXELS = 64
-_MAX_MIXING_SAMPLES = 1 << 21  # of a layer, the most that mixing codes bit by bit: this takes about six seconds ...
+_MAX_MIXING_SAMPLES = 1 << 21  # of a layer in all views, as many as mixing codes bit by bit: about six seconds ...
 _MAX_RIVAL_SAMPLES = 1 << 18  # ... and one if a model codes the layer too
 _WHOLE_PIXELS = 4  # that mixing codes whole in the time of a sample
 
@@ -170,14 +171,19 @@ def _mixed(
     """
     splits: dict[Split, dict[Place, np.ndarray]] = {}
     for number, source in enumerate(sources):
+        spent: Counter[int] = Counter()
         for split in candidates(source.image) if source.is_expressible else ():
             view = source.view(split)
             names = itertools.cycle(split.names(view.skeleton))
             for layer, (pixels, name) in enumerate(zip(source.layers(split), names)):
                 is_alpha = name.startswith("alpha")
                 is_modelled = number in modelled and not is_alpha and view.header.bit_depth >= 8
-                takes = effort.best or takes_mixing(pixels, is_modelled=is_modelled)  # mixing is fast below 8 bits
-                if split.step == Step.WHOLE or (takes and (number not in photographs or is_alpha)):
+                samples = spent[layer] + _mixing_samples(pixels)  # by all views; mixing is fast below 8 bits
+                is_quick = samples <= _MAX_MIXING_SAMPLES and takes_mixing(pixels, is_modelled=is_modelled)
+                if split.step == Step.WHOLE:
+                    splits.setdefault(split, {})[number, split, layer] = pixels
+                elif (effort.best or is_quick) and (number not in photographs or is_alpha):
+                    spent[layer] = samples
                     splits.setdefault(split, {})[number, split, layer] = pixels
     coded = {}
     for split, places in splits.items():
@@ -216,9 +222,9 @@ def takes_model(pixels: np.ndarray) -> bool:
 
 
 def takes_mixing(pixels: np.ndarray, *, is_modelled: bool) -> bool:
-    """Whether mixing a layer takes an acceptable time; is_modelled: a model codes it too, and suits it unless it is drawn, so the
-    limit is lower."""
-    samples = int(_differing(pixels).sum()) * pixels.shape[2] + pixels[..., 0].size // _WHOLE_PIXELS
+    """Whether mixing a layer takes an acceptable time; is_modelled: a model codes it too, and suits it unless it is
+    drawn, so the limit is lower."""
+    samples = _mixing_samples(pixels)
     return samples <= _MAX_RIVAL_SAMPLES or (samples <= _MAX_MIXING_SAMPLES and (not is_modelled or _is_drawn(pixels)))
 
 
@@ -228,6 +234,11 @@ def takes_experts(pixels: np.ndarray, effort: Effort) -> bool:
     return takes_model(pixels) and pixels.shape[1] <= MAX_WIDTH and (effort.best or is_quick)
 
 
+def _mixing_samples(pixels: np.ndarray) -> int:
+    """The samples of a layer, as many as mixing codes bit by bit in the same time."""
+    return int(_differing(pixels).sum()) * pixels.shape[2] + pixels[..., 0].size // _WHOLE_PIXELS
+
+
 def _differing(pixels: np.ndarray) -> np.ndarray:
     """Whether a pixel differs from its left or upper neighbour, bool (H - 1, W - 1)."""
     differs = (pixels[1:, 1:] != pixels[1:, :-1]) | (pixels[1:, 1:] != pixels[:-1, 1:])
@@ -235,8 +246,8 @@ def _differing(pixels: np.ndarray) -> np.ndarray:
 
 
 def _is_drawn(pixels: np.ndarray) -> bool:
-    """Whether most pixels of a layer equal their neighbours or repeat: they have the same pixels around them as an earlier one, as in
-    text, tiles and textures. In photographs noise makes most pixels new."""
+    """Whether most pixels of a layer equal their neighbours or repeat: they have the same pixels around them as an
+    earlier one, as in text, tiles and textures. In photographs noise makes most pixels new."""
     differs = _differing(pixels)[:, :-1]
     if 2 * differs.sum() <= pixels[..., 0].size:
         return True
