@@ -24,6 +24,7 @@ import faulthandler
 import functools
 import io
 import json
+import math
 import mmap
 import os
 import random
@@ -730,12 +731,27 @@ _VALUES = (
 
 
 class Shared:
-    """What both processes see: how many inputs were tried, how many were good, and the one at hand."""
+    """What both processes see: how many inputs were tried, how many were good, the one at hand, and when to end.
+
+    The time counts from the moment at which the seeds are checked and all loops compiled.
+    """
 
     _FIELDS = struct.Struct("<qqq")
+    _END = struct.Struct("<d")
 
     def __init__(self):
         self._memory = mmap.mmap(-1, _MAX_INPUT * 4 + self._FIELDS.size)
+        self._time = mmap.mmap(-1, self._END.size)
+
+    @property
+    def end(self) -> float:
+        """The time at which to end; infinite before the seeds are checked."""
+        return self._END.unpack_from(self._time)[0] or math.inf
+
+    def start(self, seconds: float) -> None:
+        """Set the end, unless an earlier process has."""
+        if self.end == math.inf:
+            self._END.pack_into(self._time, 0, time.time() + seconds)
 
     @property
     def numbers(self) -> tuple[int, int, int]:
@@ -879,7 +895,7 @@ def _stop(*_) -> None:
     raise TimeLimit
 
 
-def _child(arguments: argparse.Namespace, shared: Shared, end: float) -> None:
+def _child(arguments: argparse.Namespace, shared: Shared) -> None:
     """The process that may die."""
     log = open(arguments.findings / "log.txt", "ab", buffering=0)
     for number in (1, 2):
@@ -897,21 +913,22 @@ def _child(arguments: argparse.Namespace, shared: Shared, end: float) -> None:
         fuzzer = Fuzzer(arguments, shared)
         fuzzer.warm()
         shared.begin(b"")
-        fuzzer.run(end)
+        shared.start(60 * arguments.minutes)
+        fuzzer.run(shared.end)
     except BaseException:
         log.write(traceback.format_exc().encode())
         os._exit(3)
     os._exit(0)
 
 
-def _watch(child: int, shared: Shared, patience: float, end: float) -> str | None:
+def _watch(child: int, shared: Shared, patience: float) -> str | None:
     """Wait for the process; what happened to it."""
     last, since, told = -1, time.time(), time.time()
     while True:
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:
             code = os.waitstatus_to_exitcode(status)
-            return None if code == 0 and time.time() > end - 5 else "broken" if code == 3 else f"ended-{-code}"
+            return None if code == 0 and time.time() > shared.end - 5 else "broken" if code == 3 else f"ended-{-code}"
         tried, good, _ = shared.numbers
         if tried != last:
             last, since = tried, time.time()
@@ -943,12 +960,12 @@ def main() -> None:
             "NUMBA_CACHE_DIR": str(Path(tempfile.gettempdir()) / "dqcodec-fuzz-bounds"),
         }
     arguments.findings.mkdir(parents=True, exist_ok=True)
-    shared, end, start = Shared(), time.time() + 60 * arguments.minutes, time.time()
-    while time.time() < end:
+    shared, start = Shared(), time.time()
+    while time.time() < shared.end:
         child = os.fork()
         if not child:
-            _child(arguments, shared, end)
-        happened = _watch(child, shared, 6 * arguments.seconds, end)
+            _child(arguments, shared)
+        happened = _watch(child, shared, 6 * arguments.seconds)
         if happened == "broken":
             sys.exit((arguments.findings / "log.txt").read_text()[-3000:])
         if happened:

@@ -320,6 +320,14 @@ def coded_together(files, programs=(), find=no_programs):
     return coded
 
 
+def test_large_layers_that_a_model_may_suit_are_mixed_if_they_repeat():
+    noise = np.random.default_rng(0).integers(0, 256, (320, 320, 3)).astype(np.uint8)
+    tiles = np.tile(noise[:20, :20], (16, 16, 1))
+    for pixels, is_mixed in ((noise, False), (tiles, True), (0 * noise, True), (noise[:200], True)):
+        assert candidates.takes_mixing(pixels, is_modelled=True) == is_mixed
+        assert candidates.takes_mixing(pixels, is_modelled=False)
+
+
 def drawing(height=20, width=24, channels=3, shift=0):
     y, x = np.ogrid[:height, :width]
     rings = np.minimum(np.hypot(y - 9 - shift, x - 8) // 2, 6)[..., None]

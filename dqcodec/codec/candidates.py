@@ -6,9 +6,12 @@ Layers are (H, W, C) uint8.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from dqcodec.base.errors import LatentOverflow, StackUnderflow
 from dqcodec.codec import trial
@@ -18,15 +21,13 @@ from dqcodec.methods import table
 from dqcodec.methods.payload import Effort, ModelReport
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dqcodec.codec.source import Source
     from dqcodec.exact.program import Program
 
     Place = tuple[int, Split, int]  # names a layer: number of its image, split that makes it, number of the layer
 
 _MIN_MODEL_PIXELS = 64
-_MAX_MIXING_SAMPLES = 3 << 19  # of a layer, the most that mixing codes bit by bit: this takes about six seconds ...
+_MAX_MIXING_SAMPLES = 1 << 21  # of a layer in all views, as many as mixing codes bit by bit: about six seconds ...
 _MAX_RIVAL_SAMPLES = 1 << 18  # ... and one if a model codes the layer too
 # A sample of layers shows by what part of the model's bits a method that learns may win on the whole layers.
 _HOPELESS = {Method.PIXEL_MIXING: 1.25, Method.MODEL_MIXING: 1.0, Method.EXPERTS: 1.05}
@@ -161,9 +162,8 @@ def _photographs(
     for (number, split, layer), (coded, *_) in modelled.items():
         if layer == 0 and sources[number].view(split).header.bit_depth >= 8:
             pixels = sources[number].layers(split)[0]
-            is_drawn = 2 * _busy_samples(pixels) <= pixels.size  # a sample of a drawing says little
-            if not is_drawn and (effort.best or takes_mixing(pixels, is_modelled=True)):
-                images.setdefault(coded.program, {})[number] = pixels
+            if (effort.best or takes_mixing(pixels, is_modelled=True)) and not _is_drawn(pixels):
+                images.setdefault(coded.program, {})[number] = pixels  # a sample of a drawing would say little
     return {
         number
         for program, alike in images.items()
@@ -182,14 +182,19 @@ def _mixed(
     """
     splits: dict[Split, dict[Place, np.ndarray]] = {}
     for number, source in sources.items():
+        spent: Counter[int] = Counter()
         for split in candidates(source.image) if source.is_expressible else ():
             view = source.view(split)
             names = itertools.cycle(split.names(view.skeleton))
             for layer, (pixels, name) in enumerate(zip(source.layers(split), names)):
                 is_alpha = name.startswith("alpha")
                 is_modelled = number in modelled and not is_alpha and view.header.bit_depth >= 8
-                takes = effort.best or takes_mixing(pixels, is_modelled=is_modelled)  # mixing is fast below 8 bits
-                if split.step == Step.WHOLE or (takes and (number not in photographs or is_alpha)):
+                samples = spent[layer] + _mixing_samples(pixels)  # by all views; mixing is fast below 8 bits
+                is_quick = samples <= _MAX_MIXING_SAMPLES and takes_mixing(pixels, is_modelled=is_modelled)
+                if split.step == Step.WHOLE:
+                    splits.setdefault(split, {})[number, split, layer] = pixels
+                elif (effort.best or is_quick) and (number not in photographs or is_alpha):
+                    spent[layer] = samples
                     splits.setdefault(split, {})[number, split, layer] = pixels
     coded = {}
     for split, places in splits.items():
@@ -242,11 +247,10 @@ def takes_model(pixels: np.ndarray) -> bool:
 
 
 def takes_mixing(pixels: np.ndarray, *, is_modelled: bool) -> bool:
-    """Whether mixing a layer takes an acceptable time; is_modelled: a model codes it too, and suits it if most pixels
-    differ from their neighbours, so the limit is lower."""
-    busy = _busy_samples(pixels)
-    limit = _MAX_RIVAL_SAMPLES if is_modelled and 2 * busy > pixels.size else _MAX_MIXING_SAMPLES
-    return busy + pixels[..., 0].size // _WHOLE_PIXELS <= limit
+    """Whether mixing a layer takes an acceptable time; is_modelled: a model codes it too, and suits it unless it is
+    drawn, so the limit is lower."""
+    samples = _mixing_samples(pixels)
+    return samples <= _MAX_RIVAL_SAMPLES or (samples <= _MAX_MIXING_SAMPLES and (not is_modelled or _is_drawn(pixels)))
 
 
 def takes_experts(pixels: np.ndarray, effort: Effort) -> bool:
@@ -255,10 +259,30 @@ def takes_experts(pixels: np.ndarray, effort: Effort) -> bool:
     return takes_model(pixels) and pixels.shape[1] <= MAX_WIDTH and (effort.best or is_quick)
 
 
-def _busy_samples(pixels: np.ndarray) -> int:
-    """The samples of pixels that differ from their left or upper neighbour."""
+def _mixing_samples(pixels: np.ndarray) -> int:
+    """The samples of a layer, as many as mixing codes bit by bit in the same time."""
+    return int(_differing(pixels).sum()) * pixels.shape[2] + pixels[..., 0].size // _WHOLE_PIXELS
+
+
+def _differing(pixels: np.ndarray) -> np.ndarray:
+    """Whether a pixel differs from its left or upper neighbour, bool (H - 1, W - 1)."""
     differs = (pixels[1:, 1:] != pixels[1:, :-1]) | (pixels[1:, 1:] != pixels[:-1, 1:])
-    return int(differs.any(axis=2).sum()) * pixels.shape[2]
+    return differs.any(axis=2)
+
+
+def _is_drawn(pixels: np.ndarray) -> bool:
+    """Whether most pixels of a layer equal their neighbours or repeat: they have the same pixels around them as an
+    earlier one, as in text, tiles and textures. In photographs noise makes most pixels new."""
+    differs = _differing(pixels)[:, :-1]
+    if 2 * differs.sum() <= pixels[..., 0].size:
+        return True
+    whole = sum(pixels[..., channel].astype(np.uint64) << 8 * channel for channel in range(pixels.shape[2]))
+    around = np.zeros(int(differs.sum()), np.uint64)
+    for y, x in itertools.product(range(2), range(3)):  # the pixel, its left and right neighbours, and the three above
+        height, width = differs.shape
+        around = (around + whole[y : y + height, x : x + width][differs]) * np.uint64(0xE7037ED1A0B428DB)
+        around ^= around >> np.uint64(29)
+    return 2 * len(np.unique(around)) <= pixels[..., 0].size
 
 
 def _by_channels(

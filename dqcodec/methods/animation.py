@@ -77,7 +77,9 @@ def _code(
 ) -> Iterator[int]:
     """Code the layers; yields the position of the coder after each."""
     count = sum(height * width for height, width, _ in pixels.shapes)
-    pixel_mixer, bit_mixer = PixelMixer.new(count, has_canvas=True), BitMixer.new(count * pixels.shapes[0][2])
+    widest = max(width for _, width, _ in pixels.shapes)
+    pixel_mixer = PixelMixer.new(count, widest, has_canvas=True)
+    bit_mixer = BitMixer.new(count * pixels.shapes[0][2])
     for number, (spot, (height, width, channels)) in enumerate(zip(spots, pixels.shapes)):
         first, below, canvas = pixels.firsts[number], place_of_first(width), canvases[spot.canvas]
         places, distance = [up * stride_of(width) + left for up, left in DEFAULT_PERIODS], 0

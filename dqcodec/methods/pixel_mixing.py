@@ -75,7 +75,8 @@ def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = 
 def _code(coder: BinaryCoder, pixels: Pixels, bits: Sequence[int], periods: Sequence[_Periods]) -> Iterator[int]:
     """Code the layers; yields the position of the coder after each."""
     count = sum(height * width for height, width, _ in pixels.shapes)
-    pixel_mixer, bit_mixer = PixelMixer.new(count), BitMixer.new(count * pixels.shapes[0][2])
+    widest = max(width for _, width, _ in pixels.shapes)
+    pixel_mixer, bit_mixer = PixelMixer.new(count, widest), BitMixer.new(count * pixels.shapes[0][2])
     for first, (height, width, channels), each, found in zip(pixels.firsts, pixels.shapes, bits, periods):
         places = np.array([up * stride_of(width) + left for up, left in found])
         code_layer(pixel_mixer, bit_mixer, coder, pixels.flat, first, height, width, channels, each, places, 0)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled
+from dqcodec.base.compiled import compiled_in_place
 from dqcodec.exact.mixing.binary_coder import code_bit
 from dqcodec.exact.mixing.logistic import count, counted, learn, learn_stage, mixed, squash, staged, stretch
 from dqcodec.frozen.mixing import STATES
@@ -74,30 +74,30 @@ class BitMixer(NamedTuple):
         )  # fmt: skip
 
 
-@compiled
+@compiled_in_place
 def hashed(hash_, value):
     """A hash (uint64), extended by a value."""
     return (hash_ ^ np.uint64(value)) * np.uint64(0x9E3779B97F4A7C15) ^ (hash_ >> np.uint64(29))
 
 
-@compiled
+@compiled_in_place
 def place_of(hash_, bits):
     """The place of a hash in a table of 2^bits."""
     return np.int64(hash_ * np.uint64(0xD6E8FEB86659FD93) >> np.uint64(64 - bits))
 
 
-@compiled
+@compiled_in_place
 def channel(pixel, shift):
     """The channel of a pixel whose lowest bit is bit `shift`."""
     return np.int64(pixel) >> shift & 255
 
 
-@compiled
+@compiled_in_place
 def _clamped(value):
     return min(255, max(0, value))
 
 
-@compiled
+@compiled_in_place
 def _set_contexts(hashes, pixels, at, stride, c, channels, bits, known, periods, is_rest, canvas):
     """Set the hash of each context of a sample; returns which of its neighbours agree. Compass points: neighbours; Q:
     pixels one period away; small letters: the channel before.
@@ -199,12 +199,12 @@ def _set_contexts(hashes, pixels, at, stride, c, channels, bits, known, periods,
     return agree | np.int64(W == WW) << 4 | np.int64(N == NN) << 5
 
 
-@compiled
+@compiled_in_place
 def _packed(a, b, c, d):
     return np.int64(a) << 24 | np.int64(b) << 16 | np.int64(c) << 8 | np.int64(d)
 
 
-@compiled
+@compiled_in_place
 def _find_slots(entries, hashes, slots, slot_bits, node):
     """Set row 0 of slots to the slots for the next 4 bits, after those in `node`. A slot of another context is cleared."""
     shift = np.uint64(64 - slot_bits)
@@ -222,7 +222,7 @@ def _find_slots(entries, hashes, slots, slot_bits, node):
                 entries[j] = 32768 << 8
 
 
-@compiled
+@compiled_in_place
 def code_samples(mixer, coder, pixels, at, stride, channels, bits, periods, missed, predicted, matches, canvas):
     """Code the samples of a pixel, and learn from them.
 

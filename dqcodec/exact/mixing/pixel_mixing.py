@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled
+from dqcodec.base.compiled import compiled_in_place
 from dqcodec.exact.mixing.binary_coder import code_bit
 from dqcodec.exact.mixing.bit_mixing import code_samples, hashed, place_of
 from dqcodec.exact.mixing.logistic import count, counted, learn, learn_stage, mixed, squash, staged
@@ -45,6 +45,7 @@ class PixelMixer(NamedTuple):
         inputs, logits, rows: of the pixel at hand.
         candidates: all but the canvas, their pixels, and their contexts, int64 (2, 4).
         matches: see bit_mixing.
+        above, hits: of the row above: matches, and which pixels were as predicted, int64.
         bits: log2 of the counters of a context.
     """
 
@@ -58,21 +59,24 @@ class PixelMixer(NamedTuple):
     rows: np.ndarray
     candidates: np.ndarray
     matches: np.ndarray
+    above: np.ndarray
+    hits: np.ndarray
     bits: int
 
     @classmethod
-    def new(cls, pixels: int, *, has_canvas: bool = False) -> "PixelMixer":
-        """pixels: the number of pixels that will be coded. has_canvas: layers may have one."""
+    def new(cls, pixels: int, width: int, *, has_canvas: bool = False) -> "PixelMixer":
+        """pixels: the number of pixels that will be coded. width: of the widest layer. has_canvas: layers may have one."""
         bits = min(MAX_HIT_BITS, (2 * pixels).bit_length())
         return cls(
             np.full(HIT_CONTEXTS + has_canvas << bits, 1 << 31, np.uint32), np.full((HIT_ROWS, HIT_INPUTS), FIRST_HIT_WEIGHT, np.int32),
             np.tile(STAGE, (1024, 1)).astype(np.int32), np.full(CANVAS_TRUST + 64, 1 << 31, np.uint32),
             np.zeros(2 << bits, np.int32), np.zeros(HIT_INPUTS, np.int32), np.zeros(HIT_SETS, np.int64),
-            np.zeros(CANVAS_ROW + 1, np.int64), np.zeros((2, 4), np.int64), np.zeros((3, 2), np.int64), bits,
+            np.zeros(CANVAS_ROW + 1, np.int64), np.zeros((2, 4), np.int64), np.zeros((3, 2), np.int64),
+            np.zeros(width, np.int64), np.zeros(width + 2, np.int64), bits,
         )  # fmt: skip
 
 
-@compiled
+@compiled_in_place
 def code_layer(pixel_mixer, bit_mixer, coder, pixels, first, height, width, channels, bits, periods, canvas):
     """Code the pixels of a layer, row by row.
 
@@ -90,7 +94,8 @@ def code_layer(pixel_mixer, bit_mixer, coder, pixels, first, height, width, chan
     candidates, matches, size = pixel_mixer.candidates, pixel_mixer.matches, pixel_mixer.bits
     inputs[:] = bit_mixer.inputs[:] = 0  # those of a canvas stay 0 without one
     stride = width + 2 * MARGIN
-    above, hits = np.zeros(width, np.int64), np.zeros(width + 2, np.int64)  # of the row above: matches, and lately hits
+    above, hits = pixel_mixer.above, pixel_mixer.hits
+    above[:], hits[:] = 0, 0
     distance = length = np.int64(0)  # of the long match
     for y in range(height):
         run = past = np.int64(0)
@@ -230,7 +235,7 @@ def code_layer(pixel_mixer, bit_mixer, coder, pixels, first, height, width, chan
                 above[x] = distance if length else 0
 
 
-@compiled
+@compiled_in_place
 def _agreement(pixels, at, o, stride):
     """Which neighbours of two places are equal."""
     agree = np.int64(pixels[at - 1] == pixels[o - 1]) | np.int64(pixels[at - stride] == pixels[o - stride]) << 1

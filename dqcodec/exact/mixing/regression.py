@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled
+from dqcodec.base.compiled import compiled_in_place
 from dqcodec.frozen.experts import DECAYS, LEAST_PIVOT, MARGIN, PERSISTENCES, RIDGE
+
+_LANES = 4  # numbers that a processor may handle at once
 
 
 class Regression(NamedTuple):
@@ -22,8 +24,10 @@ class Regression(NamedTuple):
         columns: sums over a column down to a row, float64 (columns, numbers).
         above: the filtered sums over the rows above, float64 (numbers,).
         left: the sums over the row's own samples, float64 (numbers,).
-        system: those of the next sample, then its factors, float64 (numbers,).
-        scratch: a column, or the rest of a back substitution, float64 (n + 1,).
+        system: those of the next sample, then its factors, float64 (n + 1, n or more). Rows are set to whole vectors; what is above the
+            diagonal is never used.
+        scratch: a column, or the rest of a back substitution, float64 (n + 1 or more,).
+        n: the number of regressors.
         decay, persistence: see frozen.experts.
     """
 
@@ -32,71 +36,89 @@ class Regression(NamedTuple):
     left: np.ndarray
     system: np.ndarray
     scratch: np.ndarray
+    n: int
     decay: float
     persistence: float
 
     @classmethod
     def new(cls, width: int, n: int, memory: int) -> "Regression":
         """width: the number of samples in a row. n: of regressors. memory: 0 (short) or 1 (long)."""
-        numbers = n * (n + 1) // 2 + n
+        numbers = n * (n + 1) // 2 + n + _LANES
         return cls(
             np.zeros((width + 2 * MARGIN, numbers)),
-            *(np.zeros(size) for size in (numbers, numbers, numbers, n + 1)),
+            *map(np.zeros, (numbers, numbers, (n + 1, _whole(n)), _whole(n))),
+            n,
             float(DECAYS[memory]),
             float(PERSISTENCES[memory]),
         )
 
 
-@compiled
+@compiled_in_place
 def start_row(regression):
     """Forget the row before, and the filter's sums."""
     regression.above[:] = 0
     regression.left[:] = 0
 
 
-@compiled
+@compiled_in_place
 def advance(regression, place, period):
     """Move to a column (margin included), and factor its system: L replaces the numbers below the diagonal, and the
     right side becomes that of the back substitution."""
     columns, above, left, system = regression.columns, regression.above, regression.left, regression.system
-    persistence, column, n = regression.persistence, regression.scratch, len(regression.scratch) - 1
+    persistence = regression.persistence
     square = persistence * persistence
     two, one, here = square, persistence - square * persistence, 1.0 - square
-    for e in range(len(system)):
+    for e in range(len(above)):
         total = above[e] * persistence + columns[place + 2, e] * two
         total = total + columns[place + 1, e] * one
         above[e] = total + columns[place, e] * here
     if place % period:
         return
-    for e in range(len(system)):
-        system[e] = above[e] + left[e]
+    n, first = regression.n, 0
+    for i in range(n + 1):
+        for j in range(_whole(i)):
+            system[i, j] = above[first + j] + left[first + j]
+        first += i + 1
+    _factor(system, regression.scratch, n)
+
+
+@compiled_in_place
+def _factor(system, column, n):
+    """Factor a system; column: room."""
     for k in range(n):
-        pivot = 1.0 / max(system[k * (k + 1) // 2 + k] + RIDGE, LEAST_PIVOT)
+        pivot = 1.0 / max(system[k, k] + RIDGE, LEAST_PIVOT)
         for i in range(k + 1, n + 1):
-            line = i * (i + 1) // 2
-            column[i] = system[line + k]
+            column[i] = system[i, k]
+        column[k] = 0.0  # what is left of the column stays
+        for i in range(k + 1, n + 1):
             factor = column[i] * pivot
-            system[line + k] = factor
-            for j in range(k + 1, min(i + 1, n)):
-                system[line + j] -= factor * column[j]
+            for j in range(_whole(i)):
+                system[i, j] -= factor * column[j]
+            system[i, k] = factor
 
 
-@compiled
+@compiled_in_place
+def _whole(n):
+    """The next multiple of _LANES."""
+    return (n + _LANES) // _LANES * _LANES
+
+
+@compiled_in_place
 def predicted(regression, values, n):
     """The prediction by the first n regressors alone, which have these values."""
-    system, rest, most = regression.system, regression.scratch, len(regression.scratch) - 1
-    right = most * (most + 1) // 2
-    rest[:n] = system[right : right + n]
+    system, rest = regression.system, regression.scratch
+    for i in range(n):
+        rest[i] = system[regression.n, i]
     total = 0.0
     for i in range(n - 1, -1, -1):
-        weight, line = rest[i], i * (i + 1) // 2
+        weight = rest[i]
         total += weight * values[i]
         for k in range(i):
-            rest[k] -= system[line + k] * weight
+            rest[k] -= system[i, k] * weight
     return total
 
 
-@compiled
+@compiled_in_place
 def remember(regression, place, values, gain):
     """Add a sample. values: its regressors, then the sample itself, float64 (n + 1,). gain: its weight."""
     left, here, decay = regression.left, regression.columns[place], regression.decay

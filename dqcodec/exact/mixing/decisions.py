@@ -1,0 +1,262 @@
+"""Decisions: a sample coded by whether it is at least a threshold, again and again.
+
+Thresholds are quantiles of the first law, so a few decisions make a sample. Each law gives the probability of a
+decision, given those before; so do histograms, which count in contexts how decisions went. Logistic mixing (Mahoney
+2005) makes one probability of all. Where the remaining range is small against the scale, the first law alone decides.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dqcodec.base.compiled import compiled_in_place
+from dqcodec.exact.mixing.binary_coder import code_bit
+from dqcodec.exact.mixing.laws import below
+from dqcodec.exact.mixing.logistic import learn, mixed, squash, stretch
+from dqcodec.frozen.experts import (
+    CELLS,
+    CONTEXTS,
+    DEPTH,
+    DIRECT,
+    DIRECT_BITS,
+    DIRECT_USES,
+    HISTOGRAM_USES,
+    HISTOGRAMS,
+    LAW_WEIGHT,
+    MIN_PROBABILITY,
+    NODES,
+    OTHER_WEIGHT,
+    QUANTILES,
+    SETS,
+    STEPS,
+)
+from dqcodec.frozen.mixing import LIMIT, RATES, SQUASH
+
+_CELL = (2 * LIMIT + CELLS) // CELLS  # logits of a cell
+_TREE = 1 << DEPTH  # nodes below are of the tree; others are of its tails
+_COUNTS = HISTOGRAMS + DIRECT
+_UNUSED = 1 << 31  # a count: probability 1 / 2, no uses
+
+
+class Decisions(NamedTuple):
+    """The state that learns, from decision to decision and from image to image, with any number of laws.
+
+    Attributes:
+        weights: of the inputs, int32 (SETS, 2048, laws + HISTOGRAMS + DIRECT + 1), 2^-16.
+        finals: of the sets' logits, int32 (32, SETS), 2^-16.
+        histograms: counts: 2^22 times the probability of a 1, then 10 bits of uses, uint32 (HISTOGRAMS CONTEXTS NODES,).
+        direct: counts in hashed contexts, then 16 bits of the hash, int64 (DIRECT 2^DIRECT_BITS,).
+        refinements: 2^22 times the probability of a 1, int32 (2, 4096, CELLS + 1).
+        done: the number of samples so far, int64 (1,).
+    """
+
+    weights: np.ndarray
+    finals: np.ndarray
+    histograms: np.ndarray
+    direct: np.ndarray
+    refinements: np.ndarray
+    done: np.ndarray
+
+    @classmethod
+    def new(cls, laws: int) -> "Decisions":
+        """laws: their number."""
+        weights = np.full((SETS, 2048, laws + _COUNTS + 1), OTHER_WEIGHT, np.int32)
+        weights[:, :, :laws] = LAW_WEIGHT
+        cells = SQUASH[np.clip(_CELL * np.arange(CELLS + 1) - LIMIT, -LIMIT, LIMIT) + LIMIT] << 6
+        return cls(
+            weights,
+            np.full((32, SETS), 65536 // SETS, np.int32),
+            np.full(HISTOGRAMS * CONTEXTS * NODES, _UNUSED, np.uint32),
+            np.full(DIRECT << DIRECT_BITS, _UNUSED << 16, np.int64),
+            np.tile(cells.astype(np.int32), (2, 4096, 1)),
+            np.zeros(1, np.int64),
+        )
+
+
+class Contexts(NamedTuple):
+    """What the decisions on the next sample depend on besides its laws, and room to make them.
+
+    Attributes:
+        histograms: contexts, int64 (HISTOGRAMS,).
+        hashes: of what direct counts depend on, uint64 (DIRECT,).
+        sets: rows of weights, to which a decision adds its own, int64 (SETS,).
+        base: the sample from which direct counts see thresholds, and the row of the final weights, int64 (2,).
+        below, above, here: the laws' distribution functions at both ends of the remaining range, and at the threshold,
+            float64 (laws,).
+        slots: of the counts, int64 (HISTOGRAMS + DIRECT,).
+        inputs: of the mixing, int32 (laws + HISTOGRAMS + DIRECT + 1,). logits: of the sets, int32 (SETS,).
+    """
+
+    histograms: np.ndarray
+    hashes: np.ndarray
+    sets: np.ndarray
+    base: np.ndarray
+    below: np.ndarray
+    above: np.ndarray
+    here: np.ndarray
+    slots: np.ndarray
+    inputs: np.ndarray
+    logits: np.ndarray
+
+    @classmethod
+    def new(cls, laws: int) -> "Contexts":
+        """laws: their number."""
+        return cls(
+            np.zeros(HISTOGRAMS, np.int64),
+            np.zeros(DIRECT, np.uint64),
+            np.zeros(SETS, np.int64),
+            np.zeros(2, np.int64),
+            *map(np.zeros, (laws, laws, laws)),
+            np.zeros(_COUNTS, np.int64),
+            np.zeros(laws + _COUNTS + 1, np.int32),
+            np.zeros(SETS, np.int32),
+        )
+
+
+class Question(NamedTuple):
+    """Whether a sample, low <= sample < end, is at least a threshold: a node of the tree or of a tail."""
+
+    node: int
+    threshold: int
+    low: int
+    end: int
+
+
+@compiled_in_place
+def code_sample(decisions, contexts, laws, value, largest, coder):
+    """Code a sample, 0 to largest, and learn from each decision; returns it.
+
+    Args:
+        decisions: what is learned.
+        contexts: of this sample.
+        laws: with the attributes places and inverses (of scales), float64 (laws,), and blend, whose second number is
+            the first law's scale.
+        value: the sample, if it is written.
+    """
+    places, inverses, lower, upper, here = laws.places, laws.inverses, contexts.below, contexts.above, contexts.here
+    place, scale = places[0], laws.blend[1]
+    low, end, node, step = np.int64(0), np.int64(largest) + 1, np.int64(1), np.int64(0)
+    for i in range(len(places)):
+        lower[i], upper[i] = below(places[i], inverses[i], 0.0), below(places[i], inverses[i], np.float64(end))
+    decisions.done[0] += 1
+    while end - low > 1:
+        if node < _TREE:
+            threshold = np.int64(np.floor(place + scale * QUANTILES[node])) + 1
+            if threshold <= low or threshold >= end:
+                node = 2 * node + np.int64(threshold <= low)
+                continue
+        elif low > 0 and end <= largest:  # between two quantiles
+            threshold = low + end >> 1
+            half = below(place, inverses[0], np.float64(threshold))
+            probability = _share(lower[0], half, upper[0])
+            if probability == 0:
+                probability = np.int64(32768)
+            probability = min(65536 - 64, max(64, probability))
+            if code_bit(coder, probability, np.int64(value >= threshold)):
+                low, lower[0] = threshold, half
+            else:
+                end, upper[0] = threshold, half
+            continue
+        else:  # in a tail
+            step += 1
+            distance = scale * QUANTILES[_TREE - 1] * np.float64(1 << min(step, 20))
+            is_upper = np.int64(low > 0 or end > place)
+            threshold = np.int64(np.floor(place + distance if is_upper else place - distance)) + 1
+            if threshold <= low or threshold >= end:
+                threshold = low + end >> 1
+            node = _TREE + 2 * (min(step, STEPS) - 1) + is_upper
+        for i in range(len(places)):
+            here[i] = below(places[i], inverses[i], np.float64(threshold))
+        if _decide(decisions, contexts, Question(node, threshold, low, end), value, coder):
+            low = threshold
+            for i in range(len(here)):
+                lower[i] = here[i]
+            node = 2 * node + 1 if node < _TREE else node
+        else:
+            end = threshold
+            for i in range(len(here)):
+                upper[i] = here[i]
+            node = 2 * node if node < _TREE else node
+        if node >= _TREE and step == 0:
+            node = np.int64(_TREE)
+    return low
+
+
+@compiled_in_place
+def _decide(decisions, contexts, question, value, coder):
+    """Code whether the value is at least the threshold, and learn from this."""
+    node, threshold, low, end = question.node, question.threshold, question.low, question.end
+    inputs, logits, sets, slots = contexts.inputs, contexts.logits, contexts.sets, contexts.slots
+    weights, histograms, direct = decisions.weights, decisions.histograms, decisions.direct
+    refinements = decisions.refinements
+    laws = len(inputs) - _COUNTS - 1
+    for i in range(laws):
+        share = _share(contexts.below[i], contexts.here[i], contexts.above[i])
+        inputs[i] = stretch(share) if share else 0
+    for i in range(HISTOGRAMS):
+        slot = (i * CONTEXTS + contexts.histograms[i]) * NODES + node
+        slots[i] = slot
+        inputs[laws + i] = stretch(histograms[slot] >> 16)
+    gap = np.int64(threshold - contexts.base[0]) << 10 | min(end - threshold, 31) << 5 | min(threshold - low, 31)
+    for i in range(DIRECT):
+        key = hashed(contexts.hashes[i], gap) * np.uint64(0xA0761D6478BD642F)
+        slot = (i << DIRECT_BITS) + np.int64(key >> np.uint64(64 - DIRECT_BITS))
+        slots[HISTOGRAMS + i], check = slot, np.int64(key >> np.uint64(24) & np.uint64(65535))
+        if direct[slot] & 65535 != check:
+            direct[slot] = np.int64(_UNUSED) << 16 | check
+        inputs[laws + HISTOGRAMS + i] = stretch(direct[slot] >> 32)
+    inputs[laws + _COUNTS] = 256
+
+    depth, rest = np.int64(0), node
+    while rest:
+        depth, rest = depth + 1, rest >> 1
+    rows = sets[0] + node, sets[1] + depth, sets[2] + depth
+    for m in range(SETS):
+        logits[m] = mixed(weights[m], rows[m], inputs)
+    logit = mixed(decisions.finals, contexts.base[1] + depth, logits)
+    mixture = squash(logit)
+    cell, offset = (logit + LIMIT) // _CELL, (logit + LIMIT) % _CELL
+    first, second = node * 64 + (sets[1] >> 3), contexts.histograms[1] % 49 * 64 + node
+    refined = np.int64(refinements[0, first, cell]) + np.int64(refinements[1, second, cell])
+    upper = np.int64(refinements[0, first, cell + 1]) + np.int64(refinements[1, second, cell + 1])
+    refined = (refined * (_CELL - offset) + upper * offset) // (_CELL * 64)
+    probability = min(65536 - MIN_PROBABILITY, max(MIN_PROBABILITY, (2 * mixture + refined) >> 2))
+    bit = code_bit(coder, probability, np.int64(value >= threshold))
+
+    rate = np.int64(5) + 20 * 1024 // (1024 + decisions.done[0])
+    for m in range(SETS):
+        learn(weights[m], rows[m], inputs, (bit << 16) - squash(logits[m]), rate)
+    learn(decisions.finals, contexts.base[1] + depth, logits, (bit << 16) - mixture, 2)
+    near = cell + np.int64(2 * offset > _CELL)
+    target = bit * ((1 << 22) - 64)
+    refinements[0, first, near] += (target - np.int64(refinements[0, first, near])) >> 6
+    refinements[1, second, near] += (target - np.int64(refinements[1, second, near])) >> 6
+    for i in range(HISTOGRAMS):
+        histograms[slots[i]] = _counted(np.int64(histograms[slots[i]]), target, HISTOGRAM_USES)
+    for i in range(DIRECT):
+        slot = slots[HISTOGRAMS + i]
+        direct[slot] = _counted(direct[slot] >> 16, target, DIRECT_USES) << 16 | direct[slot] & 65535
+    return bit
+
+
+@compiled_in_place
+def _share(below, here, above):
+    """The probability, in 65536ths, of a sample that is not below `here`, if it is between both others; 0: unknown."""
+    rest = above - below
+    if rest < 1e-7:
+        return np.int64(0)
+    return min(65535, max(1, np.int64((above - here) / rest * 65536.0)))
+
+
+@compiled_in_place
+def _counted(count, target, most):
+    """A count whose probability has moved toward a bit. The more uses it had, the less it moves."""
+    uses, probability = count & 1023, count >> 10
+    return probability + ((target - probability) * RATES[uses] >> 16) << 10 | min(uses + 1, most)
+
+
+@compiled_in_place
+def hashed(value, other):
+    """A hash and a number, hashed, uint64."""
+    value = (value + np.uint64(other)) * np.uint64(0xE7037ED1A0B428DB)
+    return value ^ value >> np.uint64(29)

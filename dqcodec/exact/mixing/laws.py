@@ -1,0 +1,338 @@
+"""Laws of the next sample: a place, a scale, and a distribution function each.
+
+Local least squares with a short and a long memory, the median edge detector (Martucci 1990), and a blend of all
+predictions with its bias corrected by contexts (Wu and Memon 1997) give the places; errors nearby, at the same
+intensity, or of another channel at the same pixel, give the scales. The distribution function is Student's t for all.
+
+Samples are integers; floats are float64, and each operation on them stands alone, in a fixed order. Loops take a place
+in a canvas (see experts.py): row y, column x, margins included, and channel c.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dqcodec.base.compiled import compiled_in_place
+from dqcodec.exact.mixing.regression import Regression, advance, predicted, remember, start_row
+from dqcodec.frozen.experts import (
+    DISTRIBUTION,
+    GRID,
+    LAWS,
+    LEAST_SCALE,
+    MARGIN,
+    NEAREST,
+    OTHER,
+    OWN,
+    OWN_FIRST,
+    OWN_LATER,
+    PREDICTIONS,
+    RANGE,
+    REFIT,
+    UP,
+)
+
+
+class Errors(NamedTuple):
+    """The errors of the blend, learned from sample to sample and from image to image.
+
+    Attributes:
+        biases: sums of standardised errors, and their numbers, float64 (3, 2048, 2).
+        intensities: sums of absolute errors, and their numbers, float64 (4, 64, 2).
+    """
+
+    biases: np.ndarray
+    intensities: np.ndarray
+
+    @classmethod
+    def new(cls) -> "Errors":
+        """No error is known."""
+        return cls(np.zeros((3, 2048, 2)), np.ones((4, 64, 2)))
+
+
+class Laws(NamedTuple):
+    """The laws of a channel's next sample, and what they are made of. All are float64 but keys.
+
+    Attributes:
+        short, long: the regressions.
+        rows: absolute errors of each prediction and the blend, in this row and the one above, (2, W + 2 MARGIN, PREDICTIONS + 1).
+        columns: the blend's, averaged down the columns (W + 2 MARGIN,).
+        sums: averaged along the row; sums of the channel's errors and of the earlier channel's nearby (3,).
+        values: regressors, then the sample itself less its mean (n + 1,).
+        predictions: (PREDICTIONS,).
+        spreads: their errors nearby (PREDICTIONS,).
+        places, inverses: of the laws, the inverse of the scale (LAWS,).
+        blend: the place without correction, its scale, the error nearby, the earlier channel's, the mean of neighbours (5,).
+        keys: of the biases (3), of the intensity, classes of scale and of spread, int64 (6,).
+    """
+
+    short: Regression
+    long: Regression
+    rows: np.ndarray
+    columns: np.ndarray
+    sums: np.ndarray
+    values: np.ndarray
+    predictions: np.ndarray
+    spreads: np.ndarray
+    places: np.ndarray
+    inverses: np.ndarray
+    blend: np.ndarray
+    keys: np.ndarray
+
+    @classmethod
+    def new(cls, width: int, channel: int) -> "Laws":
+        """width: the number of samples in a row. channel: its number."""
+        n, columns = _own(channel) + len(OTHER) * channel, width + 2 * MARGIN
+        return cls(
+            *(Regression.new(width, n, memory) for memory in range(2)),
+            np.ones((2, columns, PREDICTIONS + 1)),
+            np.ones(columns),
+            np.array([1.0, 0.5, 0.5]),
+            *map(np.zeros, (n + 1, PREDICTIONS, PREDICTIONS, LAWS, LAWS, 5)),
+            np.zeros(6, np.int64),
+        )
+
+
+@compiled_in_place
+def start_laws(laws):
+    """Start a row."""
+    start_row(laws.short)
+    start_row(laws.long)
+
+
+@compiled_in_place
+def end_laws(laws, y):
+    """End row y: fill the margins with its ends."""
+    rows, now = laws.rows, (y - UP) & 1
+    width = rows.shape[1] - 2 * MARGIN
+    for i in range(PREDICTIONS + 1):
+        rows[now, MARGIN + width :, i] = rows[now, MARGIN + width - 1, i]
+        rows[1 - now, :MARGIN, i] = rows[now, MARGIN, i]  # becomes the row of the next samples
+
+
+@compiled_in_place
+def set_laws(laws, errors, canvas, y, x, c, largest):
+    """Set the laws of a sample, 0 to largest."""
+    _set_values(laws, canvas.samples, y, x, c)
+    advance(laws.short, x, 1)
+    advance(laws.long, x, REFIT)
+    _predict(laws, canvas.samples, y, x, c, largest)
+    _blend(laws, errors, canvas, y, x, c, largest)
+    _set_scales(laws, errors, canvas, y, x, c)
+
+
+@compiled_in_place
+def learn_laws(laws, errors, canvas, y, x, c):
+    """Learn from a sample, after it is coded."""
+    _learn(laws, errors, canvas, y, x, c)
+    values, gain = laws.values, laws.blend[2]
+    values[len(values) - 1] = canvas.samples[y, x, c] - laws.blend[4]
+    remember(laws.short, x, values, 1.0 / (gain * (gain + 0.125) + 1.0))
+    remember(laws.long, x, values, 1.0 / (gain + 1.0))
+
+
+@compiled_in_place
+def _own(c):
+    """The number of regressors from the channel itself."""
+    return OWN_FIRST if c == 0 else OWN_LATER
+
+
+@compiled_in_place
+def _mean(samples, y, x, c):
+    sides = np.float64(samples[y, x - 1, c] + samples[y - 1, x, c])
+    return sides * 0.375 + np.float64(samples[y - 1, x - 1, c] + samples[y - 1, x + 1, c]) * 0.125
+
+
+@compiled_in_place
+def _set_values(laws, samples, y, x, c):
+    """Set the regressors, and the mean of the nearest neighbours."""
+    values, mean = laws.values, _mean(samples, y, x, c)
+    for i in range(NEAREST):
+        values[i] = samples[y + OWN[i, 0], x + OWN[i, 1], c] - mean
+    n = NEAREST
+    for other in range(c):
+        others = _mean(samples, y, x, other)
+        for i in range(len(OTHER)):
+            values[n] = samples[y + OTHER[i, 0], x + OTHER[i, 1], other] - others
+            n += 1
+    for i in range(NEAREST, _own(c)):
+        values[n] = samples[y + OWN[i, 0], x + OWN[i, 1], c] - mean
+        n += 1
+    laws.blend[4] = mean
+
+
+@compiled_in_place
+def _predict(laws, samples, y, x, c, largest):
+    """Set the predictions, between 0 and the largest sample."""
+    predictions, values, short, long, mean = laws.predictions, laws.values, laws.short, laws.long, laws.blend[4]
+    n, few = len(values) - 1, NEAREST + len(OTHER) * c
+    west, north = np.float64(samples[y, x - 1, c]), np.float64(samples[y - 1, x, c])
+    predictions[0] = mean + predicted(short, values, few)
+    predictions[1] = mean + predicted(short, values, few + 4)
+    predictions[2] = mean + predicted(short, values, n)
+    predictions[3] = mean + predicted(long, values, few)
+    predictions[4] = mean + predicted(long, values, n)
+    gradient = west + north - samples[y - 1, x - 1, c]
+    predictions[5] = min(max(gradient, min(west, north)), max(west, north))
+    predictions[6] = mean
+    if c > 0:
+        others = samples[y, x - 1, c - 1] + samples[y - 1, x, c - 1]
+        predictions[6] = (west + north) * 0.5 + samples[y, x, c - 1] - others * 0.5
+    predictions[7] = west + (samples[y - 1, x + 1, c] - north)
+    for i in range(PREDICTIONS):
+        predictions[i] = min(max(predictions[i], 0.0), np.float64(largest))
+
+
+@compiled_in_place
+def _nearby(rows, now, x, i):
+    """The average error of a prediction around a sample."""
+    old = 1 - now
+    total = rows[now, x - 1, i] * 2.0 + rows[old, x, i] * 2.0
+    total = total + rows[old, x - 1, i] + rows[old, x + 1, i] + rows[now, x - 2, i] + rows[old, x + 2, i] * 0.5
+    return total * 0.125
+
+
+@compiled_in_place
+def _blend(laws, errors, canvas, y, x, c, largest):
+    """Set the blend and the keys, and the places of the laws."""
+    predictions, spreads, places, keys = laws.predictions, laws.spreads, laws.places, laws.keys
+    now, biases, samples, classes = (y - UP) & 1, errors.biases, canvas.samples, canvas.classes
+    total = weights = 0.0
+    for i in range(PREDICTIONS):
+        spreads[i] = _nearby(laws.rows, now, x, i)
+        weight = 1.0 / (spreads[i] + 0.015625)
+        weight = weight * weight
+        weights += weight
+        total += weight * predictions[i]
+    blend, error = total / weights, _nearby(laws.rows, now, x, PREDICTIONS)
+    spread = 0.0
+    for i in range(PREDICTIONS):
+        spread += abs(predictions[i] - blend)
+    spread = spread * 0.125
+
+    west, north = samples[y, x - 1, c], samples[y - 1, x, c]
+    pattern = (
+        np.int64(west > blend)
+        + 2 * np.int64(north > blend)
+        + 4 * np.int64(samples[y - 1, x + 1, c] > blend)
+        + 8 * np.int64(samples[y - 1, x - 1, c] > blend)
+        + 16 * np.int64(2 * west - samples[y, x - 2, c] > blend)
+        + 32 * np.int64(2 * north - samples[y - 2, x, c] > blend)
+    )
+    if c > 0:
+        pattern += 64 * np.int64(2 * samples[y, x, c - 1] > samples[y, x - 1, c - 1] + samples[y - 1, x, c - 1])
+    last = np.int64(classes[y - UP + 1, x, c - 1] if c > 0 else classes[y - UP, x + 1, c])
+    before, above = np.int64(classes[y - UP + 1, x - 1, c]), np.int64(classes[y - UP, x, c])
+    keys[0] = 128 * c + pattern
+    keys[1] = 512 * c + 16 * min(level_of(error) >> 1, 31) + min(level_of(spread) >> 2, 15)
+    keys[2] = ((7 * c + before) * 7 + above) * 7 + last
+    bias = 0.0
+    for i in range(3):
+        bias += biases[i, keys[i], 0] / (biases[i, keys[i], 1] + 4.0)
+    place = blend + bias * 0.3125 * (error + 0.0625)
+    place = min(max(place, 0.0), np.float64(largest))
+    scale = max(error * 0.625 + spread * 0.5, LEAST_SCALE)
+    laws.blend[0], laws.blend[1], laws.blend[2] = blend, scale, error
+    keys[3] = np.int64(place * 63.0 / np.float64(largest))
+    keys[4], keys[5] = min(level_of(scale), 63), min(level_of(spread), 63)
+    for i in range(LAWS):
+        places[i] = place
+    places[3], places[4], places[5] = predictions[2], predictions[4], predictions[5]
+    if c == 0:
+        places[7] = predictions[6]
+
+
+@compiled_in_place
+def _set_scales(laws, errors, canvas, y, x, c):
+    """Set the inverse scales of the laws, and the error of the earlier channel around the sample."""
+    spreads, inverses, scale = laws.spreads, laws.inverses, laws.blend[1]
+    row, other = y - UP + 1, 0.0
+    if c > 0:
+        before = canvas.errors
+        total = np.float64(before[row, x, c - 1]) * 2.0 + np.float64(before[row, x - 1, c - 1])
+        total = total + np.float64(before[row, x + 1, c - 1])
+        total = total + np.float64(before[row - 1, x, c - 1])
+        other = (total + np.float64(before[row + 1, x, c - 1])) * 0.1875
+    wide = 0.0
+    for i in range(x - 2, x + 4):
+        wide += laws.columns[i]
+    wide = wide * 0.09375 + laws.sums[0] * 0.4375
+    intensity = errors.intensities[c, laws.keys[3]]
+    inverses[0] = 1.0 / scale
+    inverses[1] = 1.0 / (scale * 3.0)
+    inverses[2] = 1.0 / max(wide, LEAST_SCALE)
+    inverses[3] = 1.0 / max(spreads[2], LEAST_SCALE)
+    inverses[4] = 1.0 / max(spreads[4], LEAST_SCALE)
+    inverses[5] = 1.0 / max(spreads[5], LEAST_SCALE)
+    inverses[6] = 1.0 / max(intensity[0] / intensity[1], LEAST_SCALE)
+    if c > 0:
+        inverses[7] = 1.0 / max((other + 0.125) * laws.sums[1] / laws.sums[2], LEAST_SCALE)
+    else:
+        inverses[7] = 1.0 / max(spreads[6], LEAST_SCALE)
+    laws.blend[3] = other
+
+
+@compiled_in_place
+def level_of(value):
+    """About 4 log2(1 + 8 value), rounded down: a class of an error."""
+    rest, level = value * 8.0 + 1.0, 0
+    while rest >= 2.0:
+        rest *= 0.5
+        level += 4
+    return level + np.int64(rest >= 1.1875) + np.int64(rest >= 1.40625) + np.int64(rest >= 1.6875)
+
+
+@compiled_in_place
+def class_of(error):
+    """The class of an error in scales, 0 to 6; 3 is near 0."""
+    size = abs(error)
+    away = np.int64(size > 0.3125) + np.int64(size > 0.8125) + np.int64(size > 1.75)
+    return 3 + away if error > 0.0 else 3 - away
+
+
+@compiled_in_place
+def below(place, inverse, threshold):
+    """The probability that a law gives to all samples below a threshold."""
+    z = (threshold - 0.5 - place) * inverse * GRID + GRID * RANGE
+    if z < 0.0:
+        return 0.0
+    if z >= 2.0 * GRID * RANGE:
+        return 1.0
+    cell = np.int64(z)
+    low = DISTRIBUTION[cell]
+    return low + (DISTRIBUTION[cell + 1] - low) * (z - cell)
+
+
+@compiled_in_place
+def _learn(laws, errors, canvas, y, x, c):
+    """Learn from the errors of the predictions and of the blend."""
+    rows, columns, sums, biases, keys = laws.rows, laws.columns, laws.sums, errors.biases, laws.keys
+    value, now, row = np.float64(canvas.samples[y, x, c]), (y - UP) & 1, y - UP + 1
+    for i in range(PREDICTIONS):
+        rows[now, x, i] = abs(value - laws.predictions[i])
+    error = value - laws.places[0]
+    size = abs(error)
+    rows[now, x, PREDICTIONS] = size
+    if y == UP:
+        for i in range(PREDICTIONS + 1):
+            rows[1 - now, x + 1, i] = rows[1 - now, x + 2, i] = rows[now, x, i]
+    canvas.errors[row, x, c] = size
+    canvas.classes[row, x, c] = class_of(error * laws.inverses[0])
+    columns[x] += (size - columns[x]) * 0.25
+    sums[0] += (size - sums[0]) * 0.09375
+    sums[1] = sums[1] * 0.9990234375 + size
+    sums[2] = sums[2] * 0.9990234375 + laws.blend[3] + 0.125
+    standard = (value - laws.blend[0]) / (laws.blend[2] + 0.0625)
+    standard = min(max(standard, -4.0), 4.0)
+    for i in range(3):
+        _add(biases[i, keys[i]], standard, 200.0)
+    _add(errors.intensities[c, keys[3]], size, 400.0)
+
+
+@compiled_in_place
+def _add(entry, value, most):
+    """Add a value to a sum and count it; both are halved from time to time, so that old values count less."""
+    entry[0] += value
+    entry[1] += 1.0
+    if entry[1] > most:
+        entry[0] *= 0.5
+        entry[1] *= 0.5
