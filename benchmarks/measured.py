@@ -25,7 +25,11 @@ COMMANDS = {
     "--json benchmarks/results/cifar10_ard_bound.json",
     "archives_cifar10": "python benchmarks/archives.py cifar10 --first 200 --json benchmarks/results/archives_cifar10.json",
     "archives_icons": "python benchmarks/archives.py icons --first 200 --json benchmarks/results/archives_icons.json",
-    "learning_aerial": "python benchmarks/learning.py aerial --learn 20m --json benchmarks/results/learning_aerial.json",
+    "learning_aerial": "python benchmarks/learning.py aerial --learn 10m -m photo --json benchmarks/results/learning_aerial.json",
+    "learning_photos_test": "python benchmarks/learning.py photos_test --learn 10m -m photo "
+    "--json benchmarks/results/learning_photos_test.json",
+    "learning_cifar20k": "python benchmarks/learning.py cifar20k --learn 10m -m photo "
+    "--json benchmarks/results/learning_cifar20k.json",
     "trees": "python benchmarks/trees.py pngsuite --made 3000 --json benchmarks/results/trees.json",
     "trees_icons": "python benchmarks/trees.py icons --json benchmarks/results/trees_icons.json",
     "trees_exact": "python benchmarks/trees.py --made 3000 --exact --json benchmarks/results/trees_exact.json",
@@ -188,7 +192,9 @@ def archives() -> str:
 
 
 _LEARNED = {  # result -> its set here
-    "learning_aerial": "aerial photographs of one flight",
+    "learning_aerial": "18 aerial photographs of one flight",
+    "learning_photos_test": "photos_test, 23 photographs of buildings",
+    "learning_cifar20k": "20 000 images of CIFAR-10",
 }
 
 

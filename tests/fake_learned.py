@@ -43,7 +43,7 @@ def install(monkeypatch, error: Exception | None = None, wrong: bool = False, se
     layers of each payload."""
     table = {}
 
-    def encode(layers, program, effort=Effort()):
+    def encode(layers, program, effort=Effort(), spots=()):
         see(layers)
         if error:
             raise error
@@ -51,7 +51,7 @@ def install(monkeypatch, error: Exception | None = None, wrong: bool = False, se
         table[key] = [pixels.copy() for pixels in layers]
         return Payload(key, report=ModelReport(tuple(3.46 * pixels.size for pixels in layers), 0, 12.0, 0.5))
 
-    def decode(payload, shapes, program):
+    def decode(payload, shapes, program, spots=()):
         if payload not in table:
             raise CorruptError("no such payload")
         return [pixels ^ np.uint8(wrong) for pixels in table[payload]]

@@ -286,7 +286,7 @@ def test_a_flow_costs_what_it_reports(kind):
     x = programs.smooth(np.random.default_rng(7), 16, 8, 8)
     ideal_bits = program.codec.push(programs.noise_stack(), x).sum()
     (pushed,) = model_codec(program, (16, 8, 8)).push(message, x)
-    assert abs(bits(pushed) - bits(message) - ideal_bits) < 32 + 0.01 * x.size
+    assert abs(bits(pushed) - bits(message) - ideal_bits) < 32 + 0.03 * x.size  # each message draws another u
 
 
 @every_flow
