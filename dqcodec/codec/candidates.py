@@ -224,8 +224,8 @@ def _expert(
 
 
 def _may_win(method: Method, layers: Sequence[np.ndarray], program: Program) -> bool:
-    """Whether a method may code layers with fewer bits than a program, by a sample of them."""
-    return trial.beside_model(method, layers, program) <= _HOPELESS[method]
+    """Whether a method may code layers with fewer bits than a program, by a sample of them; small layers are not sampled."""
+    return trial.is_small(layers) or trial.beside_model(method, layers, program) <= _HOPELESS[method]
 
 
 def layers_for_models(source: Source) -> Iterator[tuple[int, Split, int, np.ndarray]]:

@@ -15,7 +15,8 @@ from dqcodec.methods.payload import Effort
 if TYPE_CHECKING:
     from dqcodec.exact.program import Program
 
-_SAMPLE_PIXELS = 1 << 14
+_LEAST_SAMPLE, _LARGEST_SAMPLE = 1 << 12, 1 << 14  # pixels
+_SAMPLE_PART = 8  # of the pixels, one in so many: a trial is to cost less than coding
 _SAMPLE_SIDE = 64
 
 
@@ -43,15 +44,29 @@ def multiplications(program: Program) -> int:
     return count if type(count) is int else 0
 
 
+def is_small(layers: Sequence[np.ndarray]) -> bool:
+    """Whether a sample of the layers is most of them: then a trial is no cheaper than coding them."""
+    return 2 * _sample_pixels(layers) > _pixels(layers)
+
+
 def beside_model(method: Method, layers: Sequence[np.ndarray], program: Program) -> float:
     """The bits that a sample of the layers takes by a method, divided by its bits by the program alone."""
     parts = list(sample(layers))
     return 8 * len(table.encode(method, parts, program).data) / program.code_length(parts)
 
 
-def sample(layers: Sequence[np.ndarray], most: int = _SAMPLE_PIXELS) -> Iterator[np.ndarray]:
+def _sample_pixels(layers: Sequence[np.ndarray]) -> int:
+    return max(_LEAST_SAMPLE, min(_LARGEST_SAMPLE, _pixels(layers) // _SAMPLE_PART))
+
+
+def _pixels(layers: Sequence[np.ndarray]) -> int:
+    return sum(layer[..., 0].size for layer in layers)
+
+
+def sample(layers: Sequence[np.ndarray], most: int | None = None) -> Iterator[np.ndarray]:
     """Square parts of evenly chosen layers, about `most` pixels in all. A narrow layer gives parts of its full width."""
-    pixels = min(_SAMPLE_SIDE**2, sum(layer[..., 0].size for layer in layers) // len(layers))
+    most = most or _sample_pixels(layers)
+    pixels = min(_SAMPLE_SIDE**2, _pixels(layers) // len(layers))
     some = layers[:: -(-len(layers) // max(1, most // pixels))]
     for layer in some:
         height, width = (min(_SAMPLE_SIDE, length) for length in layer.shape[:2])
