@@ -34,7 +34,6 @@ COMMANDS = {
     "trees_icons": "python benchmarks/trees.py icons --json benchmarks/results/trees_icons.json",
     "trees_exact": "python benchmarks/trees.py --made 3000 --exact --json benchmarks/results/trees_exact.json",
     "exactness": "python benchmarks/exactness.py kodak/kodim05.png --json benchmarks/results/exactness.json",
-    "growth": "python benchmarks/growth.py camera_free wikimedia debian_wallpapers --json benchmarks/results/growth.json",
     "regions": "python benchmarks/regions.py camera_free --json benchmarks/results/regions.json",
     "loading": "python benchmarks/loading.py cifar10 --first 1000 --json benchmarks/results/loading.json",
     "install": "python benchmarks/install.py --json benchmarks/results/install.json",
