@@ -100,6 +100,7 @@ METHODS = {
         Row(Method.MODEL_MIXING, "model_mixing", needs="autoregressive", is_slow=True, has_lengths=True),
         Row(Method.PIXEL_MIXING, "pixel_mixing", is_slow=True),
         Row(Method.EXPERTS, "experts"),
+        Row(Method.JPEG, "jpeg"),
         Row(Method.ANIMATION, "animation", is_slow=True, has_canvas=True),
     )
 }

@@ -1,0 +1,38 @@
+"""Pixels that a JPEG decoder made lie on a lattice: every RGB is the image of integers Y, Cb and Cr. A quarter of all colours do."""
+
+import numpy as np
+
+from dqcodec.exact.jpeg.decoding import BLUE_OFFSET, GREEN_BY_CB, GREEN_BY_CR, RED_OFFSET
+
+_FARTHEST = 256  # above every difference of a channel and Y
+
+
+def _inverse(offsets: np.ndarray) -> np.ndarray:
+    """The chroma, 0 to 255, that gives each offset -256 to 511 (at its place + 256); -1 for those that none gives."""
+    chroma = np.full(3 * _FARTHEST, -1)
+    chroma[offsets + _FARTHEST] = np.arange(256)
+    return chroma
+
+
+TO_RED, TO_BLUE = _inverse(RED_OFFSET), _inverse(BLUE_OFFSET)
+
+
+def components(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Y, Cb and Cr (H, W, 3) int64 that give pixels, and where they are sure (H, W). They are unique unless a channel is 0 or
+    255, where clamping may have lost them.
+
+    Args:
+        pixels: RGB (H, W, 3) uint8.
+    """
+    red, green, blue = (pixels[..., channel].astype(np.int64) for channel in range(3))
+    near = (19595 * red + 38470 * green + 7471 * blue + 32768) >> 16
+    found, found_at = np.zeros((*red.shape, 3), np.int64), np.zeros(red.shape, bool)
+    for luma in (near, near - 1, near + 1):
+        luma = np.clip(luma, 0, 255)
+        cb, cr = TO_BLUE[blue - luma + _FARTHEST], TO_RED[red - luma + _FARTHEST]
+        fits = (cb >= 0) & (cr >= 0) & (luma + ((GREEN_BY_CB[cb] + GREEN_BY_CR[cr]) >> 16) == green) & ~found_at
+        found[fits] = np.stack([luma, cb, cr], -1)[fits]
+        found_at |= fits
+    found[~found_at] = np.stack([near, 128 + (36984 * (blue - near) >> 16), 128 + (46745 * (red - near) >> 16)], -1)[~found_at]
+    is_sure = found_at & ((pixels > 0) & (pixels < 255)).all(-1)
+    return np.clip(found, 0, 255), is_sure

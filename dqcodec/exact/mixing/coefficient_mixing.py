@@ -1,0 +1,426 @@
+"""Coefficients of JPEG files, and what is left of pixels, by context mixing.
+
+Numbers are coded by decisions: is it 0, its sign, how many binary digits it has, its digits. What is near gives contexts: the
+same coefficient of blocks around, coefficients of higher frequency in the block, other components, and what continuity across
+the edges of blocks demands. Contexts, weights and stages are those of bit_mixing.py.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dqcodec.base.compiled import compiled, compiled_in_place
+from dqcodec.exact.mixing.binary_coder import code_bit
+from dqcodec.exact.mixing.bit_mixing import hashed, place_of
+from dqcodec.exact.mixing.logistic import count, counted, learn, learn_stage, mixed, squash, staged
+from dqcodec.frozen.jpeg import (
+    CONTEXTS,
+    EDGE,
+    FINAL_RATE,
+    FIRST_FINAL_WEIGHT,
+    FIRST_ROWS,
+    FIRST_WEIGHT,
+    INNER,
+    INPUTS,
+    MAX_EXPONENT,
+    MAX_NUMBER,
+    MAX_TABLE_BITS,
+    MIN_PROBABILITY,
+    RATE,
+    ROWS,
+    SETS,
+    STAGE_ROWS,
+    ZIGZAG,
+)
+from dqcodec.frozen.pixel_mixing import STAGE
+
+_NODES = 32  # kinds of decisions, for weights
+
+
+class CoefficientMixer(NamedTuple):
+    """The state that learns to predict decisions.
+
+    Attributes:
+        counters: for each context, uint32.
+        weights: of the inputs, int32 (ROWS, INPUTS).
+        finals: of the mixed logits, int32 (_NODES, SETS).
+        stages: int32 (STAGE_ROWS, cells).
+        hashes: of the contexts of the number at hand, uint64.
+        places, inputs, logits, rows: of the decision at hand.
+        keys: of the number at hand: for weights, for weights, for weights, for stages, int64 (4,).
+        sizes: log2 of the counters of a context; decisions done.
+    """
+
+    counters: np.ndarray
+    weights: np.ndarray
+    finals: np.ndarray
+    stages: np.ndarray
+    hashes: np.ndarray
+    places: np.ndarray
+    inputs: np.ndarray
+    logits: np.ndarray
+    rows: np.ndarray
+    keys: np.ndarray
+    sizes: np.ndarray
+
+    @classmethod
+    def new(cls, samples: int) -> "CoefficientMixer":
+        """samples: of all components that will be coded."""
+        bits = min(MAX_TABLE_BITS, samples.bit_length())
+        return cls(
+            np.full(CONTEXTS << bits, 1 << 31, np.uint32), np.full((ROWS, INPUTS), FIRST_WEIGHT, np.int32),
+            np.full((_NODES, SETS), FIRST_FINAL_WEIGHT, np.int32), np.tile(STAGE, (STAGE_ROWS, 1)).astype(np.int32),
+            np.zeros(CONTEXTS, np.uint64), np.zeros(CONTEXTS, np.int64), np.zeros(INPUTS, np.int32), np.zeros(SETS, np.int32),
+            np.zeros(SETS, np.int64), np.zeros(4, np.int64), np.array([bits, 0]),
+        )  # fmt: skip
+
+
+@compiled_in_place
+def _decide(mixer, coder, node, kind, bit):
+    """Code a decision, and learn from it; returns it. node: with those before it. kind: of decisions, below _NODES."""
+    counters, weights, inputs, logits, rows = mixer.counters, mixer.weights, mixer.inputs, mixer.logits, mixer.rows
+    places, bits = mixer.places, mixer.sizes[0]
+    mixer.sizes[1] += 1
+    rate = RATE + 20480 // (1024 + mixer.sizes[1])
+    for i in range(CONTEXTS):
+        places[i] = (i << bits) + place_of(hashed(mixer.hashes[i], node), bits)
+    for i in range(CONTEXTS):
+        inputs[i] = counted(counters, places[i])
+    inputs[CONTEXTS] = 256
+    for k in range(SETS):
+        rows[k] = FIRST_ROWS[k] + mixer.keys[k] * 8 + min(7, kind)
+        logits[k] = mixed(weights, rows[k], inputs)
+    logit = mixed(mixer.finals, kind, logits)
+    row = (mixer.keys[3] << 5 | kind) & STAGE_ROWS - 1
+    corrected, cell = staged(mixer.stages, row, logit)
+    probability = min(65536 - MIN_PROBABILITY, max(MIN_PROBABILITY, squash(logit) + corrected >> 1))
+    bit = code_bit(coder, probability, bit)
+    learn_stage(mixer.stages, row, cell, bit)
+    target = (bit << 16) - bit
+    learn(mixer.finals, kind, logits, target - squash(logit), FINAL_RATE)
+    for k in range(SETS):
+        learn(weights, rows[k], inputs, target - squash(logits[k]), rate)
+    for i in range(CONTEXTS):
+        count(counters, places[i], bit)
+    return bit
+
+
+@compiled_in_place
+def _code_number(mixer, coder, number):
+    """Code a number, below 2^MAX_EXPONENT either way; returns it.
+
+    The decisions: whether it is 0; whether it is negative; for each number of binary digits whether it has more; its
+    digits after the first.
+    """
+    size = abs(number)
+    step, digits, place, value, is_negative = np.int64(0), np.int64(1), np.int64(-1), np.int64(0), np.int64(0)
+    while True:
+        if step == 0:
+            node, kind, bit = np.int64(0), np.int64(0), np.int64(number != 0)
+        elif step == 1:
+            node, kind, bit = np.int64(1), np.int64(1), np.int64(number < 0)
+        elif place < 0:
+            node, kind, bit = 1 + digits, min(5, 1 + digits), np.int64(size >> digits != 0)
+        else:
+            node, kind, bit = 16 + (digits << 8 | min(value, 7) << 4 | place), np.int64(6), size >> place & 1
+        bit = _decide(mixer, coder, node, kind, bit)
+        if step == 0:
+            if not bit:
+                return np.int64(0)
+        elif step == 1:
+            is_negative, value = bit, np.int64(1)
+        elif place < 0:
+            digits += bit
+            if not bit or digits == MAX_EXPONENT:
+                place = digits - 1
+        else:
+            value = value << 1 | bit
+        step += 1
+        if place >= 0:
+            place -= 1
+            if place < 0:
+                return -value if is_negative else value
+
+
+@compiled_in_place
+def _size_class(size):
+    """A number, 0 or more, coarsely: exact to 4, then four classes for each doubling."""
+    if size < 5:
+        return size
+    digits = np.int64(0)
+    while size >> digits > 7:
+        digits += 1
+    return min(31, 4 * digits + (size >> digits))
+
+
+@compiled_in_place
+def _clipped(number, bound):
+    return min(bound, max(-bound, number))
+
+
+@compiled_in_place
+def _set_keys(mixer, first, second, third, stage):
+    mixer.keys[0], mixer.keys[1], mixer.keys[2], mixer.keys[3] = first, second, third, stage
+
+
+@compiled
+def code_component(mixer, coder, levels, other, factors, component, table):
+    """Code the levels of a component, block by block, each from its last coefficient in zigzag order to its first.
+
+    Args:
+        mixer: a CoefficientMixer, which changes.
+        coder: a BinaryCoder.
+        levels: int16 (rows, columns, 64); entered if they are read.
+        other: those of the component before, or, of the first component, of itself.
+        factors: blocks of the other for one of this, down and to the right, int64 (2,).
+        component: 0 luma, 1, 2 chroma.
+        table: the steps, int64 (64,).
+    """
+    rows, columns = levels.shape[:2]
+    chroma = min(component, 1)
+    none = np.zeros(64, np.int16)
+    counts = np.zeros((2, columns + 1), np.int64)  # last coefficients of the row above and of this one
+    bottoms, rights = np.zeros((columns, 8), np.int64), np.zeros(8, np.int64)
+    residuals = np.zeros(columns + 1, np.int64)
+    for row in range(rows):
+        residuals[0] = 0
+        for column in range(columns):
+            block = levels[row, column]
+            above = levels[row - 1, column] if row else none
+            left = levels[row, column - 1] if column else none
+            corner = levels[row - 1, column - 1] if row and column else none
+            right = levels[row - 1, column + 1] if row and column + 1 < columns else none
+            across = none
+            if component:
+                i, j = min(row * factors[0], other.shape[0] - 1), min(column * factors[1], other.shape[1] - 1)
+                across = other[i, j]
+            last = np.int64(0)
+            for z in range(1, 64):
+                if block[ZIGZAG[z]]:
+                    last = z
+            before = counts[0, column + 1] if row else counts[1, column]
+            beside = counts[1, column] if column else counts[0, column + 1]
+            far = _last(across) if component else np.int64(0)
+            last = _code_last(mixer, coder, last, component, before, beside, far)
+            seen, energy, predicted = np.int64(0), np.int64(0), np.int64(0)
+            for z in range(last, -1, -1):
+                place = ZIGZAG[z]
+                down, side = _expected(block, bottoms[column], rights, table, place, row > 0, column > 0)
+                if z:
+                    _set_contexts(
+                        mixer, block, above, left, corner, right, across, place, z, last, seen, energy, chroma, component, down,
+                        side, before + beside,
+                    )  # fmt: skip
+                else:
+                    predicted = _clipped((down + side) // (2 if row == 0 or column == 0 else 4), MAX_NUMBER)
+                    gap = _size_class(abs(down - side) >> 1) if row and column else np.int64(31)
+                    west, north = residuals[column], residuals[column + 1]
+                    _set_mean_contexts(mixer, component, gap, west, north, last, energy, across[0])
+                number = _code_number(mixer, coder, np.int64(block[place]) - predicted)
+                block[place] = predicted + number
+                seen += np.int64(number != 0)
+                energy += abs(number)
+            residuals[column + 1] = number
+            counts[1, column + 1] = last
+            _set_edges(block, table, bottoms[column], rights)
+        counts[0, 1:] = counts[1, 1:]
+
+
+@compiled_in_place
+def _last(block):
+    last = np.int64(0)
+    for z in range(1, 64):
+        if block[ZIGZAG[z]]:
+            last = z
+    return last
+
+
+@compiled_in_place
+def _code_last(mixer, coder, last, component, above, left, far):
+    """Code the place of the last coefficient, in zigzag order, that is not 0; 0 if there is none but the mean."""
+    hashes = mixer.hashes
+    seed = hashed(np.uint64(77), component)
+    both = above + left + 1 >> 1
+    hashes[0] = hashed(seed, both)
+    hashes[1] = hashed(hashed(seed, 100), above << 8 | left)
+    hashes[2] = hashed(hashed(seed, 101), above)
+    hashes[3] = hashed(hashed(seed, 102), left)
+    hashes[4] = hashed(hashed(seed, 103), far << 8 | both)
+    hashes[5] = hashed(hashed(seed, 104), far)
+    hashes[6] = hashed(hashed(seed, 105), both >> 2 << 8 | abs(above - left) >> 2)
+    for i in range(7, CONTEXTS):
+        hashes[i] = hashed(hashed(seed, 106), i)
+    _set_keys(mixer, np.int64(64) + component, np.int64(32) + (both >> 3), np.int64(32) + (far >> 3), np.int64(64) + component)
+    node = np.int64(1)
+    for place in range(5, -1, -1):
+        node = node << 1 | _decide(mixer, coder, node, 5 - place, last >> place & 1)
+    return node & 63
+
+
+@compiled_in_place
+def _expected(block, bottom, rights, table, place, has_above, has_left):
+    """What continuity with the blocks above and to the left demands of a coefficient, in halves of its step, int64 each."""
+    v, u = place >> 3, place & 7
+    down, across = np.int64(0), np.int64(0)
+    if has_above:
+        total = bottom[u]
+        for k in range(v + 1, 8):
+            total -= np.int64(block[8 * k + u]) * table[8 * k + u] * INNER
+        scale = table[place] * (INNER if v else EDGE)
+        down = (4 * total + scale) // (2 * scale)
+    if has_left:
+        total = rights[v]
+        for k in range(u + 1, 8):
+            total -= np.int64(block[8 * v + k]) * table[8 * v + k] * INNER
+        scale = table[place] * (INNER if u else EDGE)
+        across = (4 * total + scale) // (2 * scale)
+    return down, across
+
+
+@compiled_in_place
+def _set_edges(block, table, bottom, rights):
+    """What the coefficients of a block add up to at its lower edge, for each u, and at its right edge, for each v."""
+    for a in range(8):
+        down = across = np.int64(0)
+        sign = np.int64(1)
+        for k in range(8):
+            weight = sign * (INNER if k else EDGE)
+            down += np.int64(block[8 * k + a]) * table[8 * k + a] * weight
+            across += np.int64(block[8 * a + k]) * table[8 * a + k] * weight
+            sign = -sign
+        bottom[a], rights[a] = down, across
+
+
+@compiled_in_place
+def _set_contexts(
+    mixer, block, above, left, corner, right, across, place, z, last, seen, energy, chroma, component, down, side, counts
+):
+    """Set the contexts of a coefficient."""
+    hashes = mixer.hashes
+    v, u = place >> 3, place & 7
+    a, l, c, r = np.int64(above[place]), np.int64(left[place]), np.int64(corner[place]), np.int64(right[place])
+    around = _size_class(3 * (abs(a) + abs(l)) + abs(c) + abs(r) + 1 >> 1)
+    below = np.int64(block[place + 8]) if v < 7 else np.int64(0)
+    beside = np.int64(block[place + 1]) if u < 7 else np.int64(0)
+    inner = np.int64(block[place + 9]) if v < 7 and u < 7 else np.int64(0)
+    far = abs(np.int64(block[place + 16])) if v < 6 else np.int64(0)
+    far += abs(np.int64(block[place + 2])) if u < 6 else np.int64(0)
+    near = _size_class(2 * (abs(below) + abs(beside)) + abs(inner) + far)
+    down, side = _clipped(down, 40), _clipped(side, 40)
+    other = np.int64(across[place])
+    seed = hashed(np.uint64(component + 1), z)
+    hashes[0] = hashed(seed, around)
+    hashes[1] = hashed(seed, 1 << 16 | near)
+    hashes[2] = hashed(seed, 2 << 16 | down + 40)
+    hashes[3] = hashed(seed, 3 << 16 | side + 40)
+    hashes[4] = hashed(seed, 4 << 16 | _clipped(down >> 1, 7) + 7 << 4 | _clipped(side >> 1, 7) + 7)
+    hashes[5] = hashed(seed, 5 << 16 | seen << 6 | last)
+    hashes[6] = hashed(hashed(np.uint64(chroma + 11), around << 5 | near), z >> 2)
+    hashes[7] = hashed(seed, 7 << 16 | _clipped(a, 7) + 7 << 8 | _clipped(l, 7) + 7)
+    hashes[8] = hashed(seed, 8 << 16 | _clipped(other, 15) + 15 << 5 | min(around, 7))
+    hashes[9] = hashed(seed, 9 << 16 | min(near, 15) << 7 | min(counts, 127))
+    hashes[10] = hashed(seed, 10 << 16 | _size_class(energy) << 5 | min(seen, 31))
+    hashes[11] = hashed(seed, 11 << 16 | _clipped(below, 7) + 7 << 8 | _clipped(beside, 7) + 7)
+    hashes[12] = hashed(hashed(np.uint64(chroma + 21), _size_class(energy) << 5 | around), z)
+    hashes[13] = hashed(seed, 13 << 16 | min(around, 15) << 8 | min(near, 15) << 4 | min(15, _size_class(abs(down + side))))
+    hashes[14] = hashed(seed, 14 << 16 | _clipped(a + l, 15) + 15 << 5 | _clipped(down + side >> 2, 15) + 15)
+    hashes[15] = hashed(seed, 15 << 16 | min(abs(a), 3) << 6 | min(abs(l), 3) << 4 | min(abs(c), 3) << 2 | min(abs(r), 3))
+    _set_keys(mixer, z, min(around, 7) << 3 | min(near, 7), min(7, _size_class(abs(down + side))) + 8 * chroma, z)
+
+
+@compiled_in_place
+def _set_mean_contexts(mixer, component, gap, west, north, last, energy, other):
+    """Set the contexts of a mean's residual."""
+    hashes = mixer.hashes
+    seed = hashed(np.uint64(31), component)
+    size = _size_class(abs(west) + abs(north))
+    hashes[0] = hashed(seed, gap)
+    hashes[1] = hashed(seed, 1 << 16 | size)
+    hashes[2] = hashed(seed, 2 << 16 | gap << 5 | size)
+    hashes[3] = hashed(seed, 3 << 16 | last)
+    hashes[4] = hashed(seed, 4 << 16 | _size_class(energy))
+    hashes[5] = hashed(seed, 5 << 16 | _clipped(west, 15) + 15 << 8 | _clipped(north, 15) + 15)
+    hashes[6] = hashed(seed, 6 << 16 | _clipped(west + north, 31) + 31)
+    hashes[7] = hashed(seed, 7 << 16 | _size_class(energy) << 5 | gap)
+    hashes[8] = hashed(seed, 8 << 16 | _clipped(np.int64(other) >> 2, 63) + 63)
+    for i in range(9, CONTEXTS):
+        hashes[i] = hashed(seed, i << 16)
+    _set_keys(mixer, np.int64(68) + component, np.int64(40) + min(gap, 15), np.int64(40) + min(size, 15), np.int64(68) + component)
+
+
+@compiled
+def code_differences(mixer, coder, differences):
+    """Code what decoded pixels lack: for each 8 x 8 pixels whether they lack anything, then for each sample how much.
+
+    Args:
+        mixer, coder: see code_component.
+        differences: -128 to 127, int16 (H, W, C), channels in the order of coding; entered if they are read.
+    """
+    height, width, channels = differences.shape
+    flags = np.zeros((-(-height // 8) + 1, -(-width // 8) + 2), np.int64)
+    for row in range(flags.shape[0] - 1):
+        for column in range(flags.shape[1] - 2):
+            top, left, flag = 8 * row, 8 * column, np.int64(0)
+            bottom, right = min(height, top + 8), min(width, left + 8)
+            for y in range(top, bottom):
+                for x in range(left, right):
+                    for c in range(channels):
+                        flag |= np.int64(differences[y, x, c] != 0)
+            near = flags[row + 1, column] | flags[row, column + 1] << 1 | flags[row, column] << 2 | flags[row, column + 2] << 3
+            edge = np.int64(bottom - top < 8) | np.int64(right - left < 8) << 1
+            _set_flag_contexts(mixer, near, edge)
+            flag = _decide(mixer, coder, 0, 7, flag)
+            flags[row + 1, column + 1] = flag
+            if flag:
+                for y in range(top, bottom):
+                    for x in range(left, right):
+                        for c in range(channels):
+                            _set_difference_contexts(mixer, differences, y, x, c)
+                            number = _code_number(mixer, coder, np.int64(differences[y, x, c]))
+                            differences[y, x, c] = (number + 128 & 255) - 128
+
+
+@compiled_in_place
+def _set_flag_contexts(mixer, near, edge):
+    """Set the contexts of whether a block lacks anything."""
+    hashes = mixer.hashes
+    seed = np.uint64(51)
+    hashes[0] = hashed(seed, near)
+    hashes[1] = hashed(seed, 1 << 8 | edge)
+    hashes[2] = hashed(seed, 2 << 8 | near << 2 | edge)
+    for i in range(3, CONTEXTS):
+        hashes[i] = hashed(seed, i << 8)
+    _set_keys(mixer, np.int64(71), np.int64(56), np.int64(56), np.int64(71))
+
+
+@compiled_in_place
+def _set_difference_contexts(mixer, differences, y, x, c):
+    """Set the contexts of a difference."""
+    hashes = mixer.hashes
+    west = np.int64(differences[y, x - 1, c]) if x else np.int64(0)
+    north = np.int64(differences[y - 1, x, c]) if y else np.int64(0)
+    corner = np.int64(differences[y - 1, x - 1, c]) if x and y else np.int64(0)
+    last = np.int64(differences[y, x, c - 1]) if c else np.int64(0)
+    second = np.int64(differences[y, x, c - 2]) if c > 1 else np.int64(0)
+    last_west = np.int64(differences[y, x - 1, c - 1]) if c and x else np.int64(0)
+    seed = hashed(np.uint64(61), c)
+    place = (y & 7) << 3 | x & 7
+    near = _size_class(abs(west) + abs(north))
+    hashes[0] = hashed(seed, near)
+    hashes[1] = hashed(seed, 1 << 24 | west + 256 << 9 | north + 256)
+    hashes[2] = hashed(seed, 2 << 24 | last + 256 << 9 | second + 256)
+    hashes[3] = hashed(seed, 3 << 24 | last + 256)
+    hashes[4] = hashed(seed, 4 << 24 | west + north + 512)
+    hashes[5] = hashed(seed, 5 << 24 | _clipped(west, 7) + 7 << 12 | _clipped(north, 7) + 7 << 8 | _clipped(last, 7) + 7)
+    hashes[6] = hashed(seed, 6 << 24 | _clipped(last, 7) + 7 << 8 | _clipped(second, 7) + 7 << 4 | min(near, 15))
+    hashes[7] = hashed(seed, 7 << 24 | place)
+    hashes[8] = hashed(seed, 8 << 24 | last - last_west + 512 << 10 | west + 512)
+    hashes[9] = hashed(seed, 9 << 24 | west + 256 << 9 | last + 256)
+    hashes[10] = hashed(seed, 10 << 24 | north + 256 << 9 | last + 256)
+    hashes[11] = hashed(seed, 11 << 24 | west + north - corner + 512)
+    hashes[12] = hashed(seed, 12 << 24 | west + 256)
+    hashes[13] = hashed(seed, 13 << 24 | north + 256)
+    hashes[14] = hashed(seed, 14 << 24 | _size_class(abs(last) + abs(second)) << 5 | near)
+    hashes[15] = hashed(seed, 15 << 24)
+    keys = np.int64(57) + min(near, 6)
+    _set_keys(mixer, np.int64(72) + c, keys, np.int64(57) + min(6, _size_class(abs(last))), np.int64(72) + c)

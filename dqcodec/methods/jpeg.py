@@ -1,0 +1,129 @@
+"""The method jpeg: pixels that a JPEG decoder made, as the coefficients of the JPEG file, see exact/jpeg/.
+
+Layers with the same number of channels, 1 or 3, are coded one after the other, and the mixer keeps what it learns. The payload:
+for each layer
+
+    1     kind     bits 0-2 the sampling, a place in SAMPLINGS; 0 for one channel. Bit 3 is set if pixels differ from the decoded ones
+    *     tables   one, or two for three channels, luma and chroma: a byte, the quality of a table of the standard, 1 to 100, or 0
+                   and 64 bytes, the steps in zigzag order, at least 1
+
+then the bytes of the coder: for each layer the coefficients of its components, then, with bit 3, what the pixels differ by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dqcodec.base.errors import CorruptError
+from dqcodec.exact.jpeg import decoding
+from dqcodec.exact.jpeg.decoding import SAMPLINGS, Jpeg, Sampling
+from dqcodec.exact.jpeg.recovery import recover
+from dqcodec.exact.jpeg.tables import standard
+from dqcodec.exact.mixing.binary_coder import BinaryCoder
+from dqcodec.exact.mixing.coefficient_mixing import CoefficientMixer, code_component, code_differences
+from dqcodec.frozen.jpeg import CHROMA, LUMA, MAX_BLOCKS_A_BYTE, ZIGZAG
+from dqcodec.frozen.mixing import ORDERS
+from dqcodec.methods.payload import Effort, Payload
+
+_DIFFERS = 8
+_MAX_SAMPLE_BYTES = 7  # of a coefficient or a difference: 28 decisions of 11 bits, and their part of a block's
+
+
+def encode(layers: Sequence[np.ndarray], program: None = None, effort: Effort = Effort()) -> Payload:
+    """The payload of layers (H, W, 1 or 3) uint8, all with the same number of channels. It has the bytes of each layer."""
+    jpegs = [recover(layer) for layer in layers]
+    differences = [_differences(layer, jpeg.pixels(*layer.shape[:2])) for layer, jpeg in zip(layers, jpegs)]
+    heads = [_head(jpeg, differs=bool(each.any())) for jpeg, each in zip(jpegs, differences)]
+    mixer = CoefficientMixer.new(sum(levels.size for jpeg in jpegs for levels in jpeg.levels))
+    most = sum(_MAX_SAMPLE_BYTES * (sum(levels.size for levels in jpeg.levels) + each.size) for jpeg, each in zip(jpegs, differences))
+    coder, sizes = BinaryCoder.writer(most), []
+    for jpeg, each, head in zip(jpegs, differences, heads):
+        start = coder.position
+        _code(mixer, coder, jpeg, each if each.any() else None)
+        sizes.append(len(head) + coder.position - start)
+    code = coder.finish()
+    sizes[-1] += len(code) - coder.position
+    return Payload(b"".join(heads) + code, tuple(sizes))
+
+
+def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = None) -> list[np.ndarray]:
+    """The layers (H, W, C) uint8 of a payload; raises CorruptError: malformed, or too short for its layers."""
+    position, jpegs, differs = 0, [], []
+    for shape in shapes:
+        jpeg, is_different, position = _read_head(data, position, shape)
+        jpegs.append(jpeg)
+        differs.append(is_different)
+    mixer = CoefficientMixer.new(sum(levels.size for jpeg in jpegs for levels in jpeg.levels))
+    coder, layers = BinaryCoder.reader(data[position:]), []
+    for shape, jpeg, is_different in zip(shapes, jpegs, differs):
+        lacking = np.zeros(shape, np.int16) if is_different else None
+        _code(mixer, coder, jpeg, lacking)
+        layer = jpeg.pixels(*shape[:2])
+        if lacking is not None:
+            layer[..., ORDERS[shape[2]]] += lacking.astype(np.uint8)
+        layers.append(layer)
+    return layers
+
+
+def _code(mixer: CoefficientMixer, coder: BinaryCoder, jpeg: Jpeg, differences: np.ndarray | None) -> None:
+    """Code a layer: the levels of its components, and the differences if there are any."""
+    for number, levels in enumerate(jpeg.levels):
+        other = jpeg.levels[max(0, number - 1)]
+        factors = np.array(jpeg.sampling[:2]) if number == 1 else np.ones(2, np.int64)
+        code_component(mixer, coder, levels, other, factors, number, jpeg.table(number))
+    if differences is not None:
+        code_differences(mixer, coder, differences)
+
+
+def _differences(layer: np.ndarray, decoded: np.ndarray) -> np.ndarray:
+    """What decoded pixels lack, int16 (H, W, C), -128 to 127, channels in the order of coding."""
+    lacking = (layer - decoded).astype(np.int8).astype(np.int16)
+    return np.ascontiguousarray(lacking[..., ORDERS[layer.shape[2]]])
+
+
+def _head(jpeg: Jpeg, *, differs: bool) -> bytes:
+    """What the payload says of a layer before its code."""
+    out = [bytes([SAMPLINGS.index(jpeg.sampling) | (_DIFFERS if differs else 0)])]
+    for table, base in zip(jpeg.tables, (LUMA, CHROMA)):
+        quality = next((each for each in range(1, 101) if np.array_equal(standard(base, each), table)), 0)
+        out.append(bytes([quality]) if quality else bytes([0, *table[ZIGZAG].tolist()]))
+    return b"".join(out)
+
+
+def _read_head(data: bytes, position: int, shape: tuple[int, int, int]) -> tuple[Jpeg, bool, int]:
+    """The inverse of _head: a Jpeg whose levels are 0, whether pixels differ, and the position after them."""
+    height, width, channels = shape
+    if channels not in (1, 3):
+        raise CorruptError("the image has channels that no JPEG has")
+    kind, position = _byte(data, position)
+    sampling = SAMPLINGS[kind & 7] if kind & 7 < len(SAMPLINGS) else Sampling(0, 0)
+    if kind >> 4 or not sampling.rows or (channels == 1 and kind & 7):
+        raise CorruptError("malformed payload")
+    tables = []
+    for base in (LUMA, CHROMA)[: 1 + (channels == 3)]:
+        quality, position = _byte(data, position)
+        if quality:
+            if quality > 100:
+                raise CorruptError("malformed payload")
+            tables.append(standard(base, quality))
+        else:
+            steps = np.frombuffer(data, np.uint8)[position : position + 64]
+            if len(steps) < 64 or not steps.all():
+                raise CorruptError("malformed payload")
+            tables.append(np.empty(64, np.int64))
+            tables[-1][ZIGZAG] = steps
+            position += 64
+    sizes = [(height, width), *[decoding.component_size(height, width, sampling)] * (channels - 1)]
+    blocks = [tuple(map(decoding.blocks_of, size)) for size in sizes]
+    if sum(rows * columns for rows, columns in blocks) > MAX_BLOCKS_A_BYTE * (len(data) - position + 5):
+        raise CorruptError("the payload is too short for its image")
+    return Jpeg(sampling, tuple(tables), tuple(np.zeros((*each, 64), np.int16) for each in blocks)), bool(kind & _DIFFERS), position
+
+
+def _byte(data: bytes, position: int) -> tuple[int, int]:
+    """A byte, and the position after it; raises CorruptError: there is none."""
+    if position >= len(data):
+        raise CorruptError("malformed payload")
+    return data[position], position + 1
