@@ -15,6 +15,7 @@ import numpy as np
 
 from dqcodec.base.errors import LatentOverflow, StackUnderflow
 from dqcodec.codec import trial
+from dqcodec.exact.jpeg import recovery
 from dqcodec.format.container import Layer, Method
 from dqcodec.format.split import MAX_WIDTH, Split, Step, candidates, for_models
 from dqcodec.methods import table
@@ -58,14 +59,15 @@ class CodedLayer:
 def code_together(
     sources: Mapping[int, Source], programs: Sequence[Program], effort: Effort
 ) -> dict[Place, list[CodedLayer]]:
-    """Code similar layers of all images, by their numbers, together: by a model, by mixing, by experts, or by several of these.
+    """Code similar layers of all images, by their numbers, together: by a model, by mixing, by experts, as JPEG, or by several of
+    these.
 
     Returns the ways that were tried for each layer. A layer that would take too long, or that no method suits, has no
     entry.
     """
     modelled = _modelled(sources, programs, effort)
     mixed = _mixed(sources, {number for number, _, _ in modelled}, _photographs(sources, modelled, effort), effort)
-    by_method = modelled, mixed, _expert(sources, modelled, effort)
+    by_method = modelled, mixed, _expert(sources, modelled, effort), _jpeg(sources)
     places = dict.fromkeys(place for ways in by_method for place in ways)
     return {place: [way for ways in by_method for way in ways.get(place, [])] for place in places}
 
@@ -77,7 +79,7 @@ def by_webp(pixels: np.ndarray, *, quick: bool) -> CodedLayer:
 
 
 def by_mixing(layers: Sequence[np.ndarray], method: Method = Method.PIXEL_MIXING) -> list[list[CodedLayer]]:
-    """Layers of the same number of channels, together by mixing or by experts: a list of one way for each layer."""
+    """Layers of the same number of channels, together by a method without a model: a list of one way for each layer."""
     payload = table.encode(method, layers)
     return [[CodedLayer(Layer(method), payload.data, size, together=len(layers))] for size in payload.sizes]
 
@@ -221,6 +223,22 @@ def _expert(
         if program is None or _may_win(Method.EXPERTS, list(alike.values()), program):
             places |= alike
     return _by_channels(places, by_experts)
+
+
+def _jpeg(sources: Mapping[int, Source]) -> dict[Place, list[CodedLayer]]:
+    """The layers that came out of a JPEG decoder, by the coefficients of the JPEG files."""
+    places = {
+        (number, split, layer): pixels
+        for number, source in sources.items()
+        for bits, split, layer, pixels in layers_for_models(source)
+        if bits == 8 and source.view(split).header.bit_depth == 8 and takes_jpeg(pixels)
+    }
+    return _by_channels(places, lambda layers: by_mixing(layers, Method.JPEG))
+
+
+def takes_jpeg(pixels: np.ndarray) -> bool:
+    """Whether a layer came out of a JPEG decoder, by samples of it."""
+    return recovery.may_be_decoded(pixels)
 
 
 def _may_win(method: Method, layers: Sequence[np.ndarray], program: Program) -> bool:

@@ -13,8 +13,38 @@ from dqcodec.frozen.jpeg import CHROMA, LUMA
 _ROUNDS = 4
 _WINDOW = 256  # pixels each way that show the sampling
 _LEAST_CLEAN = 16
+_LEAST_SIDE = 16  # pixels; of smaller images little is sure
+_SAMPLED, _SAMPLED_PIXELS, _LEAST_COLOURED = 160, 4096, 64  # blocks; pixels; pixels in colour that say something
+_ON_LATTICE, _LEAST_FIT, _LEAST_STEP = 0.98, 0.5, 1.5
 _TRIED = 128  # blocks by which a table is chosen
 _ENOUGH = 0.95
+
+
+def may_be_decoded(pixels: np.ndarray) -> bool:
+    """Whether an image (H, W, C) uint8 may have come out of a JPEG decoder, by samples of it: its colours, and some blocks."""
+    height, width, channels = pixels.shape
+    if channels not in (1, 3) or min(height, width) < _LEAST_SIDE:
+        return False
+    if channels == 3 and not _is_on_lattice(pixels):
+        return False
+    rows, columns = height // 8, width // 8
+    chosen = np.arange(0, rows * columns, -(-rows * columns // _SAMPLED))
+    blocks = pixels[: 8 * rows, : 8 * columns].reshape(rows, 8, columns, 8, channels).swapaxes(1, 2)
+    strip = blocks[chosen // columns, chosen % columns].reshape(-1, 8, channels)
+    luma, is_sure = (strip[..., 0].astype(np.int64), (strip[..., 0] > 0) & (strip[..., 0] < 255))
+    if channels == 3:
+        found, is_sure = lattice.components(strip)
+        luma = found[..., 0]
+    table, _, fits = _table([_Component(*luma.shape)], [luma], [is_sure], LUMA, 0)
+    return fits >= _LEAST_FIT and table.mean() >= _LEAST_STEP
+
+
+def _is_on_lattice(pixels: np.ndarray) -> bool:
+    """Whether nearly all coloured pixels, of a sample, are on the lattice of a decoder."""
+    flat = pixels.reshape(-1, 3)
+    some = flat[:: -(-len(flat) // _SAMPLED_PIXELS)]
+    coloured = some[(some != some[:, :1]).any(1) & (some > 0).all(1) & (some < 255).all(1)]
+    return len(coloured) >= _LEAST_COLOURED and lattice.components(coloured[None])[1].mean() >= _ON_LATTICE
 
 
 def recover(pixels: np.ndarray) -> Jpeg:
@@ -25,7 +55,7 @@ def recover(pixels: np.ndarray) -> Jpeg:
         component = _Component(*plane.shape)
         low = np.where(plane == 0, -fitting.OPEN, plane)
         high = np.where(plane == 255, fitting.OPEN, plane)
-        table, _ = _table([component], [plane], [is_sure], LUMA, 0)
+        table, *_ = _table([component], [plane], [is_sure], LUMA, 0)
         component.fit(low, high, plane, table)
         return Jpeg(Sampling(1, 1), (table,), (component.levels,))
     return _recover_colour(pixels)
@@ -60,7 +90,7 @@ class _Image:
     def find(self, planes: Sequence[np.ndarray], is_sure: np.ndarray) -> None:
         """Find tables and levels by the components of all sure pixels."""
         luma, *both = self.components
-        table, quality = _table([luma], planes[:1], [is_sure], LUMA, 0)
+        table, quality, _ = _table([luma], planes[:1], [is_sure], LUMA, 0)
         luma.fit(*_bounds(planes[0], is_sure), table)
         small = [chroma.downsampled(plane, is_sure, self.sampling) for plane in planes[1:]]
         self.tables = [table, _table(both, *zip(*small), CHROMA, quality)[0]]
@@ -164,8 +194,8 @@ def _table(
     sure: Sequence[np.ndarray],
     base: np.ndarray,
     quality: int,
-) -> tuple[np.ndarray, int]:
-    """The table of some components, and its quality, by blocks whose samples are sure."""
+) -> tuple[np.ndarray, int, float]:
+    """The table of some components, its quality, and the part of some blocks that fit it, by blocks whose samples are sure."""
     blocks = []
     for component, plane, is_sure in zip(components, planes, sure):
         rows, columns = component.shape
@@ -182,7 +212,8 @@ def _table(
         fitting.fit(some, some, some, table, fitting.BASIS, levels, np.ones(levels.shape[:2], bool), is_exact).mean()
         for table, _ in found
     ]
-    return found[next((number for number, fit in enumerate(fits) if fit >= _ENOUGH * max(fits)), 0)]
+    best = next(number for number, fit in enumerate(fits) if fit >= _ENOUGH * max(fits))
+    return *found[best], fits[best]
 
 
 def _sampling(planes: Sequence[np.ndarray], is_sure: np.ndarray) -> Sampling:
