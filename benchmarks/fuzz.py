@@ -562,6 +562,8 @@ class Payloads:
                     self._add(Layer(method), *several, payload=table.encode(method, several).data)
                 deep = [pixels.astype(np.uint16) * 37 for pixels in several]
                 self._add(Layer(Method.EXPERTS), *deep, payload=table.encode(Method.EXPERTS, deep).data)
+                if channels in (1, 3):
+                    self._add(Layer(Method.JPEG), *several, payload=table.encode(Method.JPEG, several).data)
             tiled = np.tile(layers((17, 19, channels))[0], (6, 5, 1))  # it has periods
             self._add(Layer(Method.PIXEL_MIXING), tiled, payload=table.encode(Method.PIXEL_MIXING, [tiled]).data)
             self._add_animation(channels)
@@ -907,7 +909,7 @@ def _child(arguments: argparse.Namespace, shared: Shared) -> None:
         with atheris.instrument_imports(include=["dqcodec"], exclude=_compiled_modules()):
             from dqcodec.codec import archive, codec  # noqa: F401
             from dqcodec.format import directory  # noqa: F401
-            from dqcodec.methods import autoregressive, experts, flow, mixing, pixel_mixing  # noqa: F401
+            from dqcodec.methods import autoregressive, experts, flow, jpeg, mixing, pixel_mixing  # noqa: F401
             from dqcodec.png import exact, samples  # noqa: F401
     try:
         fuzzer = Fuzzer(arguments, shared)

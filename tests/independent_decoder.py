@@ -10,6 +10,7 @@ sections are those of the document. Integers are Python's or numpy's; f32 and f6
 import bisect
 import hashlib
 import io
+import itertools
 import json
 import lzma
 import math
@@ -233,6 +234,8 @@ def decode_payloads(body, heads, models, trace):
             decoded = experts(payload, shapes)
         elif method == 9:
             decoded = animation(payload, shapes, [heads[i].spot(i, n) for i, n in company])
+        elif method == 12:
+            decoded = jpeg(payload, shapes)
         elif method == 2:
             decoded = flow(payload, shapes, Model(models[model]))
         elif method == 3:
@@ -2515,3 +2518,274 @@ def experts(payload, shapes):
     ranges = [[(body.varint(), body.varint(), body.varint()) for _ in range(shape[2])] for shape in shapes]
     learned = Experts(body.rest())
     return [learned.layer(shape, each) for shape, each in zip(shapes, ranges)]
+
+
+# --- 19
+
+ZIGZAG = sorted(range(64), key=lambda p: (p // 8 + p % 8, (p // 8 if (p // 8 + p % 8) % 2 else p % 8)))
+K1 = """16 11 10 16 24 40 51 61 12 12 14 19 26 58 60 55 14 13 16 24 40 57 69 56 14 17 22 29 51 87 80 62 18 22 37 56 68 109 103 77
+24 35 55 64 81 104 113 92 49 64 78 87 103 121 120 101 72 92 95 98 112 100 103 99"""
+K2 = "17 18 24 47 99 99 99 99 18 21 26 66 99 99 99 99 24 26 56 99 99 99 99 99 47 66" + 38 * " 99"
+BASES = [[int(step) for step in text.split()] for text in (K1, K2)]
+SAMPLINGS = [(1, 1, True), (2, 2, True), (1, 2, True), (2, 1, True), (2, 2, False), (1, 2, False)]
+
+
+def size_of(n):
+    d = 0
+    while n >= 5 and n >> d > 7:
+        d += 1
+    return n if n < 5 else min(31, 4 * d + (n >> d))
+
+
+def within(n, m):
+    return clamp(n, -m, m)
+
+
+def beside(*pairs):
+    """a.b [m]: the first number, then (number, bits) of the others."""
+    number = pairs[0]
+    for other, bits in pairs[1:]:
+        number = (number << bits) + other
+    return number
+
+
+class JpegMixer:
+    """What the method jpeg learns, and its decisions."""
+
+    def __init__(self, levels, code):
+        self.bits, self.done = min(18, levels.bit_length()), 0
+        self.coder = Mixer(1, code)
+        self.counters, self.stages, self.weights, self.finals = Counters(), Stages(), {}, {}
+
+    def set(self, seed, keys, values):
+        values = [*values, *[0] * (16 - len(values))]
+        self.keys, self.hashes = keys, [hash_of(seed, (i << 24) + value) for i, value in enumerate(values)]
+
+    def decide(self, node, kind):
+        self.done += 1
+        rate = 12 + 20480 // (1024 + self.done)
+        places = [(i, place_of(hash_of(h, node), self.bits)) for i, h in enumerate(self.hashes)]
+        inputs = [*map(self.counters.logit, places), 256]
+        rows = [self.weights.setdefault((k, key, kind), [19660] * 17) for k, key in enumerate(self.keys)]
+        logits = [logit_of(row, inputs) for row in rows]
+        final = self.finals.setdefault(kind, [21845] * 3)
+        logit = logit_of(final, logits)
+        refined, cell = self.stages.look((self.keys[0], kind), logit)
+        bit = self.coder.bit(clamp(squash(logit) + refined >> 1, 32, 65504))
+        self.stages.learn((self.keys[0], kind), cell, bit)
+        learn_weights(final, logits, 65535 * bit - squash(logit), 2)
+        for row, own in zip(rows, logits):
+            learn_weights(row, inputs, 65535 * bit - squash(own), rate)
+        for place in places:
+            self.counters.count(place, bit)
+        return bit
+
+    def number(self):
+        if not self.decide(0, 0):
+            return 0
+        is_negative, d, a = self.decide(1, 1), 1, 1
+        while d < 13 and self.decide(1 + d, min(5, 1 + d)):
+            d += 1
+        for t in range(d - 2, -1, -1):
+            a = 2 * a + self.decide(16 + 256 * d + 16 * min(a, 7) + t, 6)
+        return -a if is_negative else a
+
+
+def last_of(block):
+    return max((z for z in range(1, 64) if block[ZIGZAG[z]]), default=0)
+
+
+def jpeg_levels(mixer, rows, columns, k, steps, other, factors):
+    """Blocks of a component by (row, column): lists of 64 levels."""
+    blocks, lasts, numbers, none = {}, {}, {}, [0] * 64
+    across = [1024] + [1448] * 7
+    turned = [(-1) ** i * w for i, w in enumerate(across)]
+    for row in range(rows):
+        for column in range(columns):
+            block = [0] * 64
+            A, L, D, E = (
+                blocks.get((row + i, column + j), none) for i, j in ((-1, 0), (0, -1), (-1, -1), (-1, 1))
+            )
+            X = none
+            if k:
+                last_row, last_column = max(other)
+                X = other[min(factors[0] * row, last_row), min(factors[1] * column, last_column)]
+            above, left = lasts.get((row - 1, column), 0), lasts.get((row, column - 1), 0)
+            above, left = above if row else left, left if column else above
+            far, both = last_of(X), above + left + 1 >> 1
+            values = [0, both, beside(above, (left, 6)), above, left, beside(far, (both, 6)), far]
+            values.append(beside(both >> 2, (abs(above - left) >> 2, 6)))
+            mixer.set(hash_of(1, k), (64 + k, 32 + (both >> 3), 32 + (far >> 3)), values)
+            node = 1
+            for kind in range(6):
+                node = 2 * node + mixer.decide(node, kind)
+            last, seen, energy, n = node - 64, 0, 0, min(k, 1)
+            lasts[row, column] = last
+            for z in range(last, -1, -1):
+                p = ZIGZAG[z]
+                v, u = divmod(p, 8)
+                down = side = 0
+                if row:
+                    t = sum(turned[i] * A[8 * i + u] * steps[8 * i + u] for i in range(8))
+                    t -= sum(across[i] * block[8 * i + u] * steps[8 * i + u] for i in range(v + 1, 8))
+                    s = steps[p] * across[v]
+                    down = (4 * t + s) // (2 * s)
+                if column:
+                    t = sum(turned[i] * L[8 * v + i] * steps[8 * v + i] for i in range(8))
+                    t -= sum(across[i] * block[8 * v + i] * steps[8 * v + i] for i in range(u + 1, 8))
+                    s = steps[p] * across[u]
+                    side = (4 * t + s) // (2 * s)
+                a, l, d, e, x = A[p], L[p], D[p], E[p], X[p]
+                total = size_of(energy)
+                if z:
+
+                    def at(i, j):
+                        return block[8 * i + j] if i < 8 and j < 8 else 0
+
+                    below, right, inner = at(v + 1, u), at(v, u + 1), at(v + 1, u + 1)  # noqa: B023
+                    wide = abs(at(v + 2, u)) + abs(at(v, u + 2))
+                    around = size_of(3 * (abs(a) + abs(l)) + abs(d) + abs(e) + 1 >> 1)
+                    near = size_of(2 * (abs(below) + abs(right)) + abs(inner) + wide)
+                    down, side = within(down, 40), within(side, 40)
+                    agreed = size_of(abs(down + side))
+                    values = [
+                        around, near, down + 40, side + 40,
+                        beside(within(down >> 1, 7) + 7, (within(side >> 1, 7) + 7, 4)), beside(seen, (last, 6)),
+                        0, beside(within(a, 7) + 7, (within(l, 7) + 7, 4)), beside(within(x, 15) + 15, (min(around, 7), 3)),
+                        beside(min(near, 15), (above + left, 7)), beside(total, (min(seen, 31), 5)),
+                        beside(within(below, 7) + 7, (within(right, 7) + 7, 4)), 0,
+                        beside(min(around, 15), (min(near, 15), 4), (min(agreed, 15), 4)),
+                        beside(within(a + l, 15) + 15, (within(down + side >> 2, 15) + 15, 5)),
+                        beside(min(abs(a), 3), (min(abs(l), 3), 2), (min(abs(d), 3), 2), (min(abs(e), 3), 2)),
+                    ]  # fmt: skip
+                    keys = z, 8 * min(around, 7) + min(near, 7), 8 * n + min(agreed, 7)
+                    mixer.set(hash_of(2, k, z), keys, values)
+                    mixer.hashes[6] = hash_of(3, n, z >> 2, beside(near, (around, 5)))
+                    mixer.hashes[12] = hash_of(4, n, z, beside(total, (around, 5)))
+                    number = block[p] = mixer.number()
+                else:
+                    inside = row > 0 and column > 0
+                    west, north = numbers.get((row, column - 1), 0), numbers.get((row - 1, column), 0)
+                    gap, size = size_of(abs(down - side) >> 1) if inside else 31, size_of(abs(west) + abs(north))
+                    values = [
+                        gap, size, beside(gap, (size, 5)), last, total,
+                        beside(within(west, 15) + 15, (within(north, 15) + 15, 5)), within(west + north, 31) + 31,
+                        beside(total, (gap, 5)), within(x >> 2, 63) + 63,
+                    ]  # fmt: skip
+                    mixer.set(hash_of(5, k), (68 + k, 40 + min(gap, 15), 40 + min(size, 15)), values)
+                    number = numbers[row, column] = mixer.number()
+                    block[0] = number + within((down + side) // (4 if inside else 2), 4095)
+                seen, energy = seen + (number != 0), energy + abs(number)
+            blocks[row, column] = block
+    return blocks
+
+
+def jpeg_transform(x, b):
+    x0, x1, x2, x3, x4, x5, x6, x7 = x
+    e = (x2 + x6) * 4433
+    low, high, s, d = e - 15137 * x6, e + 6270 * x2, 8192 * (x0 + x4), 8192 * (x0 - x4)
+    a = s + high, d + low, d - low, s - high
+    f = 9633 * (x1 + x3 + x5 + x7)
+    z1, z2, z3, z4 = -7373 * (x1 + x7), -20995 * (x3 + x5), f - 16069 * (x3 + x7), f - 3196 * (x1 + x5)
+    c = 12299 * x1 + z1 + z4, 25172 * x3 + z2 + z3, 16819 * x5 + z2 + z4, 2446 * x7 + z1 + z3
+    half = 1 << b - 1
+    return [a[i] + c[i] + half >> b for i in range(4)] + [a[i] - c[i] + half >> b for i in (3, 2, 1, 0)]
+
+
+def jpeg_plane(blocks, steps, height, width):
+    """The samples of blocks, height rows of width."""
+    plane = [[0] * width for _ in range(height)]
+    for (row, column), levels in blocks.items():
+        block = [level * step for level, step in zip(levels, steps)]
+        columns = [jpeg_transform(block[u::8], 11) for u in range(8)]
+        for i, line in enumerate(zip(*columns)):
+            for j, sample in enumerate(jpeg_transform(line, 18)):
+                if 8 * row + i < height and 8 * column + j < width:
+                    plane[8 * row + i][8 * column + j] = clip(sample + 128)
+    return plane
+
+
+def jpeg_chroma(S, y, x, fr, fc, fancy):
+    """The chroma of a pixel."""
+    i, j = y // fr, x // fc
+    if not fancy or (fc == 2 and len(S[0]) <= 2) or fr == fc == 1:
+        return S[i][j]
+    i2 = clamp(i + (1 if y % 2 else -1), 0, len(S) - 1)
+    j2 = clamp(j + (1 if x % 2 else -1), 0, len(S[0]) - 1)
+    if fr == 1:
+        return 3 * S[i][j] + S[i][j2] + 1 + x % 2 >> 2
+    if fc == 1:
+        return 3 * S[i][j] + S[i2][j] + 1 + y % 2 >> 2
+    return 3 * (3 * S[i][j] + S[i2][j]) + 3 * S[i][j2] + S[i2][j2] + 8 - x % 2 >> 4
+
+
+def jpeg_differences(mixer, height, width, channels):
+    """Differences by (y, x, c), c in the order of coding, where they are not 0."""
+    found, differs = {}, set()
+    for top in range(0, height, 8):
+        for left in range(0, width, 8):
+            around = ((top, left - 8), (top - 8, left), (top - 8, left - 8), (top - 8, left + 8))
+            near, edge = bits_of(*(part in differs for part in around)), bits_of(top + 8 > height, left + 8 > width)
+            mixer.set(6, (71, 56, 56), [near, edge, beside(near, (edge, 2))])
+            if not mixer.decide(0, 7):
+                continue
+            differs.add((top, left))
+            for y, x, c in itertools.product(
+                range(top, min(top + 8, height)), range(left, min(left + 8, width)), range(channels)
+            ):
+                west, north, corner, last, second, before = (
+                    found.get((y - i, x - j, c - m), 0)
+                    for i, j, m in ((0, 1, 0), (1, 0, 0), (1, 1, 0), (0, 0, 1), (0, 0, 2), (0, 1, 1))
+                )
+                near = size_of(abs(west) + abs(north))
+                w, n, l = (within(a, 7) + 7 for a in (west, north, last))
+                values = [
+                    near, beside(west + 128, (north + 128, 8)), beside(last + 128, (second + 128, 8)), last + 128,
+                    west + north + 256, beside(w, (n, 4), (l, 4)), beside(l, (within(second, 7) + 7, 4), (min(near, 15), 4)),
+                    beside(y % 8, (x % 8, 3)), beside(last - before + 256, (west + 128, 9)),
+                    beside(west + 128, (last + 128, 8)), beside(north + 128, (last + 128, 8)), west + north - corner + 512,
+                    west + 128, north + 128, beside(size_of(abs(last) + abs(second)), (near, 5)), 0,
+                ]  # fmt: skip
+                mixer.set(hash_of(7, c), (72 + c, 57 + min(near, 6), 57 + min(size_of(abs(last)), 6)), values)
+                found[y, x, c] = (mixer.number() + 128) % 256 - 128
+    return found
+
+
+def jpeg(payload, shapes):
+    body, heads, levels = Bytes(payload), [], 0
+    for height, width, channels in shapes:
+        kind, tables = body.byte(), []
+        for base in BASES[: 1 if channels == 1 else 2]:
+            quality, table = body.byte(), [0] * 64
+            if quality:
+                s = 5000 // quality if quality < 50 else 200 - 2 * quality
+                table = [clamp((a * s + 50) // 100, 1, 255) for a in base]
+            else:
+                for z in range(64):
+                    table[ZIGZAG[z]] = body.byte()
+            tables.append(table)
+        fr, fc, _ = SAMPLINGS[kind & 7]
+        sizes = [(height, width)] + [(-(-height // fr), -(-width // fc))] * (channels - 1)
+        levels += sum(64 * -(-h // 8) * -(-w // 8) for h, w in sizes)
+        heads.append((kind, tables, sizes))
+    mixer, layers = JpegMixer(levels, body.rest()), []
+    for (height, width, channels), (kind, tables, sizes) in zip(shapes, heads):
+        fr, fc, fancy = SAMPLINGS[kind & 7]
+        planes, blocks = [], None
+        for k, (h, w) in enumerate(sizes):
+            steps, factors = tables[min(k, 1)], (fr, fc) if k == 1 else (1, 1)
+            blocks = jpeg_levels(mixer, -(-h // 8), -(-w // 8), k, steps, blocks, factors)
+            planes.append(jpeg_plane(blocks, steps, h, w))
+        differences = jpeg_differences(mixer, height, width, channels) if kind & 8 else {}
+        pixels = np.zeros((height, width, channels), np.int64)
+        for y, x in itertools.product(range(height), range(width)):
+            colours = [planes[0][y][x]]
+            if channels == 3:
+                B, R = (jpeg_chroma(plane, y, x, fr, fc, fancy) - 128 for plane in planes[1:])
+                red, blue = 91881 * R + 32768 >> 16, 116130 * B + 32768 >> 16
+                green = 32768 - 22554 * B - 46802 * R >> 16
+                colours = [clip(colours[0] + offset) for offset in (red, green, blue)]
+            for c, channel in enumerate(ORDER[channels]):
+                pixels[y, x, channel] = (colours[channel] + differences.get((y, x, c), 0)) % 256
+        layers.append(pixels)
+    return layers

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dqcodec
-from dqcodec.frozen import ans, autoregressive, classical, experts, flow, mixing, networks, pixel_mixing
+from dqcodec.frozen import ans, autoregressive, classical, experts, flow, jpeg, mixing, networks, pixel_mixing
 
 ROOT = Path(dqcodec.__file__).parent
 # What each package may import; "" is dqcodec/__init__.py itself, whose version some name.
@@ -73,11 +73,12 @@ def test_imports_between_packages_have_no_cycle():
 
 
 def test_imports_within_exact_point_one_way():
-    """Mixing uses the autoregressive program; that and the flow know nothing of each other or of mixing."""
+    """Mixing uses the autoregressive program; that, the flow and jpeg know nothing of each other or of mixing."""
     for house, others in {
         "flow": ("autoregressive", "mixing"),
         "autoregressive": ("flow", "mixing"),
         "mixing": ("flow",),
+        "jpeg": ("flow", "autoregressive", "mixing"),
     }.items():
         used = of_package(f"exact/{house}")
         assert not [name for name in used for other in others if name.startswith(f"dqcodec.exact.{other}.")]
@@ -132,6 +133,15 @@ NUMBERS = {
         "SETS": 3, "LAW_WEIGHT": 7168, "OTHER_WEIGHT": 3277, "MIN_PROBABILITY": 16, "HISTOGRAM_USES": 250,
         "DIRECT_USES": 60, "CELLS": 32, "MAX_WIDTH": 32768, "MAX_SAMPLE_BYTES": 96, "MAX_SAMPLES_A_BYTE": 23000,
     },
+    jpeg: {
+        "MAX_STEP": 255, "FIX_0_298": 2446, "FIX_0_390": 3196, "FIX_0_541": 4433, "FIX_0_765": 6270, "FIX_0_899": 7373,
+        "FIX_1_175": 9633, "FIX_1_501": 12299, "FIX_1_847": 15137, "FIX_1_961": 16069, "FIX_2_053": 16819, "FIX_2_562": 20995,
+        "FIX_3_072": 25172, "CONSTANT_BITS": 13, "PASS_BITS": 2, "RED": 91881, "BLUE": 116130, "GREEN_BY_RED": 46802,
+        "GREEN_BY_BLUE": 22554, "CONTEXTS": 16, "INPUTS": 17, "SETS": 3, "FIRST_ROWS": (0, 600, 1112), "ROWS": 1624,
+        "FIRST_WEIGHT": 19660, "FIRST_FINAL_WEIGHT": 21845, "RATE": 12, "FINAL_RATE": 2, "MAX_TABLE_BITS": 18,
+        "STAGE_ROWS": 600, "MIN_PROBABILITY": 32, "MAX_BLOCKS_A_BYTE": 1623, "MAX_EXPONENT": 13, "MAX_NUMBER": 4095,
+        "EDGE": 1024, "INNER": 1448,
+    },
     pixel_mixing: {
         "MARGIN": 6, "DEFAULT_PERIODS": ((0, 3), (3, 0)), "STAGE_CELLS": 32, "STAGE_STEP": 176, "STAGE_RATE": 5,
         "MAX_COUNT": 255, "CONTEXTS": 22, "INPUTS": 48, "SETS": 4, "FIRST_ROWS": (0, 96, 280, 568), "ROWS": 824,
@@ -169,7 +179,7 @@ def test_frozen_numbers_do_not_change(module):
 
 
 def test_frozen_tables_do_not_change():
-    named = (vars(mixing) | vars(pixel_mixing) | vars(experts)).items()
+    named = (vars(mixing) | vars(pixel_mixing) | vars(experts) | vars(jpeg)).items()
     tables = {
         name: value.astype("<f8" if value.dtype.kind == "f" else "<i8")
         for name, value in named

@@ -33,7 +33,11 @@ _MAX_SAMPLE_BYTES = 7  # of a coefficient or a difference: 28 decisions of 11 bi
 
 def encode(layers: Sequence[np.ndarray], program: None = None, effort: Effort = Effort()) -> Payload:
     """The payload of layers (H, W, 1 or 3) uint8, all with the same number of channels. It has the bytes of each layer."""
-    jpegs = [recover(layer) for layer in layers]
+    return encode_as(layers, [recover(layer) for layer in layers])
+
+
+def encode_as(layers: Sequence[np.ndarray], jpegs: Sequence[Jpeg]) -> Payload:
+    """The payload of layers as what they differ by from decoded JPEGs. Levels are at most MAX_NUMBER."""
     differences = [_differences(layer, jpeg.pixels(*layer.shape[:2])) for layer, jpeg in zip(layers, jpegs)]
     heads = [_head(jpeg, differs=bool(each.any())) for jpeg, each in zip(jpegs, differences)]
     mixer = CoefficientMixer.new(sum(levels.size for jpeg in jpegs for levels in jpeg.levels))

@@ -15,12 +15,15 @@ import pngs
 from dqcodec import png
 from dqcodec.codec.source import Source
 from dqcodec.exact.identity import file_id
+from dqcodec.exact.jpeg.decoding import SAMPLINGS, Jpeg, blocks_of, component_size
+from dqcodec.exact.jpeg.tables import standard
 from dqcodec.exact.program import Program, load_program
 from dqcodec.format import split
 from dqcodec.format.canvas import Spot
 from dqcodec.format.container import LEARNED, Entry, Group, Layer, Method, owners, sample_checksum
 from dqcodec.format.split import Split, Step
 from dqcodec.format.values import Values, views
+from dqcodec.frozen.jpeg import CHROMA, LUMA
 from dqcodec.methods import table
 from dqcodec.png import dictionary, exact
 
@@ -69,6 +72,18 @@ def tiled(height: int, width: int, side: int) -> np.ndarray:
     """A dither of two values that repeats after `side` rows and columns, (height, width, 1)."""
     tile = np.random.default_rng(5).random((side, side)) < np.linspace(0, 0.9, side)
     return np.tile(tile, (height // side + 1, width // side + 1))[:height, :width, None].astype(np.uint8)
+
+
+def decoded(height: int, width: int, channels: int) -> np.ndarray:
+    """What a JPEG decoder makes of few coefficients, (H, W, 1 or 3), with a pixel changed."""
+    rng = np.random.default_rng(7)
+    sampling = SAMPLINGS[1 if channels == 3 else 0]
+    sizes = [(height, width)] + [component_size(height, width, sampling)] * (channels - 1)
+    levels = [rng.integers(-3, 4, (*map(blocks_of, size), 64)) * (rng.random(64) < 0.2) for size in sizes]
+    tables = (standard(LUMA, 60), standard(CHROMA, 60))
+    pixels = Jpeg(sampling, tables, tuple(each.astype(np.int16) for each in levels)).pixels(height, width)
+    pixels[5, 6] ^= 3
+    return pixels
 
 
 def many() -> np.ndarray:
@@ -225,6 +240,8 @@ def cases() -> dict[str, Case]:
         "experts": Case(lambda: pngs.write(smooth(9, 13, 3, 16), 16), method.EXPERTS, split=Split(step.WHOLE)),
         "experts-alpha": Case(lambda: pngs.write(16 * smooth(6, 7, 4, 12), 16), method.EXPERTS, split=Split(step.WHOLE, True)),
         "experts-8-bit": Case(lambda: pngs.write(smooth(5, 12, 2)), method.EXPERTS, split=Split(step.PLAIN)),
+        "jpeg": Case(lambda: pngs.write(decoded(21, 35, 3)), method.JPEG, is_quick=False),
+        "jpeg-gray": Case(lambda: pngs.write(decoded(16, 24, 1)), method.JPEG, is_quick=False),
         "animation": Case(animation, method.MIXING, split=Split(step.PLAIN, True), is_quick=False),
         "animation-gray": Case(lambda: moving(1), method.ANIMATION),
         "animation-indices": Case(lambda: moving(1, 3), method.ANIMATION, is_quick=False),

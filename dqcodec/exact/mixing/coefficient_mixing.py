@@ -34,7 +34,7 @@ from dqcodec.frozen.jpeg import (
 )
 from dqcodec.frozen.pixel_mixing import STAGE
 
-_NODES = 32  # kinds of decisions, for weights
+_KINDS = 8  # of decisions
 
 
 class CoefficientMixer(NamedTuple):
@@ -43,11 +43,12 @@ class CoefficientMixer(NamedTuple):
     Attributes:
         counters: for each context, uint32.
         weights: of the inputs, int32 (ROWS, INPUTS).
-        finals: of the mixed logits, int32 (_NODES, SETS).
+        finals: of the mixed logits, int32 (_KINDS, SETS).
         stages: int32 (STAGE_ROWS, cells).
-        hashes: of the contexts of the number at hand, uint64.
+        values: of the contexts of the number at hand, below 2^24, int64.
+        hashes: of these contexts, uint64.
         places, inputs, logits, rows: of the decision at hand.
-        keys: of the number at hand: for weights, for weights, for weights, for stages, int64 (4,).
+        keys: of the number at hand, one for each set of weights, the first one for stages too, int64 (SETS,).
         sizes: log2 of the counters of a context; decisions done.
     """
 
@@ -55,6 +56,7 @@ class CoefficientMixer(NamedTuple):
     weights: np.ndarray
     finals: np.ndarray
     stages: np.ndarray
+    values: np.ndarray
     hashes: np.ndarray
     places: np.ndarray
     inputs: np.ndarray
@@ -69,15 +71,15 @@ class CoefficientMixer(NamedTuple):
         bits = min(MAX_TABLE_BITS, samples.bit_length())
         return cls(
             np.full(CONTEXTS << bits, 1 << 31, np.uint32), np.full((ROWS, INPUTS), FIRST_WEIGHT, np.int32),
-            np.full((_NODES, SETS), FIRST_FINAL_WEIGHT, np.int32), np.tile(STAGE, (STAGE_ROWS, 1)).astype(np.int32),
-            np.zeros(CONTEXTS, np.uint64), np.zeros(CONTEXTS, np.int64), np.zeros(INPUTS, np.int32), np.zeros(SETS, np.int32),
-            np.zeros(SETS, np.int64), np.zeros(4, np.int64), np.array([bits, 0]),
+            np.full((_KINDS, SETS), FIRST_FINAL_WEIGHT, np.int32), np.tile(STAGE, (STAGE_ROWS, 1)).astype(np.int32),
+            np.zeros(CONTEXTS, np.int64), np.zeros(CONTEXTS, np.uint64), np.zeros(CONTEXTS, np.int64), np.zeros(INPUTS, np.int32),
+            np.zeros(SETS, np.int32), np.zeros(SETS, np.int64), np.zeros(SETS, np.int64), np.array([bits, 0]),
         )  # fmt: skip
 
 
 @compiled_in_place
 def _decide(mixer, coder, node, kind, bit):
-    """Code a decision, and learn from it; returns it. node: with those before it. kind: of decisions, below _NODES."""
+    """Code a decision, and learn from it; returns it. node: with those before it. kind: of decisions, below _KINDS."""
     counters, weights, inputs, logits, rows = mixer.counters, mixer.weights, mixer.inputs, mixer.logits, mixer.rows
     places, bits = mixer.places, mixer.sizes[0]
     mixer.sizes[1] += 1
@@ -88,10 +90,10 @@ def _decide(mixer, coder, node, kind, bit):
         inputs[i] = counted(counters, places[i])
     inputs[CONTEXTS] = 256
     for k in range(SETS):
-        rows[k] = FIRST_ROWS[k] + mixer.keys[k] * 8 + min(7, kind)
+        rows[k] = FIRST_ROWS[k] + (mixer.keys[k] << 3 | kind)
         logits[k] = mixed(weights, rows[k], inputs)
     logit = mixed(mixer.finals, kind, logits)
-    row = (mixer.keys[3] << 5 | kind) & STAGE_ROWS - 1
+    row = mixer.keys[0] << 3 | kind
     corrected, cell = staged(mixer.stages, row, logit)
     probability = min(65536 - MIN_PROBABILITY, max(MIN_PROBABILITY, squash(logit) + corrected >> 1))
     bit = code_bit(coder, probability, bit)
@@ -159,8 +161,11 @@ def _clipped(number, bound):
 
 
 @compiled_in_place
-def _set_keys(mixer, first, second, third, stage):
-    mixer.keys[0], mixer.keys[1], mixer.keys[2], mixer.keys[3] = first, second, third, stage
+def _set_hashes(mixer, seed, first, second, third):
+    """Set the hashes of contexts by their values, and the keys."""
+    for i in range(CONTEXTS):
+        mixer.hashes[i] = hashed(seed, np.int64(i) << 24 | mixer.values[i])
+    mixer.keys[0], mixer.keys[1], mixer.keys[2] = first, second, third
 
 
 @compiled
@@ -177,7 +182,6 @@ def code_component(mixer, coder, levels, other, factors, component, table):
         table: the steps, int64 (64,).
     """
     rows, columns = levels.shape[:2]
-    chroma = min(component, 1)
     none = np.zeros(64, np.int16)
     counts = np.zeros((2, columns + 1), np.int64)  # last coefficients of the row above and of this one
     bottoms, rights = np.zeros((columns, 8), np.int64), np.zeros(8, np.int64)
@@ -208,8 +212,8 @@ def code_component(mixer, coder, levels, other, factors, component, table):
                 down, side = _expected(block, bottoms[column], rights, table, place, row > 0, column > 0)
                 if z:
                     _set_contexts(
-                        mixer, block, above, left, corner, right, across, place, z, last, seen, energy, chroma, component, down,
-                        side, before + beside,
+                        mixer, block, above, left, corner, right, across, place, z, last, seen, energy, component, down, side,
+                        before + beside,
                     )  # fmt: skip
                 else:
                     predicted = _clipped((down + side) // (2 if row == 0 or column == 0 else 4), MAX_NUMBER)
@@ -238,19 +242,17 @@ def _last(block):
 @compiled_in_place
 def _code_last(mixer, coder, last, component, above, left, far):
     """Code the place of the last coefficient, in zigzag order, that is not 0; 0 if there is none but the mean."""
-    hashes = mixer.hashes
-    seed = hashed(np.uint64(77), component)
+    values = mixer.values
+    values[:] = 0
     both = above + left + 1 >> 1
-    hashes[0] = hashed(seed, both)
-    hashes[1] = hashed(hashed(seed, 100), above << 8 | left)
-    hashes[2] = hashed(hashed(seed, 101), above)
-    hashes[3] = hashed(hashed(seed, 102), left)
-    hashes[4] = hashed(hashed(seed, 103), far << 8 | both)
-    hashes[5] = hashed(hashed(seed, 104), far)
-    hashes[6] = hashed(hashed(seed, 105), both >> 2 << 8 | abs(above - left) >> 2)
-    for i in range(7, CONTEXTS):
-        hashes[i] = hashed(hashed(seed, 106), i)
-    _set_keys(mixer, np.int64(64) + component, np.int64(32) + (both >> 3), np.int64(32) + (far >> 3), np.int64(64) + component)
+    values[1] = both
+    values[2] = above << 6 | left
+    values[3] = above
+    values[4] = left
+    values[5] = far << 6 | both
+    values[6] = far
+    values[7] = both >> 2 << 6 | abs(above - left) >> 2
+    _set_hashes(mixer, hashed(np.uint64(1), component), 64 + component, 32 + (both >> 3), 32 + (far >> 3))
     node = np.int64(1)
     for place in range(5, -1, -1):
         node = node << 1 | _decide(mixer, coder, node, 5 - place, last >> place & 1)
@@ -293,10 +295,10 @@ def _set_edges(block, table, bottom, rights):
 
 @compiled_in_place
 def _set_contexts(
-    mixer, block, above, left, corner, right, across, place, z, last, seen, energy, chroma, component, down, side, counts
+    mixer, block, above, left, corner, right, across, place, z, last, seen, energy, component, down, side, counts
 ):
     """Set the contexts of a coefficient."""
-    hashes = mixer.hashes
+    values = mixer.values
     v, u = place >> 3, place & 7
     a, l, c, r = np.int64(above[place]), np.int64(left[place]), np.int64(corner[place]), np.int64(right[place])
     around = _size_class(3 * (abs(a) + abs(l)) + abs(c) + abs(r) + 1 >> 1)
@@ -307,45 +309,45 @@ def _set_contexts(
     far += abs(np.int64(block[place + 2])) if u < 6 else np.int64(0)
     near = _size_class(2 * (abs(below) + abs(beside)) + abs(inner) + far)
     down, side = _clipped(down, 40), _clipped(side, 40)
-    other = np.int64(across[place])
-    seed = hashed(np.uint64(component + 1), z)
-    hashes[0] = hashed(seed, around)
-    hashes[1] = hashed(seed, 1 << 16 | near)
-    hashes[2] = hashed(seed, 2 << 16 | down + 40)
-    hashes[3] = hashed(seed, 3 << 16 | side + 40)
-    hashes[4] = hashed(seed, 4 << 16 | _clipped(down >> 1, 7) + 7 << 4 | _clipped(side >> 1, 7) + 7)
-    hashes[5] = hashed(seed, 5 << 16 | seen << 6 | last)
-    hashes[6] = hashed(hashed(np.uint64(chroma + 11), around << 5 | near), z >> 2)
-    hashes[7] = hashed(seed, 7 << 16 | _clipped(a, 7) + 7 << 8 | _clipped(l, 7) + 7)
-    hashes[8] = hashed(seed, 8 << 16 | _clipped(other, 15) + 15 << 5 | min(around, 7))
-    hashes[9] = hashed(seed, 9 << 16 | min(near, 15) << 7 | min(counts, 127))
-    hashes[10] = hashed(seed, 10 << 16 | _size_class(energy) << 5 | min(seen, 31))
-    hashes[11] = hashed(seed, 11 << 16 | _clipped(below, 7) + 7 << 8 | _clipped(beside, 7) + 7)
-    hashes[12] = hashed(hashed(np.uint64(chroma + 21), _size_class(energy) << 5 | around), z)
-    hashes[13] = hashed(seed, 13 << 16 | min(around, 15) << 8 | min(near, 15) << 4 | min(15, _size_class(abs(down + side))))
-    hashes[14] = hashed(seed, 14 << 16 | _clipped(a + l, 15) + 15 << 5 | _clipped(down + side >> 2, 15) + 15)
-    hashes[15] = hashed(seed, 15 << 16 | min(abs(a), 3) << 6 | min(abs(l), 3) << 4 | min(abs(c), 3) << 2 | min(abs(r), 3))
-    _set_keys(mixer, z, min(around, 7) << 3 | min(near, 7), min(7, _size_class(abs(down + side))) + 8 * chroma, z)
+    other, total, both = np.int64(across[place]), _size_class(energy), _size_class(abs(down + side))
+    values[0] = around
+    values[1] = near
+    values[2] = down + 40
+    values[3] = side + 40
+    values[4] = _clipped(down >> 1, 7) + 7 << 4 | _clipped(side >> 1, 7) + 7
+    values[5] = seen << 6 | last
+    values[6] = near << 5 | around
+    values[7] = _clipped(a, 7) + 7 << 4 | _clipped(l, 7) + 7
+    values[8] = _clipped(other, 15) + 15 << 3 | min(around, 7)
+    values[9] = min(near, 15) << 7 | counts
+    values[10] = total << 5 | min(seen, 31)
+    values[11] = _clipped(below, 7) + 7 << 4 | _clipped(beside, 7) + 7
+    values[12] = total << 5 | around
+    values[13] = min(around, 15) << 8 | min(near, 15) << 4 | min(both, 15)
+    values[14] = _clipped(a + l, 15) + 15 << 5 | _clipped(down + side >> 2, 15) + 15
+    values[15] = min(abs(a), 3) << 6 | min(abs(l), 3) << 4 | min(abs(c), 3) << 2 | min(abs(r), 3)
+    seed = hashed(hashed(np.uint64(2), component), z)
+    _set_hashes(mixer, seed, z, min(around, 7) << 3 | min(near, 7), min(component, 1) << 3 | min(both, 7))
+    mixer.hashes[6] = hashed(hashed(hashed(np.uint64(3), min(component, 1)), z >> 2), values[6])
+    mixer.hashes[12] = hashed(hashed(hashed(np.uint64(4), min(component, 1)), z), values[12])
 
 
 @compiled_in_place
 def _set_mean_contexts(mixer, component, gap, west, north, last, energy, other):
     """Set the contexts of a mean's residual."""
-    hashes = mixer.hashes
-    seed = hashed(np.uint64(31), component)
-    size = _size_class(abs(west) + abs(north))
-    hashes[0] = hashed(seed, gap)
-    hashes[1] = hashed(seed, 1 << 16 | size)
-    hashes[2] = hashed(seed, 2 << 16 | gap << 5 | size)
-    hashes[3] = hashed(seed, 3 << 16 | last)
-    hashes[4] = hashed(seed, 4 << 16 | _size_class(energy))
-    hashes[5] = hashed(seed, 5 << 16 | _clipped(west, 15) + 15 << 8 | _clipped(north, 15) + 15)
-    hashes[6] = hashed(seed, 6 << 16 | _clipped(west + north, 31) + 31)
-    hashes[7] = hashed(seed, 7 << 16 | _size_class(energy) << 5 | gap)
-    hashes[8] = hashed(seed, 8 << 16 | _clipped(np.int64(other) >> 2, 63) + 63)
-    for i in range(9, CONTEXTS):
-        hashes[i] = hashed(seed, i << 16)
-    _set_keys(mixer, np.int64(68) + component, np.int64(40) + min(gap, 15), np.int64(40) + min(size, 15), np.int64(68) + component)
+    values = mixer.values
+    values[:] = 0
+    size, total = _size_class(abs(west) + abs(north)), _size_class(energy)
+    values[0] = gap
+    values[1] = size
+    values[2] = gap << 5 | size
+    values[3] = last
+    values[4] = total
+    values[5] = _clipped(west, 15) + 15 << 5 | _clipped(north, 15) + 15
+    values[6] = _clipped(west + north, 31) + 31
+    values[7] = total << 5 | gap
+    values[8] = _clipped(np.int64(other) >> 2, 63) + 63
+    _set_hashes(mixer, hashed(np.uint64(5), component), 68 + component, 40 + min(gap, 15), 40 + min(size, 15))
 
 
 @compiled
@@ -383,44 +385,39 @@ def code_differences(mixer, coder, differences):
 @compiled_in_place
 def _set_flag_contexts(mixer, near, edge):
     """Set the contexts of whether a block lacks anything."""
-    hashes = mixer.hashes
-    seed = np.uint64(51)
-    hashes[0] = hashed(seed, near)
-    hashes[1] = hashed(seed, 1 << 8 | edge)
-    hashes[2] = hashed(seed, 2 << 8 | near << 2 | edge)
-    for i in range(3, CONTEXTS):
-        hashes[i] = hashed(seed, i << 8)
-    _set_keys(mixer, np.int64(71), np.int64(56), np.int64(56), np.int64(71))
+    values = mixer.values
+    values[:] = 0
+    values[0] = near
+    values[1] = edge
+    values[2] = near << 2 | edge
+    _set_hashes(mixer, np.uint64(6), np.int64(71), np.int64(56), np.int64(56))
 
 
 @compiled_in_place
 def _set_difference_contexts(mixer, differences, y, x, c):
     """Set the contexts of a difference."""
-    hashes = mixer.hashes
+    values = mixer.values
     west = np.int64(differences[y, x - 1, c]) if x else np.int64(0)
     north = np.int64(differences[y - 1, x, c]) if y else np.int64(0)
     corner = np.int64(differences[y - 1, x - 1, c]) if x and y else np.int64(0)
     last = np.int64(differences[y, x, c - 1]) if c else np.int64(0)
     second = np.int64(differences[y, x, c - 2]) if c > 1 else np.int64(0)
-    last_west = np.int64(differences[y, x - 1, c - 1]) if c and x else np.int64(0)
-    seed = hashed(np.uint64(61), c)
-    place = (y & 7) << 3 | x & 7
-    near = _size_class(abs(west) + abs(north))
-    hashes[0] = hashed(seed, near)
-    hashes[1] = hashed(seed, 1 << 24 | west + 256 << 9 | north + 256)
-    hashes[2] = hashed(seed, 2 << 24 | last + 256 << 9 | second + 256)
-    hashes[3] = hashed(seed, 3 << 24 | last + 256)
-    hashes[4] = hashed(seed, 4 << 24 | west + north + 512)
-    hashes[5] = hashed(seed, 5 << 24 | _clipped(west, 7) + 7 << 12 | _clipped(north, 7) + 7 << 8 | _clipped(last, 7) + 7)
-    hashes[6] = hashed(seed, 6 << 24 | _clipped(last, 7) + 7 << 8 | _clipped(second, 7) + 7 << 4 | min(near, 15))
-    hashes[7] = hashed(seed, 7 << 24 | place)
-    hashes[8] = hashed(seed, 8 << 24 | last - last_west + 512 << 10 | west + 512)
-    hashes[9] = hashed(seed, 9 << 24 | west + 256 << 9 | last + 256)
-    hashes[10] = hashed(seed, 10 << 24 | north + 256 << 9 | last + 256)
-    hashes[11] = hashed(seed, 11 << 24 | west + north - corner + 512)
-    hashes[12] = hashed(seed, 12 << 24 | west + 256)
-    hashes[13] = hashed(seed, 13 << 24 | north + 256)
-    hashes[14] = hashed(seed, 14 << 24 | _size_class(abs(last) + abs(second)) << 5 | near)
-    hashes[15] = hashed(seed, 15 << 24)
-    keys = np.int64(57) + min(near, 6)
-    _set_keys(mixer, np.int64(72) + c, keys, np.int64(57) + min(6, _size_class(abs(last))), np.int64(72) + c)
+    before = np.int64(differences[y, x - 1, c - 1]) if c and x else np.int64(0)
+    near, others = _size_class(abs(west) + abs(north)), _size_class(abs(last) + abs(second))
+    values[0] = near
+    values[1] = west + 128 << 8 | north + 128
+    values[2] = last + 128 << 8 | second + 128
+    values[3] = last + 128
+    values[4] = west + north + 256
+    values[5] = _clipped(west, 7) + 7 << 8 | _clipped(north, 7) + 7 << 4 | _clipped(last, 7) + 7
+    values[6] = _clipped(last, 7) + 7 << 8 | _clipped(second, 7) + 7 << 4 | min(near, 15)
+    values[7] = (y & 7) << 3 | x & 7
+    values[8] = last - before + 256 << 9 | west + 128
+    values[9] = west + 128 << 8 | last + 128
+    values[10] = north + 128 << 8 | last + 128
+    values[11] = west + north - corner + 512
+    values[12] = west + 128
+    values[13] = north + 128
+    values[14] = others << 5 | near
+    values[15] = 0
+    _set_hashes(mixer, hashed(np.uint64(7), c), 72 + c, 57 + min(near, 6), 57 + min(_size_class(abs(last)), 6))
