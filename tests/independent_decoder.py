@@ -2603,9 +2603,7 @@ def jpeg_levels(mixer, rows, columns, k, steps, other, factors):
     for row in range(rows):
         for column in range(columns):
             block = [0] * 64
-            A, L, D, E = (
-                blocks.get((row + i, column + j), none) for i, j in ((-1, 0), (0, -1), (-1, -1), (-1, 1))
-            )
+            A, L, D, E = (blocks.get((row + i, column + j), none) for i, j in ((-1, 0), (0, -1), (-1, -1), (-1, 1)))
             X = none
             if k:
                 last_row, last_column = max(other)
@@ -2635,7 +2633,7 @@ def jpeg_levels(mixer, rows, columns, k, steps, other, factors):
                     t -= sum(across[i] * block[8 * v + i] * steps[8 * v + i] for i in range(u + 1, 8))
                     s = steps[p] * across[u]
                     side = (4 * t + s) // (2 * s)
-                a, l, d, e, x = A[p], L[p], D[p], E[p], X[p]
+                a, left_level, d, e, x = A[p], L[p], D[p], E[p], X[p]
                 total = size_of(energy)
                 if z:
 
@@ -2644,19 +2642,19 @@ def jpeg_levels(mixer, rows, columns, k, steps, other, factors):
 
                     below, right, inner = at(v + 1, u), at(v, u + 1), at(v + 1, u + 1)  # noqa: B023
                     wide = abs(at(v + 2, u)) + abs(at(v, u + 2))
-                    around = size_of(3 * (abs(a) + abs(l)) + abs(d) + abs(e) + 1 >> 1)
+                    around = size_of(3 * (abs(a) + abs(left_level)) + abs(d) + abs(e) + 1 >> 1)
                     near = size_of(2 * (abs(below) + abs(right)) + abs(inner) + wide)
                     down, side = within(down, 40), within(side, 40)
                     agreed = size_of(abs(down + side))
                     values = [
                         around, near, down + 40, side + 40,
                         beside(within(down >> 1, 7) + 7, (within(side >> 1, 7) + 7, 4)), beside(seen, (last, 6)),
-                        0, beside(within(a, 7) + 7, (within(l, 7) + 7, 4)), beside(within(x, 15) + 15, (min(around, 7), 3)),
+                        0, beside(within(a, 7) + 7, (within(left_level, 7) + 7, 4)), beside(within(x, 15) + 15, (min(around, 7), 3)),
                         beside(min(near, 15), (above + left, 7)), beside(total, (min(seen, 31), 5)),
                         beside(within(below, 7) + 7, (within(right, 7) + 7, 4)), 0,
                         beside(min(around, 15), (min(near, 15), 4), (min(agreed, 15), 4)),
-                        beside(within(a + l, 15) + 15, (within(down + side >> 2, 15) + 15, 5)),
-                        beside(min(abs(a), 3), (min(abs(l), 3), 2), (min(abs(d), 3), 2), (min(abs(e), 3), 2)),
+                        beside(within(a + left_level, 15) + 15, (within(down + side >> 2, 15) + 15, 5)),
+                        beside(min(abs(a), 3), (min(abs(left_level), 3), 2), (min(abs(d), 3), 2), (min(abs(e), 3), 2)),
                     ]  # fmt: skip
                     keys = z, 8 * min(around, 7) + min(near, 7), 8 * n + min(agreed, 7)
                     mixer.set(hash_of(2, k, z), keys, values)
@@ -2738,10 +2736,10 @@ def jpeg_differences(mixer, height, width, channels):
                     for i, j, m in ((0, 1, 0), (1, 0, 0), (1, 1, 0), (0, 0, 1), (0, 0, 2), (0, 1, 1))
                 )
                 near = size_of(abs(west) + abs(north))
-                w, n, l = (within(a, 7) + 7 for a in (west, north, last))
+                w, n, m = (within(a, 7) + 7 for a in (west, north, last))
                 values = [
                     near, beside(west + 128, (north + 128, 8)), beside(last + 128, (second + 128, 8)), last + 128,
-                    west + north + 256, beside(w, (n, 4), (l, 4)), beside(l, (within(second, 7) + 7, 4), (min(near, 15), 4)),
+                    west + north + 256, beside(w, (n, 4), (m, 4)), beside(m, (within(second, 7) + 7, 4), (min(near, 15), 4)),
                     beside(y % 8, (x % 8, 3)), beside(last - before + 256, (west + 128, 9)),
                     beside(west + 128, (last + 128, 8)), beside(north + 128, (last + 128, 8)), west + north - corner + 512,
                     west + 128, north + 128, beside(size_of(abs(last) + abs(second)), (near, 5)), 0,

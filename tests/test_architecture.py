@@ -166,6 +166,9 @@ TABLES = {
     "COUNT_RATES": "082482d75ad867ab",
     "NEXT": "651f5a24e634bc60",
     "STATE_RATES": "5fc2c849154ce192",
+    "ZIGZAG": "82f612368322973d",
+    "LUMA": "9e5ba736049c75df",
+    "CHROMA": "f1d967d66ab4181b",
 }  # the first 8 bytes of the SHA-256 of each, int64 or float64 little-endian
 
 

@@ -115,7 +115,11 @@ class Method(IntEnum):
 LEARNED = {Method.FLOW, Method.AUTOREGRESSIVE, Method.MODEL_MIXING}  # methods that need a model
 METHODS = set(Method) - {Method.STORED}  # methods that code layers
 TOGETHER = METHODS - {Method.CLASSICAL}  # methods that code layers together
-_WHOLE_CODES = {Method.EXPERTS, Method.ANIMATION, Method.JPEG}  # methods whose number is their code; bit 3 says nothing of a model
+_WHOLE_CODES = {
+    Method.EXPERTS,
+    Method.ANIMATION,
+    Method.JPEG,
+}  # methods whose number is their code; bit 3 says nothing of a model
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Layers <-> payloads: by lossless WebP (classical), context mixing, experts, a flow, or an autoregressive model."""
+"""Layers <-> payloads: by lossless WebP (classical), context mixing, experts, as JPEG, by a flow, or an autoregressive model."""

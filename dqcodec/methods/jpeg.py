@@ -41,7 +41,10 @@ def encode_as(layers: Sequence[np.ndarray], jpegs: Sequence[Jpeg]) -> Payload:
     differences = [_differences(layer, jpeg.pixels(*layer.shape[:2])) for layer, jpeg in zip(layers, jpegs)]
     heads = [_head(jpeg, differs=bool(each.any())) for jpeg, each in zip(jpegs, differences)]
     mixer = CoefficientMixer.new(sum(levels.size for jpeg in jpegs for levels in jpeg.levels))
-    most = sum(_MAX_SAMPLE_BYTES * (sum(levels.size for levels in jpeg.levels) + each.size) for jpeg, each in zip(jpegs, differences))
+    most = sum(
+        _MAX_SAMPLE_BYTES * (sum(levels.size for levels in jpeg.levels) + each.size)
+        for jpeg, each in zip(jpegs, differences)
+    )
     coder, sizes = BinaryCoder.writer(most), []
     for jpeg, each, head in zip(jpegs, differences, heads):
         start = coder.position
@@ -123,7 +126,11 @@ def _read_head(data: bytes, position: int, shape: tuple[int, int, int]) -> tuple
     blocks = [tuple(map(decoding.blocks_of, size)) for size in sizes]
     if sum(rows * columns for rows, columns in blocks) > MAX_BLOCKS_A_BYTE * (len(data) - position + 5):
         raise CorruptError("the payload is too short for its image")
-    return Jpeg(sampling, tuple(tables), tuple(np.zeros((*each, 64), np.int16) for each in blocks)), bool(kind & _DIFFERS), position
+    return (
+        Jpeg(sampling, tuple(tables), tuple(np.zeros((*each, 64), np.int16) for each in blocks)),
+        bool(kind & _DIFFERS),
+        position,
+    )
 
 
 def _byte(data: bytes, position: int) -> tuple[int, int]:

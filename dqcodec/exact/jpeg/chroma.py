@@ -133,7 +133,9 @@ def _errors(levels, table, block, part, samples, chroma, is_sure, factors, row, 
     for y in range(max(0, 8 * down * row + 1 - down), min(chroma.shape[0], 8 * down * (row + 1) + down - 1)):
         i = y // down
         other_i = min(factors[2] - 1, max(0, i + (2 * (y % 2) - 1) * (down - 1)))
-        for x in range(max(0, 8 * right * column + 1 - right), min(chroma.shape[1], 8 * right * (column + 1) + right - 1)):
+        for x in range(
+            max(0, 8 * right * column + 1 - right), min(chroma.shape[1], 8 * right * (column + 1) + right - 1)
+        ):
             if is_sure[y, x]:
                 j = x // right
                 other_j = min(factors[3] - 1, max(0, j + (2 * (x % 2) - 1) * (right - 1)))

@@ -33,6 +33,8 @@ def components(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         fits = (cb >= 0) & (cr >= 0) & (luma + ((GREEN_BY_CB[cb] + GREEN_BY_CR[cr]) >> 16) == green) & ~found_at
         found[fits] = np.stack([luma, cb, cr], -1)[fits]
         found_at |= fits
-    found[~found_at] = np.stack([near, 128 + (36984 * (blue - near) >> 16), 128 + (46745 * (red - near) >> 16)], -1)[~found_at]
+    found[~found_at] = np.stack([near, 128 + (36984 * (blue - near) >> 16), 128 + (46745 * (red - near) >> 16)], -1)[
+        ~found_at
+    ]
     is_sure = found_at & ((pixels > 0) & (pixels < 255)).all(-1)
     return np.clip(found, 0, 255), is_sure

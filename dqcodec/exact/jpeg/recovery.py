@@ -122,7 +122,10 @@ class _Image:
         values = np.where(is_sure, planes[0], np.where(right, guess, self.full[0]))
         self._refit(self.components[:1], [_bounds(values, is_sure | right)])
         bounds, targets = [], []
-        for channel, inverse, full, plane in ((2, lattice.TO_BLUE, blue, planes[1]), (0, lattice.TO_RED, red, planes[2])):
+        for channel, inverse, full, plane in (
+            (2, lattice.TO_BLUE, blue, planes[1]),
+            (0, lattice.TO_RED, red, planes[2]),
+        ):
             value = inverse[np.clip(channels[channel] - self.full[0], -256, 511) + 256]
             known = is_sure | (free[channel] & (value >= 0))
             value = np.where(is_sure, plane, np.where(known, value, full))

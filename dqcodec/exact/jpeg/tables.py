@@ -2,14 +2,17 @@
 
 import numpy as np
 
-from dqcodec.frozen.jpeg import CHROMA, LUMA, MAX_STEP
+from dqcodec.frozen.jpeg import MAX_STEP
 
 _NOISE = 0.29  # the deviation that rounding samples gives a coefficient
 _LEAST = 2.2  # smaller coefficients may be nothing but noise
 _OUTLIERS = 0.01
 _MOST_BLOCKS = 512
 _BUSY = 3  # coefficients of a block whose noise is like noise; rounding a flat block moves it as a whole
-_EVIDENCE, _DOUBT = 8, 3  # nats by which a step must be likelier than 1, and than a table of the standard that is scaled
+_EVIDENCE, _DOUBT = (
+    8,
+    3,
+)  # nats by which a step must be likelier than 1, and than a table of the standard that is scaled
 
 
 def standard(base: np.ndarray, quality: int) -> np.ndarray:
@@ -28,7 +31,9 @@ def candidates(coefficients: np.ndarray, base: np.ndarray, quality: int = 0) -> 
     likeliest = int(np.argmax([likelihood[place, table].sum() for table in tables])) + 1
     steps = np.argmax(likelihood[:, 1:], axis=1) + 1
     evident = likelihood[place, steps] - likelihood[place, 1] > _EVIDENCE
-    scaled = np.clip(np.rint(base * np.median((steps / base)[evident] if evident.any() else 1)), 1, MAX_STEP).astype(np.int64)
+    scaled = np.clip(np.rint(base * np.median((steps / base)[evident] if evident.any() else 1)), 1, MAX_STEP).astype(
+        np.int64
+    )
     own = np.where(likelihood[place, steps] - likelihood[place, scaled] > _DOUBT, steps, scaled)
     found = [(tables[each - 1], each) for each in dict.fromkeys((quality, likeliest)) if each]
     return [*found, (own, 0)]

@@ -300,8 +300,9 @@ def _set_contexts(
     """Set the contexts of a coefficient."""
     values = mixer.values
     v, u = place >> 3, place & 7
-    a, l, c, r = np.int64(above[place]), np.int64(left[place]), np.int64(corner[place]), np.int64(right[place])
-    around = _size_class(3 * (abs(a) + abs(l)) + abs(c) + abs(r) + 1 >> 1)
+    north, west = np.int64(above[place]), np.int64(left[place])
+    northwest, northeast = np.int64(corner[place]), np.int64(right[place])
+    around = _size_class(3 * (abs(north) + abs(west)) + abs(northwest) + abs(northeast) + 1 >> 1)
     below = np.int64(block[place + 8]) if v < 7 else np.int64(0)
     beside = np.int64(block[place + 1]) if u < 7 else np.int64(0)
     inner = np.int64(block[place + 9]) if v < 7 and u < 7 else np.int64(0)
@@ -317,15 +318,15 @@ def _set_contexts(
     values[4] = _clipped(down >> 1, 7) + 7 << 4 | _clipped(side >> 1, 7) + 7
     values[5] = seen << 6 | last
     values[6] = near << 5 | around
-    values[7] = _clipped(a, 7) + 7 << 4 | _clipped(l, 7) + 7
+    values[7] = _clipped(north, 7) + 7 << 4 | _clipped(west, 7) + 7
     values[8] = _clipped(other, 15) + 15 << 3 | min(around, 7)
     values[9] = min(near, 15) << 7 | counts
     values[10] = total << 5 | min(seen, 31)
     values[11] = _clipped(below, 7) + 7 << 4 | _clipped(beside, 7) + 7
     values[12] = total << 5 | around
     values[13] = min(around, 15) << 8 | min(near, 15) << 4 | min(both, 15)
-    values[14] = _clipped(a + l, 15) + 15 << 5 | _clipped(down + side >> 2, 15) + 15
-    values[15] = min(abs(a), 3) << 6 | min(abs(l), 3) << 4 | min(abs(c), 3) << 2 | min(abs(r), 3)
+    values[14] = _clipped(north + west, 15) + 15 << 5 | _clipped(down + side >> 2, 15) + 15
+    values[15] = min(abs(north), 3) << 6 | min(abs(west), 3) << 4 | min(abs(northwest), 3) << 2 | min(abs(northeast), 3)
     seed = hashed(hashed(np.uint64(2), component), z)
     _set_hashes(mixer, seed, z, min(around, 7) << 3 | min(near, 7), min(component, 1) << 3 | min(both, 7))
     mixer.hashes[6] = hashed(hashed(hashed(np.uint64(3), min(component, 1)), z >> 2), values[6])
@@ -368,7 +369,12 @@ def code_differences(mixer, coder, differences):
                 for x in range(left, right):
                     for c in range(channels):
                         flag |= np.int64(differences[y, x, c] != 0)
-            near = flags[row + 1, column] | flags[row, column + 1] << 1 | flags[row, column] << 2 | flags[row, column + 2] << 3
+            near = (
+                flags[row + 1, column]
+                | flags[row, column + 1] << 1
+                | flags[row, column] << 2
+                | flags[row, column + 2] << 3
+            )
             edge = np.int64(bottom - top < 8) | np.int64(right - left < 8) << 1
             _set_flag_contexts(mixer, near, edge)
             flag = _decide(mixer, coder, 0, 7, flag)

@@ -1,0 +1,87 @@
+"""Bytes of PNGs whose pixels came out of a JPEG decoder: of the JPEG, of dqcodec without and with the method jpeg, of others.
+
+    python benchmarks/from_jpeg.py FOLDER [--images N] [--qualities Q ...] [--json RESULT.json]
+
+Every image is compressed as JPEG by Pillow at each quality and chroma subsampling and decoded again; these pixels are
+coded. The last columns: how many images take the method jpeg, what part of the pixels the recovered JPEG gives exactly, and
+seconds of the processor a megapixel to compress and decompress.
+"""
+
+import argparse
+import io
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+import dqcodec
+from dqcodec import png
+from dqcodec.bench import images
+from dqcodec.bench.machine import machine
+from dqcodec.bench.peers import JpegXl, WebP
+from dqcodec.codec import candidates
+from dqcodec.exact.jpeg.recovery import recover
+
+_QUALITIES = 50, 75, 85, 90, 95
+_SUBSAMPLINGS = {"4:4:4": 0, "4:2:2": 1, "4:2:0": 2}
+
+
+def main() -> None:
+    """The command line, see the module."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--images", type=int, default=6)
+    parser.add_argument("--qualities", type=int, nargs="*", default=_QUALITIES)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    files = sorted(file for file in arguments.folder.iterdir() if file.is_file())
+    photos = [
+        Image.open(file).convert("RGB") for file in files[:: max(1, len(files) // arguments.images)][: arguments.images]
+    ]
+    rows = []
+    for quality in arguments.qualities:
+        for name in _SUBSAMPLINGS:
+            measured = [measure(photo, quality, name) for photo in photos]
+            row = {key: sum(each[key] for each in measured) for key in measured[0]}
+            row["recovered"] /= row["pixels"]
+            rows.append({"quality": quality, "subsampling": name, "images": len(photos), **row})
+            print(rows[-1], flush=True)
+    if arguments.json:
+        result = {"machine": machine(), "folder": arguments.folder.name, "rows": rows}
+        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def measure(photo: Image.Image, quality: int, subsampling: str) -> dict[str, float]:
+    """The figures of one photograph at a quality and a subsampling."""
+    stream, others = io.BytesIO(), {"jpegxl": JpegXl(9), "webp": WebP()}
+    others["jpegxl"].prepare(1)
+    photo.save(stream, "JPEG", quality=quality, subsampling=_SUBSAMPLINGS[subsampling])
+    pixels = np.asarray(Image.open(stream))
+    source = images.of(png.write(png.plain(pixels)))
+    start = time.process_time()
+    data = dqcodec.compress(pixels)
+    middle = time.process_time()
+    back = dqcodec.decompress(data)
+    end = time.process_time()
+    if not np.array_equal(back, pixels):
+        raise SystemExit("an image does not come back")
+    takes, candidates.takes_jpeg = candidates.takes_jpeg, lambda _: False
+    without = dqcodec.compress(pixels)
+    candidates.takes_jpeg = takes
+    return {
+        "pixels": pixels.shape[0] * pixels.shape[1],
+        "jpeg": len(stream.getvalue()),
+        "without": len(without),
+        "with": len(data),
+        **{name: len(codec.encode(source).data) for name, codec in others.items()},
+        "taken": int(dqcodec.info(data).method == "jpeg"),
+        "recovered": int((recover(pixels).pixels(*pixels.shape[:2]) == pixels).all(-1).sum()),
+        "compress_seconds": middle - start,
+        "decompress_seconds": end - middle,
+    }
+
+
+if __name__ == "__main__":
+    main()
