@@ -19,7 +19,7 @@ import tables  # noqa: E402
 
 DOCUMENTS = tuple(ROOT / name for name in ("README.md", "docs/results.md"))
 PACKAGES = (  # in the order to read them
-    "ans", "context", "flows", "export", "exact", "exact/flow", "exact/autoregressive", "exact/mixing", "methods", "png", "format", "codec",
+    "ans", "context", "flows", "export", "exact", "exact/flow", "exact/autoregressive", "exact/mixing", "exact/jpeg", "methods", "png", "format", "codec",
     "arrays", "page", "command", "training", "bench", "frozen", "base",
 )  # fmt: skip
 

@@ -15,7 +15,7 @@ _WINDOW = 256  # pixels each way that show the sampling
 _LEAST_CLEAN = 16
 _LEAST_SIDE = 16  # pixels; of smaller images little is sure
 _SAMPLED, _SAMPLED_PIXELS, _LEAST_COLOURED = 160, 4096, 64  # blocks; pixels; pixels in colour that say something
-_ON_LATTICE, _LEAST_FIT, _LEAST_STEP = 0.98, 0.5, 1.5
+_ON_LATTICE, _LEAST_GAIN, _LEAST_FIT, _LEAST_STEP = 0.98, 0.4, 0.5, 1.5
 _TRIED = 128  # blocks by which a table is chosen
 _ENOUGH = 0.95
 
@@ -35,6 +35,10 @@ def may_be_decoded(pixels: np.ndarray) -> bool:
     if channels == 3:
         found, is_sure = lattice.components(strip)
         luma = found[..., 0]
+    clean = is_sure.reshape(-1, 64).all(1)
+    coefficients = fitting.BASIS @ (luma.reshape(-1, 8, 8)[clean] - 128.0) @ fitting.BASIS.T
+    if not clean.any() or tables.gain(coefficients.reshape(-1, 64)) < _LEAST_GAIN:
+        return False
     table, _, fits = _table([_Component(*luma.shape)], [luma], [is_sure], LUMA, 0)
     return fits >= _LEAST_FIT and table.mean() >= _LEAST_STEP
 

@@ -39,6 +39,13 @@ def candidates(coefficients: np.ndarray, base: np.ndarray, quality: int = 0) -> 
     return [*found, (own, 0)]
 
 
+def gain(coefficients: np.ndarray) -> float:
+    """By how many nats a coefficient of (n, 64) the likeliest steps are likelier than steps of 1."""
+    likelihood = _likelihoods(coefficients)
+    count = (np.abs(coefficients) > _LEAST).sum()
+    return float((likelihood[:, 1:].max(1) - likelihood[:, 1]).sum()) / max(1, int(count))
+
+
 def _likelihoods(coefficients: np.ndarray) -> np.ndarray:
     """The log-likelihood of each step for each place, float64 (64, MAX_STEP + 1); 0 for step 0."""
     busy = (np.abs(coefficients[:, 1:]) > _LEAST).sum(1)
