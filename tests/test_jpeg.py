@@ -64,6 +64,16 @@ def test_any_levels_and_any_differences_come_back(sizes, sampling, is_gray, larg
     assert all(np.array_equal(*pair) for pair in zip(decoded, layers, strict=True))
 
 
+@settings(max_examples=30)
+@given(
+    st.integers(1, 24), st.integers(1, 24), st.sampled_from([1, 3]), st.sampled_from([1, 3, 256]), st.integers(0, 1000)
+)
+def test_any_pixels_come_back_even_if_no_jpeg_has_them(height, width, channels, values, seed):
+    rng = np.random.default_rng(seed)
+    layer = (rng.integers(0, values, (height, width, channels)) * (255 // max(1, values - 1))).astype(np.uint8)
+    assert np.array_equal(jpeg.decode(jpeg.encode([layer]).data, [layer.shape])[0], layer)
+
+
 @pytest.mark.parametrize("number", range(len(SAMPLINGS)))
 def test_the_specification_says_the_same_of_each_sampling(number):
     found = some_jpeg(11, 19, 3, SAMPLINGS[number], 5, number)

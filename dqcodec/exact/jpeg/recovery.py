@@ -8,9 +8,9 @@ import numpy as np
 
 from dqcodec.exact.jpeg import chroma, decoding, fitting, lattice, tables
 from dqcodec.exact.jpeg.decoding import BLUE_OFFSET, GREEN_BY_CB, GREEN_BY_CR, RED_OFFSET, SAMPLINGS, Jpeg, Sampling
-from dqcodec.frozen.jpeg import CHROMA, LUMA
+from dqcodec.frozen.jpeg import CHROMA, LUMA, MAX_NUMBER
 
-_ROUNDS = 4
+_ROUNDS, _PROGRESS = 4, 0.9  # refinements, while each leaves less than this part of the wrong pixels
 _WINDOW = 256  # pixels each way that show the sampling
 _LEAST_CLEAN = 16
 _LEAST_SIDE = 16  # pixels; of smaller images little is sure
@@ -61,8 +61,10 @@ def recover(pixels: np.ndarray) -> Jpeg:
         high = np.where(plane == 255, fitting.OPEN, plane)
         table, *_ = _table([component], [plane], [is_sure], LUMA, 0)
         component.fit(low, high, plane, table)
-        return Jpeg(Sampling(1, 1), (table,), (component.levels,))
-    return _recover_colour(pixels)
+        found = Jpeg(Sampling(1, 1), (table,), (component.levels,))
+    else:
+        found = _recover_colour(pixels)
+    return found._replace(levels=tuple(np.clip(levels, -MAX_NUMBER, MAX_NUMBER) for levels in found.levels))
 
 
 def _recover_colour(pixels: np.ndarray) -> Jpeg:
@@ -71,9 +73,11 @@ def _recover_colour(pixels: np.ndarray) -> Jpeg:
     image = _Image(pixels, _sampling(planes[1:], is_sure))
     image.find(planes, is_sure)
     for _ in range(_ROUNDS):
-        if not image.wrong.any():
+        before = image.wrong.sum()
+        if before:
+            image.refine(planes, is_sure)
+        if image.wrong.sum() >= _PROGRESS * before:
             break
-        image.refine(planes, is_sure)
     return image.jpeg
 
 
@@ -136,7 +140,8 @@ class _Image:
             bounds.append(_bounds(*chroma.downsampled(value, known, self.sampling)))
             targets.append((value, known))
         self._refit(self.components[1:], bounds)
-        self._settle(targets)
+        if self.sampling.fancy:
+            self._settle(targets)
 
     def _settle(self, targets: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
         """Change levels of chroma one by one where pixels are wrong. targets: the values at all pixels, and which are known."""
