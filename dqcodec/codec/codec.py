@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dqcodec.codec.group import CodedGroup, check, decode, decode_regions, encode, restore, stored_header
+from dqcodec.codec.group import CodedGroup, check, decode, decode_regions, encode, parse, restore, stored_header
 from dqcodec.codec.region import Region
 from dqcodec.codec.report import CompressReport, DecompressReport, LayerReport
 from dqcodec.codec.source import Source, read
@@ -67,7 +67,7 @@ def compress(
     start = time.perf_counter()
     source = read(data, strip=strip, exact=exact, keep_broken=keep_broken, max_pixels=max_pixels)
     coded = encode([source], programs, fast=fast, best=best)
-    dqc, programs = coded.group.pack(), coded.programs
+    dqc, programs = coded.group.shortened().pack(), coded.programs
     report = _report(source, coded, len(data), len(dqc))
     del coded  # its payloads are as large as the file
     if verify:
@@ -100,19 +100,20 @@ def decompress_region(
 ) -> tuple[Png, str]:
     """Decode a region of the .dqc file `data`: (the region with all chunks of the image, the method).
 
-    The CRC of the file is checked, but not the checksum of the samples, which covers the whole image.
+    The CRC of the file is checked, but not the checksum of the samples, which covers the whole image; short files are
+    checked, see group.parse.
 
     Raises RegionError (not within the image), UnsupportedImageError (an animation, or more than `max_pixels`), and the
     errors of decompress.
     """
-    group = Group.parse(data, max_pixels)
+    group = parse(data, max_pixels)
     return decode_regions(group, {0: region}, find_program, max_pixels)[0], group.entries[0].method
 
 
 def info(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Info:
-    """What a .dqc file says about itself; no image is decoded. Raises FormatError, CorruptError,
-    UnsupportedImageError."""
-    group = Group.parse(data, max_pixels)
+    """What a .dqc file says about itself. No image is decoded, except to check short files, see group.parse. Raises
+    FormatError, CorruptError, UnsupportedImageError."""
+    group = parse(data, max_pixels)
     (entry,) = group.entries
     skeleton = entry.skeleton
     header = skeleton.header if skeleton else stored_header(group.payloads[0], max_pixels)

@@ -7,6 +7,8 @@ raster and no chunk follows it, the byte is left out. The item of a chunk:
                   bit 7: set if a varint follows, the length of the body; otherwise the list has the length
     *     body
 
+Or it is one byte, the code of a whole chunk that is frequent.
+
 Before all items there may be one with the code 126, a varint, the length, and a body that is no chunk: the values of
 format/values.py.
 
@@ -16,6 +18,8 @@ format/palette.py may code a PLTE chunk and its tRNS chunk by the colours of the
 """
 
 from __future__ import annotations
+
+import struct
 
 from dqcodec.base.errors import CorruptError
 from dqcodec.base.varint import read_varint, write_varint
@@ -29,6 +33,19 @@ _TYPES = {
     b"mDCV": 24, b"cLLI": 8, b"acTL": 8, b"fcTL": 22,
 }  # fmt: skip
 _CODES = {kind: code for code, kind in enumerate(_TYPES, 1)}
+_SRGB_COLORS = struct.pack(">8I", 31270, 32900, 64000, 33000, 30000, 60000, 15000, 6000)
+# Whole chunks, their codes from 64 on: what format/palette.py makes of most palettes, and what programs often write.
+_WHOLE = (
+    (b"PLTE", b""), (b"tRNS", b""),
+    (b"gAMA", struct.pack(">I", 45455)), (b"gAMA", struct.pack(">I", 45000)), (b"gAMA", struct.pack(">I", 100000)),
+    (b"sRGB", b"\0"), (b"cHRM", _SRGB_COLORS),
+    (b"sBIT", b"\b"), (b"sBIT", b"\b\b"), (b"sBIT", b"\b\b\b"), (b"sBIT", b"\b\b\b\b"),
+    *((b"pHYs", struct.pack(">IIB", each, each, 1)) for each in (2834, 2835, 3543, 3779, 3780, 5669)),
+    (b"bKGD", b"\0\0"), (b"bKGD", b"\0\xff"), (b"bKGD", bytes(6)), (b"bKGD", b"\0\xff" * 3),
+    (b"tEXt", b"Software\0Adobe ImageReady"), (b"tEXt", b"Software\0www.inkscape.org"),
+    (b"tEXt", b"Comment\0Created with GIMP"),
+)  # fmt: skip
+_WHOLE_CODES = {chunk: code for code, chunk in enumerate(_WHOLE, 64)}
 _RASTER, _INFLATED, _VALUES, _OTHER, _HAS_LENGTH = 0, 125, 126, 127, 128
 
 
@@ -76,6 +93,9 @@ def unpack(data: bytes, header: Header) -> tuple[Skeleton, bytes]:
         is_inflated = code == _INFLATED
         if is_inflated:
             code, position = (data[position], position + 1) if position < len(data) else (0, position)
+        elif code in _WHOLE_CHUNKS:
+            parts[-1].append(_WHOLE_CHUNKS[code])
+            continue
         kind = _KINDS.get(code & 127, b"")
         if code & 127 == _OTHER:
             kind, position = data[position : position + 4], position + 4
@@ -95,10 +115,13 @@ def unpack(data: bytes, header: Header) -> tuple[Skeleton, bytes]:
 
 
 _KINDS = {code: kind for kind, code in _CODES.items()}
+_WHOLE_CHUNKS = {code: Chunk(*chunk) for chunk, code in _WHOLE_CODES.items()}
 
 
 def _item(chunk: Chunk) -> bytes:
     """The item of a chunk."""
+    if (chunk.kind, chunk.body) in _WHOLE_CODES:
+        return bytes([_WHOLE_CODES[chunk.kind, chunk.body]])
     code, length = _CODES.get(chunk.kind, _OTHER), b""
     if len(chunk.body) != _TYPES.get(chunk.kind, 0):
         code, length = code | _HAS_LENGTH, write_varint(len(chunk.body))

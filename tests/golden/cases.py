@@ -35,7 +35,7 @@ EXAMPLE = np.array([[128, 129, 131, 130], [127, 130, 133, 131], [126, 129, 132, 
 class Case:
     """png: makes the file. model: its file. is_reproducible: the bytes follow from the format and this package alone, not from
     what libwebp, zlib or liblzma of some release make. is_quick: without compiled loops, too. is_written: the package makes such
-    files; it only reads others."""
+    files; it only reads others. is_short: as a short file."""
 
     png: Callable[[], bytes]
     method: Method
@@ -45,6 +45,7 @@ class Case:
     is_reproducible: bool = True
     is_quick: bool = True
     is_written: bool = True
+    is_short: bool = False
 
 
 def smooth(height: int, width: int, channels: int, bits: int = 8, noise: float = 2, seed: int = 0) -> np.ndarray:
@@ -113,6 +114,23 @@ def palette(is_transparent: bool) -> bytes:
     chunks += pngs.chunk(b"tRNS", bytes([0, 128, 255, 7])) if is_transparent else b""
     samples = flat(5, 9, 14, seed=1)
     return png_of(samples, 3, 8, chunks)
+
+
+def appearing() -> bytes:
+    """Of 14 colours with alpha, all used, in the order in which they appear."""
+    samples = flat(5, 20, 14, seed=1)
+    found, first, indices = np.unique(samples, return_index=True, return_inverse=True)
+    ranks = np.argsort(np.argsort(first))
+    rng = np.random.default_rng(9)
+    chunks = pngs.chunk(b"PLTE", rng.permutation(200)[: 3 * len(found)].astype(np.uint8).tobytes())
+    chunks += pngs.chunk(b"tRNS", bytes([0, 255, 7]))
+    return png_of(ranks[indices].reshape(samples.shape), 3, 8, chunks)
+
+
+def frequent() -> bytes:
+    """Chunks that have codes of their own, and chunks that are like them."""
+    kinds = (b"gAMA", (45455).to_bytes(4, "big")), (b"sBIT", b"\b\b\b"), (b"gAMA", bytes(4)), (b"bKGD", bytes(6))
+    return b"".join(pngs.chunk(*each) for each in kinds)
 
 
 def png_of(samples: np.ndarray, color_type: int, bit_depth: int, before: bytes) -> bytes:
@@ -209,6 +227,9 @@ def cases() -> dict[str, Case]:
         "pixel-mixing-1-bit": Case(lambda: pngs.write(flat(11, 19, 2), 1), method.PIXEL_MIXING),
         "pixel-mixing-periods": Case(lambda: pngs.write(tiled(92, 96, 16), 1), method.PIXEL_MIXING, is_quick=False),
         "pixel-mixing-frames": Case(animation, method.PIXEL_MIXING, split=Split(step.PLAIN)),
+        "short": Case(lambda: pngs.write(smooth(6, 9, 3), before=frequent()), method.PIXEL_MIXING, is_short=True),
+        "short-palette": Case(appearing, method.PIXEL_MIXING, split=Split(step.COLORS), is_quick=False, is_short=True),
+        "short-frames": Case(lambda: moving(1), method.ANIMATION, is_short=True),
         "palette-indices": Case(lambda: pngs.write(flat(12, 10, 16), 4, 3), method.MIXING),
         "palette-colors": Case(lambda: palette(False), method.MIXING, split=Split(step.COLORS), is_quick=False),
         "palette-alpha": Case(lambda: palette(True), method.MIXING, split=Split(step.COLORS), is_quick=False),
@@ -260,7 +281,8 @@ def encode(case: Case, data: bytes) -> bytes:
         _payload(case, [layers[number] for _, number in owned], [spots[number] for _, number in owned])
         for owned in owners([entry])
     )
-    return Group((entry,), payloads, sample_checksum(image.rasters)).pack()
+    made = Group((entry,), payloads, sample_checksum(image.rasters))
+    return (made.shortened() if case.is_short else made).pack()
 
 
 def _payload(case: Case, layers: list[np.ndarray], spots: list[Spot]) -> bytes:
