@@ -429,6 +429,7 @@ def palette(rasters, chunks):
         key,
         lambda color: (-number[color], first[color]),
         lambda color: (color[0] * 299 + color[1] * 587 + color[2] * 114 << 32) + key(color),
+        lambda color: (color[3:], color[:3]),
     ]
     depth = rasters[0].shape[2]
     table = ordered_table(bodies[b"PLTE"], first, orders, depth) if bodies[b"PLTE"] else sorted(first, key=orders[0])

@@ -96,6 +96,8 @@ _ORDERS = (
     lambda keys, first, count: first - (count << 32),  # the most frequent first, then by first appearance
     lambda keys, first, count: keys + ((keys & 255) * 299 + (keys >> 8 & 255) * 587 + (keys >> 16 & 255) * 114 << 32),
     # by brightness, then by value
+    lambda keys, first, count: (keys & 0xFF00FF00) + ((keys & 255) << 16) + (keys >> 16 & 255),
+    # by alpha, red, green, blue
 )
 
 

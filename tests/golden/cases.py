@@ -127,6 +127,15 @@ def appearing() -> bytes:
     return png_of(ranks[indices].reshape(samples.shape), 3, 8, chunks)
 
 
+def sorted_palette() -> bytes:
+    """Of 13 colours, sorted by alpha, red, green and blue, one of which no pixel has."""
+    table = np.random.default_rng(10).integers(0, 4, (13, 4)) * 85
+    table = np.array(sorted(map(tuple, table.tolist())))[:, [1, 2, 3, 0]].astype(np.uint8)
+    samples = np.random.default_rng(11).integers(0, 13, (6, 12, 1))
+    chunks = pngs.chunk(b"PLTE", table[:, :3].tobytes()) + pngs.chunk(b"tRNS", table[:, 3].tobytes())
+    return png_of(np.where(samples == 6, 7, samples), 3, 8, chunks)
+
+
 def frequent() -> bytes:
     """Chunks that have codes of their own, and chunks that are like them."""
     kinds = (b"gAMA", (45455).to_bytes(4, "big")), (b"sBIT", b"\b\b\b"), (b"gAMA", bytes(4)), (b"bKGD", bytes(6))
@@ -229,10 +238,11 @@ def cases() -> dict[str, Case]:
         "pixel-mixing-frames": Case(animation, method.PIXEL_MIXING, split=Split(step.PLAIN)),
         "short": Case(lambda: pngs.write(smooth(6, 9, 3), before=frequent()), method.PIXEL_MIXING, is_short=True),
         "short-palette": Case(appearing, method.PIXEL_MIXING, split=Split(step.COLORS), is_quick=False, is_short=True),
+        "palette-sorted": Case(sorted_palette, method.MIXING, split=Split(step.COLORS), is_quick=False),
         "short-frames": Case(lambda: moving(1), method.ANIMATION, is_short=True),
         "palette-indices": Case(lambda: pngs.write(flat(12, 10, 16), 4, 3), method.MIXING),
         "palette-colors": Case(lambda: palette(False), method.MIXING, split=Split(step.COLORS), is_quick=False),
-        "palette-alpha": Case(lambda: palette(True), method.MIXING, split=Split(step.COLORS), is_quick=False),
+        "palette-alpha": Case(lambda: palette(True), method.MIXING, split=Split(step.COLORS), is_quick=False, is_written=False),
         "16-bit-scaled": Case(lambda: pngs.write(257 * smooth(5, 6, 1), 16), method.MIXING, split=Split(step.SCALED)),
         "16-bit-bytes": Case(lambda: pngs.write(smooth(3, 5, 4, 16), 16), method.MIXING, split=Split(step.BYTES, True)),
         "16-bit-residual": Case(lambda: pngs.write(smooth(4, 5, 3, 16), 16), method.MIXING, split=Split(step.RESIDUAL)),
