@@ -106,6 +106,8 @@ def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
         for row in table.rows_of(program)
         if not row.is_slow or ((effort.best or is_small) and _may_win(row.number, layers, program))
     ]
+    if len(layers) == 1 and trial.is_small(layers):
+        rows = rows[-1:]  # the first bits on a stack make a model alone larger than mixing with it
     try:
         payloads = {row.number: table.encode(row.number, layers, program, effort) for row in rows}
     except (LatentOverflow, StackUnderflow):  # out of range, or too small for the first loan
@@ -116,19 +118,20 @@ def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
         coded = iter(by_model(kept, [program], effort))
         return [next(coded) if is_taken else [] for is_taken in takes]
     report = payloads[rows[0].number].report
+    shares = [bits / report.vi_bits for bits in report.layer_bits] if report else [1.0]
     return [
         [
             CodedLayer(
                 Layer(number, program.id),
                 payload.data,
-                bits / report.vi_bits * len(payload.data),
+                share * len(payload.data),
                 program,
                 payload.report,
                 len(layers),
             )
             for number, payload in payloads.items()
         ]
-        for bits in report.layer_bits
+        for share in shares
     ]
 
 
