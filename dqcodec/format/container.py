@@ -94,6 +94,7 @@ CRC_BYTES = 4
 FRAME_BYTES = len(MAGIC) + 1 + CRC_BYTES
 SHORT_MAGIC = MAGIC[:3]
 SHORT_CHECKSUM_BYTES = 4
+SHORT_SAVES = len(MAGIC) + 1 - len(SHORT_MAGIC) + CHECKSUM_BYTES  # bytes
 MAX_SHORT_PIXELS = 1 << 16  # decoding must be quick, because only decoding shows damage
 _IS_LONG = 64  # a bit of the byte after SHORT_MAGIC, set in the magic of other files
 _MAX_RAW_BYTES, _MIN_LZMA_BYTES = 1 << 26, 1 << 11
