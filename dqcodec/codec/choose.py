@@ -26,7 +26,7 @@ import numpy as np
 
 from dqcodec.codec.animation import code_animations, has_canvas
 from dqcodec.codec.candidates import CodedLayer, by_webp, code_together
-from dqcodec.format.container import CHECKSUM_BYTES, FRAME_BYTES, MAX_SHORT_PIXELS, SHORT_SAVES, Entry
+from dqcodec.format.container import CHECKSUM_BYTES, Entry
 from dqcodec.format.split import Split, candidates, skeleton
 from dqcodec.format.values import views
 from dqcodec.methods import table
@@ -49,22 +49,20 @@ class Choice:
     """A way to code an image.
 
     coded: its layers, in order; empty for a stored image. stored: the PNG file of a stored image. candidates: method ->
-    bytes of the .dqc file by that method, largest first. is_short: it makes a short file.
+    bytes of the .dqc file by that method, largest first.
     """
 
     entry: Entry
     coded: tuple[CodedLayer, ...] = ()
     stored: bytes = b""
     candidates: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    is_short: bool = False
 
     @cached_property
     def size(self) -> float:
         """Bytes in the group, as in the trial: the layers that were coded together stay together."""
         if self.entry.skeleton is None:
             return 1 + len(self.stored)
-        saved = SHORT_SAVES if self.is_short else 0
-        return len(self.entry.head()) + CHECKSUM_BYTES - saved + sum(each.bytes for each in self.coded)
+        return len(self.entry.head()) + CHECKSUM_BYTES + sum(each.bytes for each in self.coded)
 
 
 def choose(sources: Sequence[Source], programs: Sequence[Program], effort: Effort) -> list[Choice]:
@@ -75,8 +73,7 @@ def choose(sources: Sequence[Source], programs: Sequence[Program], effort: Effor
     animations = {number: source for number, source in enumerate(sources) if has_canvas(source)}
     others = {number: source for number, source in enumerate(sources) if number not in animations}
     tried = code_together(others, programs, effort) | code_animations(animations, programs, effort)
-    is_lone = len(sources) == 1
-    ways = tried if is_lone else _usual(sources, tried)
+    ways, is_lone = _usual(sources, tried), len(sources) == 1
     choices = [
         _choices(number, source, ways, effort, is_animated=number in animations, thorough=is_lone)
         for number, source in enumerate(sources)
@@ -96,36 +93,30 @@ def _choices(
     """The ways to code image `number`: at least one for each split, and, last, to store its file.
 
     ways: how each layer can be coded together with others. is_animated: these are all ways of the image. thorough: for
-    the best splits, also try WebP for each layer, and a short file, which has no models.
+    the best splits, also try WebP for each layer.
     """
     stored = Choice(Entry(), stored=source.stored)
     if not source.is_expressible:
         return [stored]
     image = source.image
-    may_be_short = (
-        thorough and not source.recipe and sum(height * width for height, width in source.sizes) <= MAX_SHORT_PIXELS
-    )
 
-    def choice(split: Split, *, quick: bool, has_models: bool = True) -> Choice:
-        arrays, coded = source.layers(split), []
-        for layer, pixels in enumerate(arrays):
-            tried = [way for way in ways.get((number, split, layer), ()) if has_models or not way.program]
-            coded.append(_smallest(tried, pixels, quick=quick))
+    def choice(split: Split, *, quick: bool) -> Choice:
+        arrays = source.layers(split)
+        coded = [
+            _smallest(ways.get((number, split, layer), ()), pixels, quick=quick) for layer, pixels in enumerate(arrays)
+        ]
         coded = coded if quick else _without_leavers(coded, arrays, effort)
         rasters = tuple(tuple(part) for part in _cut([each.layer for each in coded], len(coded) // len(image.rasters)))
         values = views(image)[split.values].code
-        entry = Entry(skeleton(image, split), split, rasters, source.recipe, values=values)
-        is_short = may_be_short and not any(each.program for each in coded)
-        return Choice(entry, tuple(coded), is_short=is_short)
+        return Choice(Entry(skeleton(image, split), split, rasters, source.recipe, values=values), tuple(coded))
 
     splits = dict.fromkeys(split for each, split, _ in ways if each == number) if is_animated else candidates(image)
     choices = [choice(split, quick=True) for split in splits]
     if thorough and not is_animated:
         best = min(choices, key=lambda each: each.size)
         choices += [
-            choice(each.entry.split, quick=False, has_models=has_models)
+            choice(each.entry.split, quick=False)
             for each in choices
-            for has_models in (True, False)[: 1 + (may_be_short and not each.is_short)]
             if _THOROUGH_GAIN * each.size < best.size or each.entry.split.values != best.entry.split.values
         ]
     return [*choices, stored]
@@ -216,7 +207,7 @@ def _for_each(sources: Sequence[Source], choices: Sequence[Sequence[Choice]]) ->
 
 def _candidates(choices: Sequence[Choice]) -> dict[str, int]:
     """Method -> bytes of the .dqc file by its smallest choice, largest first."""
-    sizes = [(choice.entry.method, round(choice.size) + FRAME_BYTES) for choice in choices]
+    sizes = [(choice.entry.method, round(choice.size) + choice.entry.frame_bytes) for choice in choices]
     return dict(sorted(sizes, key=lambda item: -item[1]))
 
 

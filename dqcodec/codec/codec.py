@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dqcodec.codec.group import CodedGroup, check, decode, decode_regions, encode, parse, restore, stored_header
+from dqcodec.codec.group import CodedGroup, check, decode, decode_regions, encode, restore, stored_header
 from dqcodec.codec.region import Region
 from dqcodec.codec.report import CompressReport, DecompressReport, LayerReport
 from dqcodec.codec.source import Source, read
@@ -100,20 +100,22 @@ def decompress_region(
 ) -> tuple[Png, str]:
     """Decode a region of the .dqc file `data`: (the region with all chunks of the image, the method).
 
-    The CRC of the file is checked, but not the checksum of the samples, which covers the whole image; short files are
-    checked, see group.parse.
+    The CRC of the file is checked, but not the checksum of the samples, which covers the whole image. Short files are
+    decoded whole and checked.
 
     Raises RegionError (not within the image), UnsupportedImageError (an animation, or more than `max_pixels`), and the
     errors of decompress.
     """
-    group = parse(data, max_pixels)
+    group = Group.parse(data, max_pixels)
+    if group.is_short:
+        decode(group, find_program, max_pixels)
     return decode_regions(group, {0: region}, find_program, max_pixels)[0], group.entries[0].method
 
 
 def info(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Info:
-    """What a .dqc file says about itself. No image is decoded, except to check short files, see group.parse. Raises
+    """What a .dqc file says about itself. No image is decoded, so damage of a short file may not show. Raises
     FormatError, CorruptError, UnsupportedImageError."""
-    group = parse(data, max_pixels)
+    group = Group.parse(data, max_pixels)
     (entry,) = group.entries
     skeleton = entry.skeleton
     header = skeleton.header if skeleton else stored_header(group.payloads[0], max_pixels)

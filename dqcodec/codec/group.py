@@ -3,7 +3,6 @@ that makes the group smaller.
 
     encode(sources, programs) -> CodedGroup      choose how to code each image, then code all of them
     encode_sets(sources, programs)               the same, divided into the sets that take the fewest bytes
-    parse(data) -> Group
     decode(group, find_program) -> images        check(parse, sources, ...)  decode again and compare
     decode_regions(group, regions, find_program) -> parts of images
 """
@@ -35,7 +34,7 @@ from dqcodec.codec.region import Region
 from dqcodec.codec.source import Source
 from dqcodec.exact.boxes import Window, hull, inside, whole
 from dqcodec.exact.program import FindProgram, Program
-from dqcodec.format.container import FRAME_BYTES, Entry, Group, owners, sample_checksum
+from dqcodec.format.container import Entry, Group, owners, sample_checksum
 from dqcodec.methods import table
 from dqcodec.methods.payload import Effort, ModelReport, Payload
 from dqcodec.png import Header, Png
@@ -123,16 +122,7 @@ def _may_leave(choice: Choice) -> bool:
     """Whether an image may be smaller alone: it shares nothing, or the majority's method suits it less than another."""
     if all(coded.together == 1 for coded in choice.coded):
         return True
-    return min(choice.candidates.values()) - FRAME_BYTES < _SUITED * choice.size
-
-
-def parse(data: bytes, max_pixels: int = png.MAX_PIXELS) -> Group:
-    """The group of a .dqc file, to look at without decoding it. A short file, whose damage only decoding shows, is
-    decoded and checked; it needs no model. Errors: those of Group.parse."""
-    group = Group.parse(data, max_pixels)
-    if group.is_short:
-        decode(group, {}.__getitem__, max_pixels)
-    return group
+    return min(choice.candidates.values()) - choice.entry.frame_bytes < _SUITED * choice.size
 
 
 def decode(group: Group, find_program: FindProgram, max_pixels: int = png.MAX_PIXELS) -> list[Decoded]:

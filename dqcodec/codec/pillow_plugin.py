@@ -48,9 +48,12 @@ class DqcImageFile(ImageFile.ImageFile):
             self.seek(frame)
 
     def verify(self) -> None:
-        """Check the CRC and structure of the file, not its pixels, and close it; raises OSError."""
+        """Check the CRC and structure of the file, not its pixels unless it is short, and close it; raises OSError."""
+        data = self._data()
         try:
-            codec.info(self._data())
+            codec.info(data)
+            if is_short(data):
+                codec.decompress(data, zoo.find)
         except DqcodecError as error:
             raise OSError(str(error)) from error
         super().verify()

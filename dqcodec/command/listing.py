@@ -13,7 +13,6 @@ from typing import Any, BinaryIO
 from dqcodec import png
 from dqcodec.base.errors import FAILURES, CorruptError, one_line
 from dqcodec.codec.archive import Archive
-from dqcodec.codec.group import parse
 from dqcodec.command import files
 from dqcodec.command.files import Stamp
 from dqcodec.command.kinds import ARCHIVE, check_dqc
@@ -89,7 +88,7 @@ def listed(source: Path | None, max_pixels: int = MAX_PIXELS) -> Iterator[Listed
     try:
         packed, data, stamp = opened(source, max_pixels)
         if packed is None:
-            (head,) = _heads(parse(data, max_pixels), max_pixels)
+            (head,) = _heads(Group.parse(data, max_pixels), max_pixels)
             yield Listed(source_name, None, stamp, *head)
             return
     except FAILURES as error:

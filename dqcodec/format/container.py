@@ -55,7 +55,7 @@ A reader checks magic and version first (FormatError), then the CRC, then the re
 more than a stored PNG; with one layer by a model and no chunks, at most 32 bytes more than its payload, up to 2^28 - 1
 pixels.
 
-A small image of at most 2^16 pixels, without a recipe and coded without models, may be a short file, of 10 bytes less:
+An image of at most 2^16 pixels without a recipe may be a short file, of 10 bytes less:
 
     3      magic       89 44 51
     *      head        as above; bit 6 of its first byte, the kind, is 0
@@ -94,7 +94,7 @@ CRC_BYTES = 4
 FRAME_BYTES = len(MAGIC) + 1 + CRC_BYTES
 SHORT_MAGIC = MAGIC[:3]
 SHORT_CHECKSUM_BYTES = 4
-SHORT_SAVES = len(MAGIC) + 1 - len(SHORT_MAGIC) + CHECKSUM_BYTES  # bytes
+_SHORT_SAVES = len(MAGIC) + 1 - len(SHORT_MAGIC) + CHECKSUM_BYTES  # bytes
 MAX_SHORT_PIXELS = 1 << 16  # decoding must be quick, because only decoding shows damage
 _IS_LONG = 64  # a bit of the byte after SHORT_MAGIC, set in the magic of other files
 _MAX_RAW_BYTES, _MIN_LZMA_BYTES = 1 << 26, 1 << 11
@@ -188,6 +188,16 @@ class Entry:
         return found.undo(self.split.undo(layers, found.view(self.skeleton)), self.skeleton)
 
     @property
+    def may_be_short(self) -> bool:
+        """Whether a short file may hold the image."""
+        return bool(self.skeleton) and not self.recipe and _pixels(self.skeleton.sizes) <= MAX_SHORT_PIXELS
+
+    @property
+    def frame_bytes(self) -> int:
+        """The bytes of the image's file besides its head, checksum and payloads; negative if it is short."""
+        return FRAME_BYTES - _SHORT_SAVES if self.may_be_short else FRAME_BYTES
+
+    @property
     def method(self) -> str:
         """The methods of the layers, each once: `classical`, `autoregressive+classical`; or `stored`, `repeated`."""
         if self.repeats:
@@ -241,14 +251,11 @@ class Group:
 
     def shortened(self) -> Group:
         """The group as a short file, if it may be one; else the group."""
-        return dataclasses.replace(self, checksum=self.checksum[:SHORT_CHECKSUM_BYTES]) if self._may_be_short else self
-
-    @property
-    def _may_be_short(self) -> bool:
-        (entry,) = self.entries
-        if entry.skeleton is None or entry.recipe or any(layer.model_id for layer in entry.layers):
-            return False
-        return count_pixels(self.entries) <= MAX_SHORT_PIXELS
+        return (
+            dataclasses.replace(self, checksum=self.checksum[:SHORT_CHECKSUM_BYTES])
+            if self.entries[0].may_be_short
+            else self
+        )
 
     def pack(self) -> bytes:
         """The .dqc file of a group of one image."""
@@ -290,7 +297,7 @@ class Group:
         if count_pixels(entries) > max_pixels:
             raise UnsupportedImageError(f"the image has more than the limit of {max_pixels} pixels")
         group = read_payloads(entries, reader, _check(data[: reader.end], data[reader.end :]))
-        if not group._may_be_short:
+        if not entries[0].may_be_short:
             raise CorruptError("malformed .dqc header")
         return group
 
