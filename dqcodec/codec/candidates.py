@@ -17,6 +17,7 @@ from dqcodec.base.errors import LatentOverflow, StackUnderflow
 from dqcodec.codec import trial
 from dqcodec.format.container import Layer, Method
 from dqcodec.format.split import MAX_WIDTH, Split, Step, candidates, for_models
+from dqcodec.format.values import MODES_BYTES, Values, views
 from dqcodec.methods import table
 from dqcodec.methods.payload import Effort, ModelReport
 
@@ -139,15 +140,16 @@ def _modelled(
     sources: Mapping[int, Source], programs: Sequence[Program], effort: Effort
 ) -> dict[Place, list[CodedLayer]]:
     """The layers that a model codes. Layers with the same bits per sample and the same number of channels are coded
-    together."""
+    together; those of a lone image only if they are of one split."""
     if not programs:
         return {}
-    of_bits: dict[int, dict[Place, np.ndarray]] = {}
+    together: dict[tuple[int, Split | None], dict[Place, np.ndarray]] = {}
+    is_lone = len(sources) == 1
     for number, source in sources.items():
-        for bits, split, layer, pixels in layers_for_models(source):
-            of_bits.setdefault(bits, {})[number, split, layer] = pixels
+        for bits, split, layer, pixels in layers_for_models(source, every=is_lone):
+            together.setdefault((bits, split if is_lone else None), {})[number, split, layer] = pixels
     coded = {}
-    for bits, places in of_bits.items():
+    for (bits, _), places in together.items():
         fitting = [program for program in programs if program.bits == bits]
         coded |= _by_channels(places, lambda layers: by_model(layers, fitting, effort))
     return coded
@@ -210,20 +212,22 @@ def _expert(
 ) -> dict[Place, list[CodedLayer]]:
     """The layers of 8 bits that experts code: small gray ones; with effort.best, all that may suit a model. Layers of
     which a sample shows that their model is much smaller are left out."""
-    of_programs: dict[Program | None, dict[Place, np.ndarray]] = {}
+    of_programs: dict[tuple[Program | None, Split | None], dict[Place, np.ndarray]] = {}
+    is_lone = len(sources) == 1
     for number, source in sources.items():
-        split = for_models(source.image) if source.is_expressible else None
-        if split and source.view(split).header.bit_depth == 8:
+        for split in _splits_for_models(source, every=is_lone):
+            if source.view(split).header.bit_depth != 8:
+                continue
             for layer, pixels in enumerate(source.layers(split)):
                 if takes_experts(pixels, effort):
                     place = number, split, layer
                     program = modelled[place][0].program if place in modelled else None
-                    of_programs.setdefault(program, {})[place] = pixels
-    places = {}
-    for program, alike in of_programs.items():
+                    of_programs.setdefault((program, split if is_lone else None), {})[place] = pixels
+    together: dict[Split | None, dict[Place, np.ndarray]] = {}
+    for (program, split), alike in of_programs.items():
         if program is None or _may_win(Method.EXPERTS, list(alike.values()), program):
-            places |= alike
-    return _by_channels(places, by_experts)
+            together[split] = together.get(split, {}) | alike
+    return {place: ways for places in together.values() for place, ways in _by_channels(places, by_experts).items()}
 
 
 def _may_win(method: Method, layers: Sequence[np.ndarray], program: Program) -> bool:
@@ -231,15 +235,27 @@ def _may_win(method: Method, layers: Sequence[np.ndarray], program: Program) -> 
     return trial.is_small(layers) or trial.beside_model(method, layers, program) <= _HOPELESS[method]
 
 
-def layers_for_models(source: Source) -> Iterator[tuple[int, Split, int, np.ndarray]]:
-    """The layers of an image that a model may code: (bits of its samples, split, number of the layer, the layer)."""
-    split = for_models(source.image) if source.is_expressible else None
-    if split:
+def layers_for_models(source: Source, *, every: bool = False) -> Iterator[tuple[int, Split, int, np.ndarray]]:
+    """The layers of an image that a model may code: (bits of its samples, split, number of the layer, the layer).
+
+    every: see _splits_for_models.
+    """
+    for split in _splits_for_models(source, every=every):
         view = source.view(split)
         suits = itertools.cycle(split.modelled(view.skeleton))
         for layer, (pixels, is_suitable) in enumerate(zip(source.layers(split), suits)):
             if is_suitable and takes_model(pixels):
                 yield min(8, view.header.bit_depth), split, layer, pixels
+
+
+def _splits_for_models(source: Source, *, every: bool) -> list[Split]:
+    """The likeliest split of an image with layers that a model may code. every: if it needs a table of values, which may
+    cost more than it saves, also that of the image's own samples."""
+    first, *others = (for_models(source.image) if source.is_expressible else None) or [None]
+    if first is None:
+        return []
+    has_table = len(views(source.image)[first.values].code) > MODES_BYTES
+    return [first, *(split for split in others if every and has_table and split.values == Values.SAMPLES)]
 
 
 def takes_model(pixels: np.ndarray) -> bool:
