@@ -26,13 +26,15 @@ from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.png import inflated
 from dqcodec.png.chunks import MAX_PARTS, Chunk, Header, Skeleton
 
-# type -> usual length: the length that the PNG specification gives, otherwise the most common one.
-_TYPES = {
-    b"PLTE": 768, b"tRNS": 1, b"gAMA": 4, b"cHRM": 32, b"sRGB": 1, b"iCCP": 0, b"sBIT": 4, b"bKGD": 6, b"pHYs": 9,
-    b"tIME": 7, b"tEXt": 0, b"zTXt": 0, b"iTXt": 0, b"eXIf": 0, b"hIST": 0, b"sPLT": 0, b"oFFs": 9, b"cICP": 4,
-    b"mDCV": 24, b"cLLI": 8, b"acTL": 8, b"fcTL": 22,
-}  # fmt: skip
-_CODES = {kind: code for code, kind in enumerate(_TYPES, 1)}
+# Types and usual lengths: the lengths that the PNG specification gives, otherwise the most common one.
+_TYPES = (
+    (b"PLTE", 768), (b"tRNS", 1), (b"gAMA", 4), (b"cHRM", 32), (b"sRGB", 1), (b"iCCP", 0), (b"sBIT", 4), (b"bKGD", 6),
+    (b"pHYs", 9), (b"tIME", 7), (b"tEXt", 0), (b"zTXt", 0), (b"iTXt", 0), (b"eXIf", 0), (b"hIST", 0), (b"sPLT", 0),
+    (b"oFFs", 9), (b"cICP", 4), (b"mDCV", 24), (b"cLLI", 8), (b"acTL", 8), (b"fcTL", 22),
+    (b"sBIT", 1), (b"sBIT", 2), (b"sBIT", 3), (b"bKGD", 1), (b"bKGD", 2), (b"tRNS", 2), (b"tRNS", 6),
+)  # fmt: skip
+_CODES = {each: code for code, each in enumerate(_TYPES, 1)}
+_LONG_CODES = {kind: code for code, (kind, _) in reversed(list(enumerate(_TYPES, 1)))}  # of any length
 _SRGB_COLORS = struct.pack(">8I", 31270, 32900, 64000, 33000, 30000, 60000, 15000, 6000)
 # Whole chunks, their codes from 64 on: what format/palette.py makes of most palettes, and what programs often write.
 _WHOLE = (
@@ -96,10 +98,9 @@ def unpack(data: bytes, header: Header) -> tuple[Skeleton, bytes]:
         elif code in _WHOLE_CHUNKS:
             parts[-1].append(_WHOLE_CHUNKS[code])
             continue
-        kind = _KINDS.get(code & 127, b"")
+        kind, length = _KINDS.get(code & 127, (b"", 0))
         if code & 127 == _OTHER:
             kind, position = data[position : position + 4], position + 4
-        length = _TYPES.get(kind, 0)
         if code & _HAS_LENGTH:
             length, position = read_varint(data, position)
         body, position = data[position : position + length], position + length
@@ -114,7 +115,7 @@ def unpack(data: bytes, header: Header) -> tuple[Skeleton, bytes]:
     return skeleton, values
 
 
-_KINDS = {code: kind for kind, code in _CODES.items()}
+_KINDS = {code: each for each, code in _CODES.items()}
 _WHOLE_CHUNKS = {code: Chunk(*chunk) for chunk, code in _WHOLE_CODES.items()}
 
 
@@ -122,7 +123,9 @@ def _item(chunk: Chunk) -> bytes:
     """The item of a chunk."""
     if (chunk.kind, chunk.body) in _WHOLE_CODES:
         return bytes([_WHOLE_CODES[chunk.kind, chunk.body]])
-    code, length = _CODES.get(chunk.kind, _OTHER), b""
-    if len(chunk.body) != _TYPES.get(chunk.kind, 0):
-        code, length = code | _HAS_LENGTH, write_varint(len(chunk.body))
+    code, length = _CODES.get((chunk.kind, len(chunk.body))), b""
+    if code is None:
+        code = _LONG_CODES.get(chunk.kind, _OTHER)
+        if code != _OTHER or chunk.body:
+            code, length = code | _HAS_LENGTH, write_varint(len(chunk.body))
     return b"".join((bytes([code]), chunk.kind if code & 127 == _OTHER else b"", length, chunk.body))
