@@ -61,7 +61,7 @@ class TimeLimit(BaseException):
 def changed(data: bytes, rng: random.Random, words: tuple[bytes, ...] = ()) -> bytes:
     """`data` after one to some changes."""
     for _ in range(1 << rng.randrange(4)):
-        data = rng.choice(_CHANGES)(data, rng, words)
+        data = rng.choice(_CHANGES)(data[:_MAX_INPUT], rng, words)
     return data[:_MAX_INPUT]
 
 
@@ -100,6 +100,7 @@ def _copy(data, rng, words):
 def _repeat(data, rng, words):
     start, stop = _span(data, rng)
     times = rng.choice((2, 3, 17, 300)) if stop - start > 64 else rng.choice((2, 5, 40, 1000))
+    times = min(times, 2 + _MAX_INPUT // max(1, stop - start))
     return data[:start] + data[start:stop] * times + data[stop:]
 
 
