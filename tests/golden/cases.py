@@ -239,7 +239,7 @@ def cases() -> dict[str, Case]:
         "short": Case(lambda: pngs.write(smooth(6, 9, 3), before=frequent()), method.PIXEL_MIXING, is_short=True),
         "short-palette": Case(appearing, method.PIXEL_MIXING, split=Split(step.COLORS), is_quick=False, is_short=True),
         "palette-sorted": Case(sorted_palette, method.MIXING, split=Split(step.COLORS), is_quick=False),
-        "short-frames": Case(lambda: moving(1), method.ANIMATION, is_short=True),
+        "short-frames": Case(lambda: moving(1), method.ANIMATION, is_quick=False, is_short=True),
         "palette-indices": Case(lambda: pngs.write(flat(12, 10, 16), 4, 3), method.MIXING),
         "palette-colors": Case(lambda: palette(False), method.MIXING, split=Split(step.COLORS), is_quick=False),
         "palette-alpha": Case(lambda: palette(True), method.MIXING, split=Split(step.COLORS), is_quick=False, is_written=False),
