@@ -155,7 +155,8 @@ def decode(group: Group, find_program: FindProgram, max_pixels: int = png.MAX_PI
             images[image] = entry.undo(layers)
     rasters = [raster for image in images if isinstance(image, Png) for raster in image.rasters]
     if rasters and sample_checksum(rasters)[: len(group.checksum)] != group.checksum:
-        raise CorruptError("the decoded pixels do not match their checksum")
+        damage = "damaged .dqc file: " if group.is_short else ""  # of others the CRC is right
+        raise CorruptError(f"{damage}the decoded pixels do not match their checksum")
     return images
 
 
