@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from dqcodec.context.context import Canvas, context, log_spreads, standard
+from dqcodec.context.least_squares import predictor
 from dqcodec.flows import context as flows
 from dqcodec.frozen.autoregressive import (
     FEATURE_PLACES,
@@ -25,6 +26,7 @@ TILES = [(1, 1), (3, 2), (4, 5), (5, 11), (9, 4), (8, 8)]
 FEATURES = 3
 UNKNOWN = 1 << 14  # what no pixel holds; the table of logarithms is made longer, so that it too is seen in the results
 LOGARITHMS = np.concatenate([log_spreads(), np.full(1 << 20, 7777, np.int32)])
+NO_PREDICTOR = predictor(np.empty((0, 2), np.int64), 0, 1)
 
 standards = np.vectorize(standard, otypes=[np.float32])
 
@@ -72,7 +74,7 @@ def places_of(tiles: list[np.ndarray]) -> np.ndarray:
 def exact_context(canvas: Canvas, places: np.ndarray, bits: int, planes: np.ndarray) -> tuple[np.ndarray, ...]:
     """As float_context, of some pixels, all of whose neighbours are known; planes: their own (N, P)."""
     channels = planes.shape[1]
-    seen = context(canvas, None, places, LOGARITHMS, bits)
+    seen = context(canvas, NO_PREDICTOR, places, LOGARITHMS, bits)
     mean, spread = seen.moments.transpose(1, 2, 0)
     own = inputs(channels)
     assert seen.inputs.dtype == np.float32 and seen.moments.dtype == np.int32
@@ -159,7 +161,7 @@ def test_at_borders_known_pixels_stand_in():
     canvas, places = Canvas.blank(10, 1, FEATURES), places_of([np.zeros((2, 5, 1))])
     means = []
     for n, value in enumerate([10, 20, 30, 40, 50, 0]):
-        means.append(int(context(canvas, None, places[n : n + 1], LOGARITHMS, 8).moments[0, 0, 0]))
+        means.append(int(context(canvas, NO_PREDICTOR, places[n : n + 1], LOGARITHMS, 8).moments[0, 0, 0]))
         canvas.planes[n] = value
     # west, its twins above and the second to the left: weights 7 and 1
     # in the next row: north, its twins to the left, and the one to its right
@@ -173,7 +175,7 @@ def test_the_spread_of_every_range_has_a_logarithm():
     near = [12 + dx - 5 * dy for dy, dx in NEIGHBOURS[: len(MOMENT_WEIGHTS)]]
     for pattern in itertools.product((-255, 255), repeat=len(MOMENT_WEIGHTS)):
         canvas.planes[near, 0] = pattern
-        seen = context(canvas, None, middle, log_spreads(), 8)
+        seen = context(canvas, NO_PREDICTOR, middle, log_spreads(), 8)
         mean, spread = seen.moments[0, :, 0]
         assert mean == np.dot(MOMENT_WEIGHTS, pattern)
         assert spread == np.dot(MOMENT_WEIGHTS, np.abs(8 * np.array(pattern) - mean)) + 32 < len(log_spreads())

@@ -39,20 +39,22 @@ def pop(stack: BitStack, sizes: np.ndarray) -> np.ndarray:
 @compiled
 def _totals(sizes):
     """For each size, the power of two below which the larger integer lies."""
-    totals = np.empty(len(sizes), np.int64)
-    for n in range(len(sizes)):
-        totals[n] = 1 << SPARE_BITS
-        while totals[n] >> SPARE_BITS <= sizes[n] and totals[n] < 1 << UNIFORM_BITS:
-            totals[n] <<= 1
+    totals = np.full(len(sizes), 1 << SPARE_BITS, np.int64)
+    for bits in range(UNIFORM_BITS - SPARE_BITS):
+        for n in range(len(sizes)):
+            totals[n] <<= sizes[n] >> bits > 0
     return totals
 
 
 @compiled
 def _shares(symbols, sizes):
-    """(totals, the first integer of each symbol, ceil(symbol total / size), the number of its integers)."""
+    """(totals, the first integer of each symbol, ceil(symbol total / size), the number of its integers).
+
+    A float64 holds symbol total < 2^43, and its quotient by a size is rounded to no other integer.
+    """
     totals = _totals(sizes)
     low, count = np.empty_like(totals), np.empty_like(totals)
     for n in range(len(sizes)):
-        low[n] = -(-symbols[n] * totals[n] // sizes[n])
-        count[n] = -(-(symbols[n] + 1) * totals[n] // sizes[n]) - low[n]
+        low[n] = np.int64(np.ceil(np.float64(symbols[n] * totals[n]) / np.float64(sizes[n])))
+        count[n] = np.int64(np.ceil(np.float64((symbols[n] + 1) * totals[n]) / np.float64(sizes[n]))) - low[n]
     return totals, low, count

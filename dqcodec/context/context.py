@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dqcodec.base.compiled import compiled
-from dqcodec.context.least_squares import predict, set_neighbours, set_pixels, set_rows
+from dqcodec.context.least_squares import predict, predicts, set_neighbours, set_pixels, set_rows
 from dqcodec.frozen.autoregressive import (
     ERROR_FLOOR,
     FEATURE_PLACES,
@@ -97,8 +97,7 @@ def context(canvas, predictor, places, log_spreads, bits):
 
     Args:
         canvas: a Canvas, which has all their neighbours.
-        predictor: of their batch, its weights fitted for this front; without one (None) nothing is predicted, and no loop for it
-            is compiled.
+        predictor: of their batch, its weights fitted for this front; one without tiles where the network sees no predictions.
         places: int64 (N, 5), see Fronts.places.
         log_spreads: see log_spreads().
         bits: of a sample.
@@ -106,7 +105,7 @@ def context(canvas, predictor, places, log_spreads, bits):
     count, channels, length = len(places), canvas.planes.shape[1], len(_NEIGHBOURS)
     own = channels * (length + 2) + 2
     extra = own + len(_FEATURE_PLACES) * canvas.features.shape[1]
-    inputs = np.empty((extra + (0 if predictor is None else PREDICTED + 2 * (channels - 1)), count), np.float32)
+    inputs = np.empty((extra + (PREDICTED + 2 * (channels - 1) if predicts(predictor) else 0), count), np.float32)
     moments, predictions = np.empty((channels, 2, count), np.int32), np.empty((channels, count), np.int32)
     log_errors, rows = np.zeros((channels, count), np.int32), np.zeros(count, np.int64)
     near, cells = np.empty((channels, length, count), np.int32), np.empty((length, count), np.int64)
@@ -118,7 +117,7 @@ def context(canvas, predictor, places, log_spreads, bits):
         _set_levels(moments[p], p, bits, log_spreads, channels, inputs[length * channels + p :])
     _set_borders(places, inputs[own - 2 :])
     _set_features(canvas.features, places, _FEATURE_PLACES, inputs[own:])
-    if predictor is not None:
+    if predicts(predictor):
         set_rows(predictor.first_rows, predictor.first_tile, places, rows)
         for p in range(channels):
             set_neighbours(predictor.values[p], predictor.gains[p], rows, p, near, moments[p])

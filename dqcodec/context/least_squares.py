@@ -74,12 +74,15 @@ class Predictor(NamedTuple):
 
 
 def predictor(tiles: np.ndarray, first_tile: int, planes: int) -> Predictor:
-    """The Predictor of tiles (height, width), int64 (T, 2), before the first pixel. The first tile has the number first_tile."""
-    lanes = min(LANES, int(tiles[:, 0].max()))
+    """The Predictor of tiles (height, width), int64 (T, 2), before the first pixel. The first tile has the number first_tile.
+
+    Without tiles it `predicts` nothing.
+    """
+    lanes = min(LANES, int(tiles[:, 0].max(initial=1)))
     counts = -(-tiles[:, 0] // lanes)
     blocks = int(counts.sum())
     parts = np.arange(blocks) - np.repeat(np.cumsum(counts) - counts, counts)
-    heights, widths = np.repeat(tiles, counts, axis=0).T
+    heights, widths = np.repeat(tiles.T, counts, axis=1)
     numbers, most = int(sum(_size(regressors(plane)) for plane in range(planes))), regressors(planes - 1)
 
     def zeros(*shape: int) -> np.ndarray:
@@ -99,6 +102,12 @@ def predictor(tiles: np.ndarray, first_tile: int, planes: int) -> Predictor:
         values=zeros(planes, most + 1, blocks * lanes),
         gains=zeros(planes, blocks * lanes),
     )
+
+
+@compiled
+def predicts(predictor):
+    """Whether a Predictor has tiles. One without is of the same type, so that loops are compiled once for both."""
+    return len(predictor.starts) > 0
 
 
 @compiled

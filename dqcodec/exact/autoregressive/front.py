@@ -8,6 +8,7 @@ import numpy as np
 
 from dqcodec.base.compiled import compiled
 from dqcodec.context.context import context, predict_next, standard
+from dqcodec.context.least_squares import predicts
 from dqcodec.exact.autoregressive.context_net import Weights, head_sums, successor_features
 from dqcodec.exact.autoregressive.heads import activations, add_gradients, outputs
 from dqcodec.exact.autoregressive.mixture import MixtureTables, edges, set_gradients, set_mixtures, set_slots
@@ -77,7 +78,7 @@ def code_front(model, canvas, predictor, places, coder, slots):
         set_gradients(laws, masses, positions, spreads, out)
         add_gradients(head, out, gradients[p])
         _record(canvas, places, seen.predictions[p], seen.moments[p], p, symbols, offsets, values, standards, known)
-        if predictor is not None:
+        if predicts(predictor):
             predict_next(predictor, seen, p, values, known[2 * p + 2 :], model.log_spreads, model.bits)
     _enter_features(canvas.features, places, successor_features(model.net, seen.inputs, standards))
     return gradients

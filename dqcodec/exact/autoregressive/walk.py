@@ -11,7 +11,7 @@ from dqcodec.base.compiled import implements
 from dqcodec.base.threads import in_threads
 from dqcodec.context.context import Canvas, log_spreads
 from dqcodec.context.fronts import Fronts
-from dqcodec.context.least_squares import Predictor
+from dqcodec.context.least_squares import predictor
 from dqcodec.context.predictions import Predictions
 from dqcodec.exact.autoregressive.front import Model, code_front, code_symbols
 from dqcodec.exact.autoregressive.learning import LearningLinears
@@ -28,7 +28,7 @@ class Walk:
     """A walk through tiles (height, width), front by front in the order of decoding.
 
     Attributes:
-        fronts: their order. canvas: their pixels. predictor: of the front at hand, if the program has one.
+        fronts: their order. canvas: their pixels. predictor: of the front at hand; without tiles if the program has none.
         model: the program's constants and last layers.
         gradients: the sums of the gradients by the last layers in this front, see Coded.
     """
@@ -38,7 +38,7 @@ class Walk:
         self._shapes, self.fronts = shapes, Fronts(shapes, d.bits)
         self.canvas = Canvas.blank(self.fronts.pixels, d.channels, d.features)
         self._predictions = Predictions(self.fronts, d.channels) if d.least_squares else None
-        self.predictor: Predictor | None = None
+        self.predictor = predictor(np.empty((0, 2), np.int64), 0, d.channels)
         biases = np.ldexp(
             np.repeat([LOGIT_GRID, MEAN_GRID, LOG2_SCALE_GRID], d.mixtures).astype(np.float64), -d.rate_bits
         )
