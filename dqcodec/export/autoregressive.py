@@ -12,8 +12,8 @@ from dqcodec.flows.model import AutoregressiveModel
 from dqcodec.frozen import autoregressive as frozen
 
 _TILE = [128, 1024]  # more rows would gain a few thousandths of a rate, and make shorter vectors ...
-_TALL_TILE = [512, 1024]  # ... which matters little to large networks
-_LARGE = 1 << 18  # weights
+_TALL_TILE = [512, 1024]  # ... which matter less the larger a network is
+_LARGE = 1 << 15  # weights
 _RATE_BITS = 9  # of the last layers' steps while coding; samples of few bits teach less, so steps are smaller
 _LEVEL = 2047  # activations have at most 11 bits
 _SUM_BITS = 23.9  # sums stay below 2^24 with what rounding of weights adds
