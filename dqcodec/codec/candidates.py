@@ -32,6 +32,7 @@ _MAX_MIXING_SAMPLES = 1 << 21  # of a layer in all views, as many as mixing code
 _MAX_RIVAL_SAMPLES = 1 << 18  # ... and one if a model codes the layer too
 # A sample of layers shows by what part of the model's bits a method that learns may win on the whole layers.
 _HOPELESS = {Method.PIXEL_MIXING: 1.25, Method.MODEL_MIXING: 1.0, Method.EXPERTS: 1.05}
+_DRAWN_BITS = 4  # of a pixel of a drawing that differs from its neighbours; photographs take more
 _WHOLE_PIXELS = 4  # that mixing codes whole in the time of a sample
 
 
@@ -64,8 +65,10 @@ def code_together(
     Returns the ways that were tried for each layer. A layer that would take too long, or that no method suits, has no
     entry.
     """
-    modelled = _modelled(sources, programs, effort)
-    mixed = _mixed(sources, {number for number, _, _ in modelled}, _photographs(sources, modelled, effort), effort)
+    mixed = _mixed(sources, set(), set(), effort) if all(map(_is_drawing, sources.values())) else {}
+    modelled = _modelled(sources, programs, effort, mixed)
+    if not mixed:
+        mixed = _mixed(sources, {number for number, _, _ in modelled}, _photographs(sources, modelled, effort), effort)
     by_method = modelled, mixed, _expert(sources, modelled, effort)
     places = dict.fromkeys(place for ways in by_method for place in ways)
     return {place: [way for ways in by_method for way in ways.get(place, [])] for place in places}
@@ -137,10 +140,14 @@ def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
 
 
 def _modelled(
-    sources: Mapping[int, Source], programs: Sequence[Program], effort: Effort
+    sources: Mapping[int, Source],
+    programs: Sequence[Program],
+    effort: Effort,
+    mixed: Mapping[Place, Sequence[CodedLayer]],
 ) -> dict[Place, list[CodedLayer]]:
     """The layers that a model codes. Layers with the same bits per sample and the same number of channels are coded
-    together; those of a lone image only if they are of one split."""
+    together; those of a lone image only if they are of one split. mixed: drawings that mixing has coded; no model codes
+    what mixing codes much better."""
     if not programs:
         return {}
     together: dict[tuple[int, Split | None], dict[Place, np.ndarray]] = {}
@@ -151,8 +158,31 @@ def _modelled(
     coded = {}
     for (bits, _), places in together.items():
         fitting = [program for program in programs if program.bits == bits]
+        if mixed and not effort.best:
+            places = {
+                place: pixels
+                for place, pixels in places.items()
+                if not any(_is_far_smaller(way, pixels, fitting, effort) for way in mixed.get(place, ()))
+            }
         coded |= _by_channels(places, lambda layers: by_model(layers, fitting, effort))
     return coded
+
+
+def _is_drawing(source: Source) -> bool:
+    """Whether an image has colours that a model may code, and these are drawn, not small, and mixed in an acceptable time."""
+    colours = [pixels for _, _, _, pixels in layers_for_models(source) if pixels.shape[2] == 3]
+    return bool(colours) and all(
+        pixels.size > _MAX_RIVAL_SAMPLES and takes_mixing(pixels, is_modelled=True) and _is_drawn(pixels)
+        for pixels in colours
+    )
+
+
+def _is_far_smaller(mixed: CodedLayer, pixels: np.ndarray, programs: Sequence[Program], effort: Effort) -> bool:
+    """Whether mixing codes the colours of a drawing in so few bits that no model is tried: few for each pixel that differs from its
+    neighbours, and fewer than a sample takes by the program that suits it best."""
+    if pixels.shape[2] != 3 or 8 * mixed.bytes > _DRAWN_BITS * _differing(pixels).sum():
+        return False
+    return 8 * mixed.bytes < trial.estimated_bits([pixels], programs, effort)
 
 
 def _photographs(

@@ -43,6 +43,12 @@ def best_program(
     return min(fitting, key=lambda program: program.code_length(parts))
 
 
+def estimated_bits(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: Effort) -> float:
+    """The bits that layers take by the program that suits them best, by a sample; inf if no program fits them."""
+    program, parts = best_program(layers, programs, effort), list(sample(layers))
+    return program.code_length(parts) * _pixels(layers) / _pixels(parts) if program else float("inf")
+
+
 def multiplications(program: Program) -> int:
     """The multiplications a pixel of a program's network, as its card has them; 0 if it does not."""
     count = program.card.get("multiplications_per_pixel", 0)
