@@ -116,5 +116,10 @@ def _open_by_pillow(file: IO[bytes], name: str | bytes) -> "_ImageFile":
     return DqcImageFile(file, name)
 
 
-_Image.register_open("DQC", _open_by_pillow, lambda start: start.startswith(b"\x89DQC"))
+def _is_dqc(start: bytes) -> bool:
+    """Whether a file with this start is a .dqc file of one image: the fourth byte has no bit 6 in short files."""
+    return start.startswith(b"\x89DQ") and len(start) > 3 and (start[3] == ord("C") or not start[3] & 64)
+
+
+_Image.register_open("DQC", _open_by_pillow, _is_dqc)
 _Image.register_extension("DQC", ".dqc")

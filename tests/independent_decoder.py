@@ -68,6 +68,11 @@ class Decoded:
 
 def decode(data: bytes, models: Models, trace: Trace = lambda name, value: None) -> Decoded:
     """trace is called with names and values of what stands in the worked example."""
+    if data[:3] == b"\x89DQ" and not data[3] >> 6 & 1:
+        body = Bytes(data[3:-4])
+        head = read_heads(body, 1)
+        check = zlib.crc32(data[:-4]) ^ int.from_bytes(data[-4:], "little")
+        return decode_set(body, head, models, trace, check.to_bytes(4, "little"))[0]
     assert data[:5] == b"\x89DQC\1"
     assert zlib.crc32(data[:-4]) == int.from_bytes(data[-4:], "little")
     body = Bytes(data[5:-4])
@@ -136,9 +141,11 @@ def read_heads(body: "Bytes", count: int) -> list[Head | None]:
     return heads
 
 
-def decode_set(body: "Bytes", heads: list[Head | None], models: Models, trace: Trace) -> list[Decoded]:
-    """Images whose heads are read: checksum and payloads."""
-    checksum = body.take(8) if any(heads) else b""
+def decode_set(
+    body: "Bytes", heads: list[Head | None], models: Models, trace: Trace, checksum: bytes | None = None
+) -> list[Decoded]:
+    """Images whose heads are read: checksum, unless it is given, and payloads."""
+    checksum = checksum or (body.take(8) if any(heads) else b"")
     payloads = decode_payloads(body, heads, models, trace)
     decoded, digest = [], hashlib.sha256()
     for head, found in zip(heads, payloads):
@@ -152,7 +159,7 @@ def decode_set(body: "Bytes", heads: list[Head | None], models: Models, trace: T
             digest.update(raster.astype(">u2" if head.depth == 16 else "u1").tobytes())
         file = packed_again(head, rasters[0]) if head.recipe else b""
         decoded.append(Decoded(file, rasters, head.chunks))
-    assert not checksum or digest.digest()[:8] == checksum
+    assert digest.digest().startswith(checksum)
     return decoded
 
 
@@ -265,6 +272,13 @@ def unpack(section: bytes, packing: int) -> bytes:
 
 
 TABLES = [cells(table) for table in part("types").strip().split("\n\n")]
+WHOLE = {
+    int(code): (
+        kind.encode(),
+        b"".join(text.encode() or bytes.fromhex(digits) for text, digits in re.findall(r'"([^"]+)"|([0-9a-f]+)', body)),
+    )
+    for code, kind, body in cells(part("whole"))[2:]
+}
 USUAL = [pair for _, _, types, lengths in TABLES for pair in zip(types[1:], lengths[1:])]
 
 
@@ -281,6 +295,9 @@ def parse_chunks(raw: bytes) -> tuple[bytes, list[list[tuple[bytes, bytes]]]]:
             continue
         is_inflated = code == 125
         code = items.byte() if is_inflated else code
+        if not is_inflated and code in WHOLE:
+            parts[-1].append(WHOLE[code])
+            continue
         kind, length = USUAL[(code & 127) - 1] if code & 127 < 127 else (items.take(4).decode(), 0)
         kind, length = kind.encode(), int(length)
         if code >> 7:
@@ -401,8 +418,6 @@ def join(step, arrays):
 def palette(rasters, chunks):
     """The indices; the table is set in the chunks."""
     bodies = dict(reversed(chunks[0]))
-    code = Bytes(bodies[b"PLTE"])
-    count, order = code.varint(), code.byte()
     flat = [tuple(map(int, color)) for raster in rasters for color in raster.reshape(-1, raster.shape[2])]
     first, number = {}, {}
     for place, color in enumerate(flat):
@@ -417,9 +432,27 @@ def palette(rasters, chunks):
         key,
         lambda color: (-number[color], first[color]),
         lambda color: (color[0] * 299 + color[1] * 587 + color[2] * 114 << 32) + key(color),
+        lambda color: (color[3:], color[:3]),
     ]
+    depth = rasters[0].shape[2]
+    table = ordered_table(bodies[b"PLTE"], first, orders, depth) if bodies[b"PLTE"] else sorted(first, key=orders[0])
+    bodies = {b"PLTE": b"".join(bytes(color[:3]) for color in table)}
+    if depth == 4:
+        count, alphas = dict(reversed(chunks[0]))[b"tRNS"], bytes(color[3] for color in table)
+        bodies[b"tRNS"] = alphas[: Bytes(count).varint()] if count else alphas.rstrip(b"\xff")
+    chunks[0] = [(kind, bodies.get(kind, body)) for kind, body in chunks[0]]
+    index = {color: place for place, color in reversed(list(enumerate(table)))}
+    return [
+        np.array([[[index[tuple(map(int, color))]] for color in row] for row in raster], np.int64) for raster in rasters
+    ]
+
+
+def ordered_table(body, first, orders, depth):
+    """The table of a palette whose code is not empty."""
+    code = Bytes(body)
+    count, order = code.varint(), code.byte()
     left = sorted(first, key=orders[order])
-    missing, depth = count - len(left), rasters[0].shape[2]
+    missing = count - len(left)
     unused = [tuple(code.take(depth)) for _ in range(missing)]
     places, start, table = int.from_bytes(code.rest(), "little"), 0, []
     for _ in range(count):
@@ -431,15 +464,7 @@ def palette(rasters, chunks):
             table.append(unused.pop(0))
             missing -= 1
     assert places == 0
-    bodies = {b"PLTE": b"".join(bytes(color[:3]) for color in table)}
-    if depth == 4:
-        length = Bytes(dict(reversed(chunks[0]))[b"tRNS"]).varint()
-        bodies[b"tRNS"] = bytes(color[3] for color in table)[:length]
-    chunks[0] = [(kind, bodies.get(kind, body)) for kind, body in chunks[0]]
-    index = {color: place for place, color in reversed(list(enumerate(table)))}
-    return [
-        np.array([[[index[tuple(map(int, color))]] for color in row] for row in raster], np.int64) for raster in rasters
-    ]
+    return table
 
 
 # --- 6

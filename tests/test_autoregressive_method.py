@@ -246,6 +246,19 @@ def test_the_effort_bounds_the_multiplications_of_a_model(effort, chosen):
     assert trial.best_program(layers, known[:1], effort).name == "large"  # the only one
 
 
+def test_a_small_lone_layer_takes_the_largest_model_without_a_trial():
+    def sized(name: str, multiplications: int, bits: float) -> fake_learned.Program:
+        program = fake_learned.Program(name, card={"multiplications_per_pixel": multiplications})
+        program.code_length = lambda parts: bits
+        return program
+
+    known = [sized("usual", 64_000, 2.0), sized("small", 32_000, 1.0)]
+    assert trial.best_program(layers_of((32, 32)), known).name == "usual"
+    for shapes in ([(31, 33)], [(32, 32)] * 2, [(128, 128)]):  # too few pixels, not alone, not small
+        assert trial.best_program(layers_of(*shapes), known).name == "small"
+    assert trial.best_program(layers_of((32, 32)), known, Effort(best=True)).name == "small"
+
+
 # --- the choice
 
 

@@ -54,7 +54,8 @@ def tree(folder):
 
 
 def test_starts_of_files_are_those_of_the_formats():
-    assert kinds.DQC.starts == (container.MAGIC, archive.MAGIC) and kinds.ARCHIVE.starts == (archive.MAGIC,)
+    assert kinds.DQC.starts == (container.SHORT_MAGIC,) and kinds.ARCHIVE.starts == (archive.MAGIC,)
+    assert all(magic.startswith(container.SHORT_MAGIC) for magic in (container.MAGIC, archive.MAGIC))
 
 
 IMAGES = [".png", "a.apng", "b", "c.jpg", "in/d.png"]

@@ -23,6 +23,7 @@ from dqcodec.codec import candidates, choose, codec, trial
 from dqcodec.codec.candidates import CodedLayer
 from dqcodec.format.container import Entry, Group, Layer, Method, owners
 from dqcodec.format.split import Split, Step
+from dqcodec.methods.payload import Effort
 from dqcodec.methods.table import METHODS
 
 PROGRAM = fake_learned.Program()
@@ -364,7 +365,7 @@ def test_images_that_are_the_same_cost_little_beyond_the_first():
 def test_an_image_alone_is_coded_as_its_file_is():
     for source in sources():
         coded = codec.encode([codec.read(source)], [])
-        assert coded.group.pack() == codec.compress(source)[0]
+        assert coded.group.shortened().pack() == codec.compress(source)[0]
 
 
 def layer_coded(method: Method, size: int, program=None) -> CodedLayer:
@@ -439,6 +440,20 @@ def test_layers_that_all_stay_with_a_model_are_coded_once(by_model):
     model, calls = by_model
     coded = coded_together(list(map(pngs.write, [noise(40, 60), noise(39, 60)])), [model], lambda model_id: model)
     assert [entry.method for entry in coded.group.entries] == ["autoregressive"] * 2 and not calls
+
+
+@pytest.mark.parametrize(("estimate", "is_tried"), [(1e9, False), (1, True)])
+def test_a_model_is_tried_on_a_large_drawing_only_if_a_sample_shows_that_it_may_beat_mixing(
+    monkeypatch, estimate, is_tried
+):
+    tried = []
+    monkeypatch.setattr(candidates, "by_model", lambda layers, *_: tried.extend(layers) or [[] for _ in layers])
+    monkeypatch.setattr(trial, "estimated_bits", lambda *_: estimate)
+    tiles = codec.read(pngs.write(np.tile(noise(20, 20), (16, 16, 1))))
+    ways = candidates.code_together({0: tiles}, [fake_learned.Program(kind="autoregressive")], Effort())
+    assert bool(tried) == is_tried and {way.layer.method for each in ways.values() for way in each} == {
+        Method.PIXEL_MIXING
+    }
 
 
 def test_a_group_that_was_altered_is_found():

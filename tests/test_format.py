@@ -28,7 +28,7 @@ from dqcodec.exact.program import load_program
 from dqcodec.format.container import Group, Method
 from dqcodec.format.split import Split, Step
 from dqcodec.methods.autoregressive import stacks
-from dqcodec.png import dictionary
+from dqcodec.png import dictionary, metadata
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = cases.cases()
@@ -103,6 +103,14 @@ def test_the_documents_decoder_reads_files_of_the_package(data):
 def test_the_documents_dictionary_is_that_of_the_package():
     for read, own in ((decoder.DICTIONARY, dictionary.TEXTS), (decoder.PROFILES, dictionary.PROFILES)):
         assert read == own and f"{len(own)} bytes" in DOCUMENT and hashlib.sha256(own).hexdigest() in DOCUMENT
+
+
+def test_the_documents_frequent_chunks_take_a_byte_each_in_the_package():
+    assert len(decoder.WHOLE) == 24
+    for code, (kind, body) in decoder.WHOLE.items():
+        header, chunk = png.Header(1, 1, 2, 8), png.Chunk(kind, body)
+        read, _ = metadata.unpack(bytes([code]), header)
+        assert read.parts == ((chunk,), ()) and metadata.pack(read) == bytes([code])
 
 
 # --- what tiny files do not reach

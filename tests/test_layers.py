@@ -80,8 +80,7 @@ def test_models_do_not_code_indices_and_whole_samples():
             samples += np.random.default_rng(1).permutation(320).astype(np.uint16).reshape(16, 20, 1)
             samples[0] += np.arange(samples.shape[2], dtype=np.uint16)
         source = image(color_type, bit_depth, samples, (png.Chunk(b"PLTE", bytes(768)),))
-        split = for_models(source)
-        assert (split is None) == (color_type == 3 or bit_depth == 16)
+        assert bool(for_models(source)) == (color_type != 3 and bit_depth < 16)
 
 
 @quick
@@ -95,6 +94,7 @@ def test_models_do_not_code_indices_and_whole_samples():
 def test_a_palette_is_coded_by_the_colours_that_are_used(count, used, channels, order, seed):
     rng = np.random.default_rng(seed)
     entries = rng.integers(0, 256, (count, channels), np.uint8)
+    entries[count // 2 :, 3:] |= 255 * (seed & 1)
     indices = rng.integers(0, min(used, count), (6, 10, 1)).astype(np.uint8)
     if order == "sorted":
         entries = np.unique(entries, axis=0)
@@ -111,7 +111,21 @@ def test_a_palette_is_coded_by_the_colours_that_are_used(count, used, channels, 
 def test_a_palette_in_order_takes_no_bytes():
     entries = np.repeat(np.arange(0, 250, 2, dtype=np.uint8)[:, None], 3, axis=1)
     source = image(3, 8, np.arange(125, dtype=np.uint8)[:, None, None], (png.Chunk(b"PLTE", entries.tobytes()),))
-    assert len(palette.compact(source.skeleton, [entries[:, None]]).find(b"PLTE")) == 2
+    assert palette.compact(source.skeleton, [entries[:, None]]).find(b"PLTE") == b""
+
+
+@quick
+@given(st.lists(st.tuples(*[st.integers(0, 255)] * 4), min_size=1, max_size=40, unique=True), st.integers(0))
+def test_palettes_sorted_by_alpha_and_colour_take_few_bytes(colors, seed):
+    entries = np.array(sorted((alpha, *color) for *color, alpha in colors), np.uint8)[:, [1, 2, 3, 0]]
+    indices = np.random.default_rng(seed).permutation(len(entries)).astype(np.uint8)[:, None, None]
+    used = int(np.flatnonzero(entries[:, 3] < 255).max(initial=-1)) + 1
+    chunks = png.Chunk(b"PLTE", entries[:, :3].tobytes()), png.Chunk(b"tRNS", entries[:used, 3].tobytes())
+    source = image(3, 8, indices, chunks)
+    shown = [entries[indices[..., 0]]]
+    compact = palette.compact(source.skeleton, shown)
+    assert len(compact.find(b"PLTE")) <= 2 and compact.find(b"tRNS") == b""
+    assert palette.restore(compact, shown) == source.skeleton
 
 
 def test_ambiguous_indices_stay_indices():

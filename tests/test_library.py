@@ -211,8 +211,18 @@ def test_an_animation_of_one_frame_is_an_array():
     assert np.array_equal(dqcodec.decompress(dqcodec.compress(pngs.animated(COLORS, []))), COLORS)
 
 
-def test_pillow_verifies_without_decoding(folder, monkeypatch):
+def test_pillow_verifies_a_short_file_by_decoding_it():
     dqc = dqcodec.compress(COLORS)
+    Image.open(io.BytesIO(dqc)).verify()
+    for position in range(len(dqc) // 2, len(dqc)):
+        damaged = bytearray(dqc)
+        damaged[position] ^= 4
+        with Image.open(io.BytesIO(damaged)) as image, pytest.raises(OSError):
+            image.verify()
+
+
+def test_pillow_verifies_without_decoding(folder, monkeypatch):
+    dqc = dqcodec.compress(np.zeros((257, 256), np.uint8))
     stored = dqcodec.compress(pngs.write(COLORS, tail=b"tail"))
     monkeypatch.setattr(codec, "decode", None)
     for data in (dqc, stored):

@@ -18,6 +18,7 @@ from dqcodec.codec import trial
 from dqcodec.exact.jpeg import recovery
 from dqcodec.format.container import Layer, Method
 from dqcodec.format.split import MAX_WIDTH, Split, Step, candidates, for_models
+from dqcodec.format.values import MODES_BYTES, Values, views
 from dqcodec.methods import table
 from dqcodec.methods.payload import Effort, ModelReport
 
@@ -32,6 +33,7 @@ _MAX_MIXING_SAMPLES = 1 << 21  # of a layer in all views, as many as mixing code
 _MAX_RIVAL_SAMPLES = 1 << 18  # ... and one if a model codes the layer too
 # A sample of layers shows by what part of the model's bits a method that learns may win on the whole layers.
 _HOPELESS = {Method.PIXEL_MIXING: 1.25, Method.MODEL_MIXING: 1.0, Method.EXPERTS: 1.05}
+_DRAWN_BITS = 4  # of a pixel of a drawing that differs from its neighbours; photographs take more
 _WHOLE_PIXELS = 4  # that mixing codes whole in the time of a sample
 
 
@@ -65,8 +67,10 @@ def code_together(
     Returns the ways that were tried for each layer. A layer that would take too long, or that no method suits, has no
     entry.
     """
-    modelled = _modelled(sources, programs, effort)
-    mixed = _mixed(sources, {number for number, _, _ in modelled}, _photographs(sources, modelled, effort), effort)
+    mixed = _mixed(sources, set(), set(), effort) if all(map(_is_drawing, sources.values())) else {}
+    modelled = _modelled(sources, programs, effort, mixed)
+    if not mixed:
+        mixed = _mixed(sources, {number for number, _, _ in modelled}, _photographs(sources, modelled, effort), effort)
     by_method = modelled, mixed, _expert(sources, modelled, effort), _jpeg(sources)
     places = dict.fromkeys(place for ways in by_method for place in ways)
     return {place: [way for ways in by_method for way in ways.get(place, [])] for place in places}
@@ -108,6 +112,8 @@ def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
         for row in table.rows_of(program)
         if not row.is_slow or ((effort.best or is_small) and _may_win(row.number, layers, program))
     ]
+    if len(layers) == 1 and trial.is_small(layers):
+        rows = rows[-1:]  # the first bits on a stack make a model alone larger than mixing with it
     try:
         payloads = {row.number: table.encode(row.number, layers, program, effort) for row in rows}
     except (LatentOverflow, StackUnderflow):  # out of range, or too small for the first loan
@@ -118,38 +124,67 @@ def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
         coded = iter(by_model(kept, [program], effort))
         return [next(coded) if is_taken else [] for is_taken in takes]
     report = payloads[rows[0].number].report
+    shares = [bits / report.vi_bits for bits in report.layer_bits] if report else [1.0]
     return [
         [
             CodedLayer(
                 Layer(number, program.id),
                 payload.data,
-                bits / report.vi_bits * len(payload.data),
+                share * len(payload.data),
                 program,
                 payload.report,
                 len(layers),
             )
             for number, payload in payloads.items()
         ]
-        for bits in report.layer_bits
+        for share in shares
     ]
 
 
 def _modelled(
-    sources: Mapping[int, Source], programs: Sequence[Program], effort: Effort
+    sources: Mapping[int, Source],
+    programs: Sequence[Program],
+    effort: Effort,
+    mixed: Mapping[Place, Sequence[CodedLayer]],
 ) -> dict[Place, list[CodedLayer]]:
     """The layers that a model codes. Layers with the same bits per sample and the same number of channels are coded
-    together."""
+    together; those of a lone image only if they are of one split. mixed: drawings that mixing has coded; no model codes
+    what mixing codes much better."""
     if not programs:
         return {}
-    of_bits: dict[int, dict[Place, np.ndarray]] = {}
+    together: dict[tuple[int, Split | None], dict[Place, np.ndarray]] = {}
+    is_lone = len(sources) == 1
     for number, source in sources.items():
-        for bits, split, layer, pixels in layers_for_models(source):
-            of_bits.setdefault(bits, {})[number, split, layer] = pixels
+        for bits, split, layer, pixels in layers_for_models(source, every=is_lone):
+            together.setdefault((bits, split if is_lone else None), {})[number, split, layer] = pixels
     coded = {}
-    for bits, places in of_bits.items():
+    for (bits, _), places in together.items():
         fitting = [program for program in programs if program.bits == bits]
+        if mixed and not effort.best:
+            places = {
+                place: pixels
+                for place, pixels in places.items()
+                if not any(_is_far_smaller(way, pixels, fitting, effort) for way in mixed.get(place, ()))
+            }
         coded |= _by_channels(places, lambda layers: by_model(layers, fitting, effort))
     return coded
+
+
+def _is_drawing(source: Source) -> bool:
+    """Whether an image has colours that a model may code, and these are drawn, not small, and mixed in an acceptable time."""
+    colours = [pixels for _, _, _, pixels in layers_for_models(source) if pixels.shape[2] == 3]
+    return bool(colours) and all(
+        pixels.size > _MAX_RIVAL_SAMPLES and takes_mixing(pixels, is_modelled=True) and _is_drawn(pixels)
+        for pixels in colours
+    )
+
+
+def _is_far_smaller(mixed: CodedLayer, pixels: np.ndarray, programs: Sequence[Program], effort: Effort) -> bool:
+    """Whether mixing codes the colours of a drawing in so few bits that no model is tried: few for each pixel that differs from its
+    neighbours, and fewer than a sample takes by the program that suits it best."""
+    if pixels.shape[2] != 3 or 8 * mixed.bytes > _DRAWN_BITS * _differing(pixels).sum():
+        return False
+    return 8 * mixed.bytes < trial.estimated_bits([pixels], programs, effort)
 
 
 def _photographs(
@@ -209,20 +244,22 @@ def _expert(
 ) -> dict[Place, list[CodedLayer]]:
     """The layers of 8 bits that experts code: small gray ones; with effort.best, all that may suit a model. Layers of
     which a sample shows that their model is much smaller are left out."""
-    of_programs: dict[Program | None, dict[Place, np.ndarray]] = {}
+    of_programs: dict[tuple[Program | None, Split | None], dict[Place, np.ndarray]] = {}
+    is_lone = len(sources) == 1
     for number, source in sources.items():
-        split = for_models(source.image) if source.is_expressible else None
-        if split and source.view(split).header.bit_depth == 8:
+        for split in _splits_for_models(source, every=is_lone):
+            if source.view(split).header.bit_depth != 8:
+                continue
             for layer, pixels in enumerate(source.layers(split)):
                 if takes_experts(pixels, effort):
                     place = number, split, layer
                     program = modelled[place][0].program if place in modelled else None
-                    of_programs.setdefault(program, {})[place] = pixels
-    places = {}
-    for program, alike in of_programs.items():
+                    of_programs.setdefault((program, split if is_lone else None), {})[place] = pixels
+    together: dict[Split | None, dict[Place, np.ndarray]] = {}
+    for (program, split), alike in of_programs.items():
         if program is None or _may_win(Method.EXPERTS, list(alike.values()), program):
-            places |= alike
-    return _by_channels(places, by_experts)
+            together[split] = together.get(split, {}) | alike
+    return {place: ways for places in together.values() for place, ways in _by_channels(places, by_experts).items()}
 
 
 def _jpeg(sources: Mapping[int, Source]) -> dict[Place, list[CodedLayer]]:
@@ -246,15 +283,27 @@ def _may_win(method: Method, layers: Sequence[np.ndarray], program: Program) -> 
     return trial.is_small(layers) or trial.beside_model(method, layers, program) <= _HOPELESS[method]
 
 
-def layers_for_models(source: Source) -> Iterator[tuple[int, Split, int, np.ndarray]]:
-    """The layers of an image that a model may code: (bits of its samples, split, number of the layer, the layer)."""
-    split = for_models(source.image) if source.is_expressible else None
-    if split:
+def layers_for_models(source: Source, *, every: bool = False) -> Iterator[tuple[int, Split, int, np.ndarray]]:
+    """The layers of an image that a model may code: (bits of its samples, split, number of the layer, the layer).
+
+    every: see _splits_for_models.
+    """
+    for split in _splits_for_models(source, every=every):
         view = source.view(split)
         suits = itertools.cycle(split.modelled(view.skeleton))
         for layer, (pixels, is_suitable) in enumerate(zip(source.layers(split), suits)):
             if is_suitable and takes_model(pixels):
                 yield min(8, view.header.bit_depth), split, layer, pixels
+
+
+def _splits_for_models(source: Source, *, every: bool) -> list[Split]:
+    """The likeliest split of an image with layers that a model may code. every: if it needs a table of values, which may
+    cost more than it saves, also that of the image's own samples."""
+    first, *others = (for_models(source.image) if source.is_expressible else None) or [None]
+    if first is None:
+        return []
+    has_table = len(views(source.image)[first.values].code) > MODES_BYTES
+    return [first, *(split for split in others if every and has_table and split.values == Values.SAMPLES)]
 
 
 def takes_model(pixels: np.ndarray) -> bool:

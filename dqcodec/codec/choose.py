@@ -26,7 +26,7 @@ import numpy as np
 
 from dqcodec.codec.animation import code_animations, has_canvas
 from dqcodec.codec.candidates import CodedLayer, by_webp, code_together
-from dqcodec.format.container import CHECKSUM_BYTES, FRAME_BYTES, Entry
+from dqcodec.format.container import CHECKSUM_BYTES, Entry
 from dqcodec.format.split import Split, candidates, skeleton
 from dqcodec.format.values import views
 from dqcodec.methods import table
@@ -207,7 +207,7 @@ def _for_each(sources: Sequence[Source], choices: Sequence[Sequence[Choice]]) ->
 
 def _candidates(choices: Sequence[Choice]) -> dict[str, int]:
     """Method -> bytes of the .dqc file by its smallest choice, largest first."""
-    sizes = [(choice.entry.method, round(choice.size) + FRAME_BYTES) for choice in choices]
+    sizes = [(choice.entry.method, round(choice.size) + choice.entry.frame_bytes) for choice in choices]
     return dict(sorted(sizes, key=lambda item: -item[1]))
 
 

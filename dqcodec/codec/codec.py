@@ -67,7 +67,7 @@ def compress(
     start = time.perf_counter()
     source = read(data, strip=strip, exact=exact, keep_broken=keep_broken, max_pixels=max_pixels)
     coded = encode([source], programs, fast=fast, best=best)
-    dqc, programs = coded.group.pack(), coded.programs
+    dqc, programs = coded.group.shortened().pack(), coded.programs
     report = _report(source, coded, len(data), len(dqc))
     del coded  # its payloads are as large as the file
     if verify:
@@ -100,18 +100,21 @@ def decompress_region(
 ) -> tuple[Png, str]:
     """Decode a region of the .dqc file `data`: (the region with all chunks of the image, the method).
 
-    The CRC of the file is checked, but not the checksum of the samples, which covers the whole image.
+    The CRC of the file is checked, but not the checksum of the samples, which covers the whole image. Short files are
+    decoded whole and checked.
 
     Raises RegionError (not within the image), UnsupportedImageError (an animation, or more than `max_pixels`), and the
     errors of decompress.
     """
     group = Group.parse(data, max_pixels)
+    if group.is_short:
+        decode(group, find_program, max_pixels)
     return decode_regions(group, {0: region}, find_program, max_pixels)[0], group.entries[0].method
 
 
 def info(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Info:
-    """What a .dqc file says about itself; no image is decoded. Raises FormatError, CorruptError,
-    UnsupportedImageError."""
+    """What a .dqc file says about itself. No image is decoded, so damage of a short file may not show. Raises
+    FormatError, CorruptError, UnsupportedImageError."""
     group = Group.parse(data, max_pixels)
     (entry,) = group.entries
     skeleton = entry.skeleton

@@ -34,7 +34,7 @@ from dqcodec.codec.region import Region
 from dqcodec.codec.source import Source
 from dqcodec.exact.boxes import Window, hull, inside, whole
 from dqcodec.exact.program import FindProgram, Program
-from dqcodec.format.container import FRAME_BYTES, Entry, Group, owners, sample_checksum
+from dqcodec.format.container import Entry, Group, owners, sample_checksum
 from dqcodec.methods import table
 from dqcodec.methods.payload import Effort, ModelReport, Payload
 from dqcodec.png import Header, Png
@@ -122,7 +122,7 @@ def _may_leave(choice: Choice) -> bool:
     """Whether an image may be smaller alone: it shares nothing, or the majority's method suits it less than another."""
     if all(coded.together == 1 for coded in choice.coded):
         return True
-    return min(choice.candidates.values()) - FRAME_BYTES < _SUITED * choice.size
+    return min(choice.candidates.values()) - choice.entry.frame_bytes < _SUITED * choice.size
 
 
 def decode(group: Group, find_program: FindProgram, max_pixels: int = png.MAX_PIXELS) -> list[Decoded]:
@@ -154,8 +154,9 @@ def decode(group: Group, find_program: FindProgram, max_pixels: int = png.MAX_PI
             layers = [[decoded.pop((image, next(numbers))) for _ in raster] for raster in entry.rasters]
             images[image] = entry.undo(layers)
     rasters = [raster for image in images if isinstance(image, Png) for raster in image.rasters]
-    if rasters and sample_checksum(rasters) != group.checksum:
-        raise CorruptError("the decoded pixels do not match their checksum")
+    if rasters and sample_checksum(rasters)[: len(group.checksum)] != group.checksum:
+        damage = "damaged .dqc file: " if group.is_short else ""  # of others the CRC is right
+        raise CorruptError(f"{damage}the decoded pixels do not match their checksum")
     return images
 
 

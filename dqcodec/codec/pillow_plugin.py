@@ -14,7 +14,7 @@ from PIL.PngImagePlugin import PngImageFile
 
 from dqcodec.base.errors import CorruptError, DqcodecError
 from dqcodec.codec import codec, zoo
-from dqcodec.format.container import MAGIC, VERSION, Reader, read_heads
+from dqcodec.format.container import MAGIC, SHORT_MAGIC, VERSION, Reader, is_short, read_heads
 from dqcodec.format.split import Step
 from dqcodec.png import MAX_PIXELS, Skeleton, chunks
 
@@ -48,9 +48,12 @@ class DqcImageFile(ImageFile.ImageFile):
             self.seek(frame)
 
     def verify(self) -> None:
-        """Check the CRC and structure of the file, not its pixels, and close it; raises OSError."""
+        """Check the CRC and structure of the file, not its pixels unless it is short, and close it; raises OSError."""
+        data = self._data()
         try:
-            codec.info(self._data())
+            codec.info(data)
+            if is_short(data):
+                codec.decompress(data, zoo.find)
         except DqcodecError as error:
             raise OSError(str(error)) from error
         super().verify()
@@ -88,9 +91,9 @@ def _head(file: IO[bytes]) -> bytes:
     """A PNG file without pixels, from the head of a .dqc file. Only the head is read. Raises CorruptError."""
     data, count = file.read(_HEAD_BYTES), _HEAD_BYTES
     while True:
-        reader = Reader(data, len(MAGIC) + 1, len(data))
+        reader = Reader(data, len(SHORT_MAGIC) if is_short(data) else len(MAGIC) + 1, len(data))
         try:
-            if data[len(MAGIC)] != VERSION:
+            if not is_short(data) and data[len(MAGIC)] != VERSION:
                 raise CorruptError("another version")
             (entry,) = read_heads(reader, 1, MAX_PIXELS)
             break

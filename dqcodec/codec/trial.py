@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _LEAST_SAMPLE, _LARGEST_SAMPLE = 1 << 12, 1 << 14  # pixels
 _SAMPLE_PART = 8  # of the pixels, one in so many: a trial is to cost less than coding
 _SAMPLE_SIDE = 64
+_LARGEST_SUITS = 1 << 10  # pixels of a small lone layer from which on the largest program nearly always codes it best
 
 
 def best_program(
@@ -26,7 +27,8 @@ def best_program(
     """The program that codes a sample of the layers with the fewest bits, or None if no program fits all layers.
 
     Programs that take more multiplications than the effort allows are left out, unless all do: then the smallest is
-    taken.
+    taken. A small lone layer takes the largest without a trial, which would take longer than coding it, unless the effort
+    is best.
     """
     fitting = [program for program in programs if all(program.fits(layer.shape) for layer in layers)]
     if fitting:
@@ -34,8 +36,17 @@ def best_program(
         fitting = [program for program in fitting if multiplications(program) <= limit]
     if len(fitting) < 2:
         return fitting[0] if fitting else None
+    is_untried = len(layers) == 1 and is_small(layers) and _pixels(layers) >= _LARGEST_SUITS and not effort.best
+    if is_untried and all(map(multiplications, fitting)):
+        return max(fitting, key=multiplications)
     parts = list(sample(layers))
     return min(fitting, key=lambda program: program.code_length(parts))
+
+
+def estimated_bits(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: Effort) -> float:
+    """The bits that layers take by the program that suits them best, by a sample; inf if no program fits them."""
+    program, parts = best_program(layers, programs, effort), list(sample(layers))
+    return program.code_length(parts) * _pixels(layers) / _pixels(parts) if program else float("inf")
 
 
 def multiplications(program: Program) -> int:

@@ -33,7 +33,7 @@ class Kind:
 
 PNG = Kind("PNG", (SIGNATURE,), (".png", ".apng"))
 ARCHIVE = Kind("archive", (b"\x89DQA",), ())
-DQC = Kind(".dqc", (b"\x89DQC", *ARCHIVE.starts), (".dqc",))
+DQC = Kind(".dqc", (b"\x89DQ",), (".dqc",))  # files, short files and archives
 
 
 def check_image(start: bytes) -> None:

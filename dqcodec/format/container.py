@@ -54,10 +54,20 @@ varint, and the samples in the order rows, columns, channels: one byte each, or 
 A reader checks magic and version first (FormatError), then the CRC, then the rest (CorruptError). A file takes 10 bytes
 more than a stored PNG; with one layer by a model and no chunks, at most 32 bytes more than its payload, up to 2^28 - 1
 pixels.
+
+An image of at most 2^16 pixels without a recipe may be a short file, of 10 bytes less:
+
+    3      magic       89 44 51
+    *      head        as above; bit 6 of its first byte, the kind, is 0
+    *      payloads
+    4      check       CRC-32 of everything before it, XOR the first four bytes of the checksum; little-endian
+
+Its damage may show only when it is decoded.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import lzma
 import weakref
@@ -82,6 +92,11 @@ MODEL_ID_BYTES = 8
 CHECKSUM_BYTES = 8
 CRC_BYTES = 4
 FRAME_BYTES = len(MAGIC) + 1 + CRC_BYTES
+SHORT_MAGIC = MAGIC[:3]
+SHORT_CHECKSUM_BYTES = 4
+_SHORT_SAVES = len(MAGIC) + 1 - len(SHORT_MAGIC) + CHECKSUM_BYTES  # bytes
+MAX_SHORT_PIXELS = 1 << 16  # decoding must be quick, because only decoding shows damage
+_IS_LONG = 64  # a bit of the byte after SHORT_MAGIC, set in the magic of other files
 _MAX_RAW_BYTES, _MIN_LZMA_BYTES = 1 << 26, 1 << 11
 _RAW, _DEFLATE, _LZMA, _PROFILES = 1, 2, 3, 4
 _DICTIONARIES = {_DEFLATE: dictionary.TEXTS, _PROFILES: dictionary.PROFILES}
@@ -178,6 +193,16 @@ class Entry:
         return found.undo(self.split.undo(layers, found.view(self.skeleton)), self.skeleton)
 
     @property
+    def may_be_short(self) -> bool:
+        """Whether a short file may hold the image."""
+        return bool(self.skeleton) and not self.recipe and _pixels(self.skeleton.sizes) <= MAX_SHORT_PIXELS
+
+    @property
+    def frame_bytes(self) -> int:
+        """The bytes of the image's file besides its head, checksum and payloads; negative if it is short."""
+        return FRAME_BYTES - _SHORT_SAVES if self.may_be_short else FRAME_BYTES
+
+    @property
     def method(self) -> str:
         """The methods of the layers, each once: `classical`, `autoregressive+classical`; or `stored`, `repeated`."""
         if self.repeats:
@@ -218,14 +243,30 @@ class Entry:
 @dataclass(frozen=True)
 class Group:
     """Images, the payloads of their layers in the order of the format, and the checksum of all images that are not
-    stored."""
+    stored. A short file has the first SHORT_CHECKSUM_BYTES of the checksum."""
 
     entries: tuple[Entry, ...]
     payloads: tuple[bytes, ...]
     checksum: bytes = b""
 
+    @property
+    def is_short(self) -> bool:
+        """Whether it is, or becomes, a short file."""
+        return len(self.checksum) == SHORT_CHECKSUM_BYTES
+
+    def shortened(self) -> Group:
+        """The group as a short file, if it may be one; else the group."""
+        return (
+            dataclasses.replace(self, checksum=self.checksum[:SHORT_CHECKSUM_BYTES])
+            if self.entries[0].may_be_short
+            else self
+        )
+
     def pack(self) -> bytes:
         """The .dqc file of a group of one image."""
+        if self.is_short:
+            body = SHORT_MAGIC + self.heads() + self._joined()
+            return body + _check(body, self.checksum)
         body = b"".join((MAGIC, bytes([VERSION]), self.heads(), self.tail()))
         return body + zlib.crc32(body).to_bytes(CRC_BYTES, "little")
 
@@ -236,6 +277,8 @@ class Group:
         Raises FormatError (not a .dqc file, or of another version), CorruptError (damaged), UnsupportedImageError (all
         frames together have more than `max_pixels`).
         """
+        if is_short(data):
+            return cls._parse_short(data, max_pixels)
         start, end = len(MAGIC) + 1, len(data) - CRC_BYTES
         if data[: len(MAGIC)] != MAGIC:
             raise FormatError("not a .dqc file")
@@ -248,6 +291,21 @@ class Group:
         reader = Reader(data, start, end)
         return read_tail(read_heads(reader, 1, max_pixels), reader)
 
+    @classmethod
+    def _parse_short(cls, data: bytes, max_pixels: int) -> Group:
+        """Parse a short file. Damage of its bytes becomes a checksum that the samples do not match."""
+        reader = Reader(data, len(SHORT_MAGIC), len(data) - CRC_BYTES)
+        try:
+            entries = read_heads(reader, 1, MAX_SHORT_PIXELS)
+        except UnsupportedImageError as error:
+            raise CorruptError("damaged .dqc file (it is short, but its image is large)") from error
+        if count_pixels(entries) > max_pixels:
+            raise UnsupportedImageError(f"the image has more than the limit of {max_pixels} pixels")
+        group = read_payloads(entries, reader, _check(data[: reader.end], data[reader.end :]))
+        if not entries[0].may_be_short:
+            raise CorruptError("malformed .dqc header")
+        return group
+
     def heads(self, *, are_lone: bool = True) -> bytes:
         """The heads of all images, joined; are_lone: see is_lone of Entry.head."""
         out, last_id = [], b""
@@ -258,8 +316,22 @@ class Group:
 
     def tail(self) -> bytes:
         """The checksum and the payloads as bytes."""
+        return self.checksum + self._joined()
+
+    def _joined(self) -> bytes:
+        """The payloads as bytes."""
         lengths = [*(write_varint(len(payload)) for payload in self.payloads[:-1]), b""]
-        return self.checksum + b"".join(part for pair in zip(lengths, self.payloads) for part in pair)
+        return b"".join(part for pair in zip(lengths, self.payloads) for part in pair)
+
+
+def is_short(start: bytes) -> bool:
+    """Whether a file with this start is a short file."""
+    return start.startswith(SHORT_MAGIC) and len(start) > len(SHORT_MAGIC) and not start[len(SHORT_MAGIC)] & _IS_LONG
+
+
+def _check(body: bytes, checksum: bytes) -> bytes:
+    """The last bytes of a short file, given the checksum; or the checksum, given the last bytes."""
+    return (zlib.crc32(body) ^ int.from_bytes(checksum, "little")).to_bytes(CRC_BYTES, "little")
 
 
 def read_heads(reader: Reader, count: int, max_pixels: int) -> tuple[Entry, ...]:
@@ -287,6 +359,11 @@ def count_pixels(entries: Sequence[Entry]) -> int:
 def read_tail(entries: tuple[Entry, ...], reader: Reader) -> Group:
     """Read checksum and payloads of images with these heads: the inverse of Group.tail. Raises CorruptError."""
     checksum = reader.take(CHECKSUM_BYTES) if any(entry.skeleton for entry in entries) else b""
+    return read_payloads(entries, reader, checksum)
+
+
+def read_payloads(entries: tuple[Entry, ...], reader: Reader, checksum: bytes) -> Group:
+    """Read the payloads of images with these heads and this checksum. Raises CorruptError."""
     payloads = [reader.take(reader.varint()) for _ in owners(entries)[1:]]
     return Group(entries, (*payloads, reader.rest()), checksum)
 

@@ -12,6 +12,9 @@ tRNS:
            a little-endian number, without zero bytes at its end: n digits of mixed radix, the first digit is the lowest
     tRNS   varint, the number of alphas in the original chunk
 
+Most palettes have the colours of the image alone, in the order of their first appearance: PLTE is then empty. tRNS is
+empty if its last alpha is the last that is not 255.
+
 A digit says which of the remaining colours comes next. They are counted cyclically, from the one after the previous
 entry. A digit equal to their number stands for the next unused entry. The radix is their number, plus 1 while unused
 entries remain. docs/format.md has the decoder's loop.
@@ -63,9 +66,12 @@ def indices(colors: np.ndarray, entries: np.ndarray) -> np.ndarray:
 def compact(skeleton: Skeleton, rasters: list[np.ndarray]) -> Skeleton:
     """Code the table in a skeleton, given the colours (H, W, C) uint8 of every raster."""
     entries = table(skeleton)
-    code = min((_encode(entries, _ordered(rasters, order), order) for order in range(len(_ORDERS))), key=len)
+    code = b""
+    if not np.array_equal(entries, _ordered(rasters, 0)):
+        code = min((_encode(entries, _ordered(rasters, order), order) for order in range(len(_ORDERS))), key=len)
     alphas = skeleton.find(b"tRNS")
-    return skeleton.replace({b"PLTE": code, b"tRNS": b"" if alphas is None else write_varint(len(alphas))})
+    count = b"" if alphas is None or len(alphas) == _least_alphas(entries) else write_varint(len(alphas))
+    return skeleton.replace({b"PLTE": code, b"tRNS": count})
 
 
 def restore(skeleton: Skeleton, rasters: list[np.ndarray]) -> Skeleton:
@@ -73,9 +79,15 @@ def restore(skeleton: Skeleton, rasters: list[np.ndarray]) -> Skeleton:
     entries = _decode(skeleton.find(b"PLTE"), rasters)
     bodies = {b"PLTE": entries[:, :3].tobytes()}
     if entries.shape[1] == 4:
-        length, _ = read_varint(skeleton.find(b"tRNS"), 0)
+        count = skeleton.find(b"tRNS")
+        length = read_varint(count, 0)[0] if count else _least_alphas(entries)
         bodies[b"tRNS"] = entries[:length, 3].tobytes()
     return skeleton.replace(bodies)
+
+
+def _least_alphas(entries: np.ndarray) -> int:
+    """The alphas of a table (n, 4) without those of 255 at its end."""
+    return int(np.flatnonzero(entries[:, 3] < 255).max(initial=-1)) + 1
 
 
 _ORDERS = (
@@ -84,6 +96,8 @@ _ORDERS = (
     lambda keys, first, count: first - (count << 32),  # the most frequent first, then by first appearance
     lambda keys, first, count: keys + ((keys & 255) * 299 + (keys >> 8 & 255) * 587 + (keys >> 16 & 255) * 114 << 32),
     # by brightness, then by value
+    lambda keys, first, count: (keys & 0xFF00FF00) + ((keys & 255) << 16) + (keys >> 16 & 255),
+    # by alpha, red, green, blue
 )
 
 
@@ -126,6 +140,11 @@ def _encode(entries: np.ndarray, used: np.ndarray, order: int) -> bytes:
 
 def _decode(code: bytes, rasters: list[np.ndarray]) -> np.ndarray:
     """The inverse of _encode: the table (n, C) uint8; raises CorruptError."""
+    if not code:
+        used = _ordered(rasters, 0)
+        if len(used) > 256:
+            raise CorruptError("malformed palette in the .dqc file")
+        return used
     length, position = read_varint(code, 0)
     order = code[position] if position < len(code) else len(_ORDERS)
     if order >= len(_ORDERS):

@@ -183,14 +183,15 @@ def candidates(image: Png) -> list[Split]:
     ]
 
 
-def for_models(image: Png) -> Split | None:
-    """The split with layers that a model may code, or None."""
+def for_models(image: Png) -> list[Split]:
+    """The splits with layers that a model may code, the likeliest first."""
+    found = []
     for kind, view in views(image).items():
         header = view.image.header
         is_whole = _steps(view.image, kind)[0] == Step.WHOLE
         if header.color_type != PALETTE and not is_whole and (kind != Values.INDICES or header.bit_depth < 8):
-            return Split(_steps(view.image, kind)[0], header.samples in (2, 4), kind)
-    return None
+            found.append(Split(_steps(view.image, kind)[0], header.samples in (2, 4), kind))
+    return found
 
 
 def _steps(image: Png, kind: Values) -> list[Step]:

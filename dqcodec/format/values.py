@@ -38,6 +38,7 @@ from dqcodec.png.chunks import check_palette
 from dqcodec.png.color_types import PALETTE
 
 _KEPT, _COPY, _RANKED, _ZERO, _FULL = 0, 1, 5, 6, 7  # modes of a channel
+MODES_BYTES = 2  # of the code of a map; the tables follow
 _MERGED = 1 << 12
 _MAX_MODES = 2 * _MERGED
 _FEW = 16  # values or colours: a layer of at most 4 bits
@@ -79,7 +80,7 @@ class Map:
     def pack(self) -> bytes:
         """The code of the map."""
         modes = sum(mode << 3 * channel for channel, mode in enumerate(self.modes)) | _MERGED * self.is_merged
-        return modes.to_bytes(2, "little") + b"".join(map(_pack_table, self.tables))
+        return modes.to_bytes(MODES_BYTES, "little") + b"".join(map(_pack_table, self.tables))
 
     @classmethod
     def parse(cls, code: bytes, header: Header) -> Map:

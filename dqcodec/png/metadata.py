@@ -7,6 +7,8 @@ raster and no chunk follows it, the byte is left out. The item of a chunk:
                   bit 7: set if a varint follows, the length of the body; otherwise the list has the length
     *     body
 
+Or it is one byte, the code of a whole chunk that is frequent.
+
 Before all items there may be one with the code 126, a varint, the length, and a body that is no chunk: the values of
 format/values.py.
 
@@ -17,18 +19,35 @@ format/palette.py may code a PLTE chunk and its tRNS chunk by the colours of the
 
 from __future__ import annotations
 
+import struct
+
 from dqcodec.base.errors import CorruptError
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.png import inflated
 from dqcodec.png.chunks import MAX_PARTS, Chunk, Header, Skeleton
 
-# type -> usual length: the length that the PNG specification gives, otherwise the most common one.
-_TYPES = {
-    b"PLTE": 768, b"tRNS": 1, b"gAMA": 4, b"cHRM": 32, b"sRGB": 1, b"iCCP": 0, b"sBIT": 4, b"bKGD": 6, b"pHYs": 9,
-    b"tIME": 7, b"tEXt": 0, b"zTXt": 0, b"iTXt": 0, b"eXIf": 0, b"hIST": 0, b"sPLT": 0, b"oFFs": 9, b"cICP": 4,
-    b"mDCV": 24, b"cLLI": 8, b"acTL": 8, b"fcTL": 22,
-}  # fmt: skip
-_CODES = {kind: code for code, kind in enumerate(_TYPES, 1)}
+# Types and usual lengths: the lengths that the PNG specification gives, otherwise the most common one.
+_TYPES = (
+    (b"PLTE", 768), (b"tRNS", 1), (b"gAMA", 4), (b"cHRM", 32), (b"sRGB", 1), (b"iCCP", 0), (b"sBIT", 4), (b"bKGD", 6),
+    (b"pHYs", 9), (b"tIME", 7), (b"tEXt", 0), (b"zTXt", 0), (b"iTXt", 0), (b"eXIf", 0), (b"hIST", 0), (b"sPLT", 0),
+    (b"oFFs", 9), (b"cICP", 4), (b"mDCV", 24), (b"cLLI", 8), (b"acTL", 8), (b"fcTL", 22),
+    (b"sBIT", 1), (b"sBIT", 2), (b"sBIT", 3), (b"bKGD", 1), (b"bKGD", 2), (b"tRNS", 2), (b"tRNS", 6),
+)  # fmt: skip
+_CODES = {each: code for code, each in enumerate(_TYPES, 1)}
+_LONG_CODES = {kind: code for code, (kind, _) in reversed(list(enumerate(_TYPES, 1)))}  # of any length
+_SRGB_COLORS = struct.pack(">8I", 31270, 32900, 64000, 33000, 30000, 60000, 15000, 6000)
+# Whole chunks, their codes from 64 on: what format/palette.py makes of most palettes, and what programs often write.
+_WHOLE = (
+    (b"PLTE", b""), (b"tRNS", b""),
+    (b"gAMA", struct.pack(">I", 45455)), (b"gAMA", struct.pack(">I", 45000)), (b"gAMA", struct.pack(">I", 100000)),
+    (b"sRGB", b"\0"), (b"cHRM", _SRGB_COLORS),
+    (b"sBIT", b"\b"), (b"sBIT", b"\b\b"), (b"sBIT", b"\b\b\b"), (b"sBIT", b"\b\b\b\b"),
+    *((b"pHYs", struct.pack(">IIB", each, each, 1)) for each in (2834, 2835, 3543, 3779, 3780, 5669)),
+    (b"bKGD", b"\0\0"), (b"bKGD", b"\0\xff"), (b"bKGD", bytes(6)), (b"bKGD", b"\0\xff" * 3),
+    (b"tEXt", b"Software\0Adobe ImageReady"), (b"tEXt", b"Software\0www.inkscape.org"),
+    (b"tEXt", b"Comment\0Created with GIMP"),
+)  # fmt: skip
+_WHOLE_CODES = {chunk: code for code, chunk in enumerate(_WHOLE, 64)}
 _RASTER, _INFLATED, _VALUES, _OTHER, _HAS_LENGTH = 0, 125, 126, 127, 128
 
 
@@ -76,10 +95,12 @@ def unpack(data: bytes, header: Header) -> tuple[Skeleton, bytes]:
         is_inflated = code == _INFLATED
         if is_inflated:
             code, position = (data[position], position + 1) if position < len(data) else (0, position)
-        kind = _KINDS.get(code & 127, b"")
+        elif code in _WHOLE_CHUNKS:
+            parts[-1].append(_WHOLE_CHUNKS[code])
+            continue
+        kind, length = _KINDS.get(code & 127, (b"", 0))
         if code & 127 == _OTHER:
             kind, position = data[position : position + 4], position + 4
-        length = _TYPES.get(kind, 0)
         if code & _HAS_LENGTH:
             length, position = read_varint(data, position)
         body, position = data[position : position + length], position + length
@@ -94,12 +115,17 @@ def unpack(data: bytes, header: Header) -> tuple[Skeleton, bytes]:
     return skeleton, values
 
 
-_KINDS = {code: kind for kind, code in _CODES.items()}
+_KINDS = {code: each for each, code in _CODES.items()}
+_WHOLE_CHUNKS = {code: Chunk(*chunk) for chunk, code in _WHOLE_CODES.items()}
 
 
 def _item(chunk: Chunk) -> bytes:
     """The item of a chunk."""
-    code, length = _CODES.get(chunk.kind, _OTHER), b""
-    if len(chunk.body) != _TYPES.get(chunk.kind, 0):
-        code, length = code | _HAS_LENGTH, write_varint(len(chunk.body))
+    if (chunk.kind, chunk.body) in _WHOLE_CODES:
+        return bytes([_WHOLE_CODES[chunk.kind, chunk.body]])
+    code, length = _CODES.get((chunk.kind, len(chunk.body))), b""
+    if code is None:
+        code = _LONG_CODES.get(chunk.kind, _OTHER)
+        if code != _OTHER or chunk.body:
+            code, length = code | _HAS_LENGTH, write_varint(len(chunk.body))
     return b"".join((bytes([code]), chunk.kind if code & 127 == _OTHER else b"", length, chunk.body))

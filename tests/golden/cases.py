@@ -39,7 +39,7 @@ EXAMPLE = np.array([[128, 129, 131, 130], [127, 130, 133, 131], [126, 129, 132, 
 class Case:
     """png: makes the file. model: its file. is_reproducible: the bytes follow from the format and this package alone, not from
     what libwebp, zlib or liblzma of some release make. is_quick: without compiled loops, too. is_written: the package makes such
-    files; it only reads others."""
+    files; it only reads others. is_short: as a short file."""
 
     png: Callable[[], bytes]
     method: Method
@@ -49,6 +49,7 @@ class Case:
     is_reproducible: bool = True
     is_quick: bool = True
     is_written: bool = True
+    is_short: bool = False
 
 
 def smooth(height: int, width: int, channels: int, bits: int = 8, noise: float = 2, seed: int = 0) -> np.ndarray:
@@ -129,6 +130,32 @@ def palette(is_transparent: bool) -> bytes:
     chunks += pngs.chunk(b"tRNS", bytes([0, 128, 255, 7])) if is_transparent else b""
     samples = flat(5, 9, 14, seed=1)
     return png_of(samples, 3, 8, chunks)
+
+
+def appearing() -> bytes:
+    """Of 14 colours with alpha, all used, in the order in which they appear."""
+    samples = flat(5, 20, 14, seed=1)
+    found, first, indices = np.unique(samples, return_index=True, return_inverse=True)
+    ranks = np.argsort(np.argsort(first))
+    rng = np.random.default_rng(9)
+    chunks = pngs.chunk(b"PLTE", rng.permutation(200)[: 3 * len(found)].astype(np.uint8).tobytes())
+    chunks += pngs.chunk(b"tRNS", bytes([0, 255, 7]))
+    return png_of(ranks[indices].reshape(samples.shape), 3, 8, chunks)
+
+
+def sorted_palette() -> bytes:
+    """Of 13 colours, sorted by alpha, red, green and blue, one of which no pixel has."""
+    table = np.random.default_rng(10).integers(0, 4, (13, 4)) * 85
+    table = np.array(sorted(map(tuple, table.tolist())))[:, [1, 2, 3, 0]].astype(np.uint8)
+    samples = np.random.default_rng(11).integers(0, 13, (6, 12, 1))
+    chunks = pngs.chunk(b"PLTE", table[:, :3].tobytes()) + pngs.chunk(b"tRNS", table[:, 3].tobytes())
+    return png_of(np.where(samples == 6, 7, samples), 3, 8, chunks)
+
+
+def frequent() -> bytes:
+    """Chunks that have codes of their own, and chunks that are like them."""
+    kinds = (b"gAMA", (45455).to_bytes(4, "big")), (b"sBIT", b"\b"), (b"gAMA", bytes(4)), (b"tRNS", bytes(2))
+    return b"".join(pngs.chunk(*each) for each in kinds)
 
 
 def png_of(samples: np.ndarray, color_type: int, bit_depth: int, before: bytes) -> bytes:
@@ -227,9 +254,13 @@ def cases() -> dict[str, Case]:
         "pixel-mixing-1-bit": Case(lambda: pngs.write(flat(11, 19, 2), 1), method.PIXEL_MIXING),
         "pixel-mixing-periods": Case(lambda: pngs.write(tiled(92, 96, 16), 1), method.PIXEL_MIXING, is_quick=False),
         "pixel-mixing-frames": Case(animation, method.PIXEL_MIXING, split=Split(step.PLAIN), is_quick=False),
+        "short": Case(lambda: pngs.write(smooth(3, 5, 1), before=frequent()), method.PIXEL_MIXING, is_short=True),
+        "short-palette": Case(appearing, method.PIXEL_MIXING, split=Split(step.COLORS), is_quick=False, is_short=True),
+        "short-frames": Case(lambda: moving(1), method.ANIMATION, is_quick=False, is_short=True),
+        "palette-sorted": Case(sorted_palette, method.MIXING, split=Split(step.COLORS), is_quick=False),
         "palette-indices": Case(lambda: pngs.write(flat(12, 10, 16), 4, 3), method.MIXING),
         "palette-colors": Case(lambda: palette(False), method.MIXING, split=Split(step.COLORS), is_quick=False),
-        "palette-alpha": Case(lambda: palette(True), method.MIXING, split=Split(step.COLORS), is_quick=False),
+        "palette-alpha": Case(lambda: palette(True), method.MIXING, split=Split(step.COLORS), is_quick=False, is_written=False),
         "16-bit-scaled": Case(lambda: pngs.write(257 * smooth(5, 6, 1), 16), method.MIXING, split=Split(step.SCALED)),
         "16-bit-bytes": Case(lambda: pngs.write(smooth(3, 5, 4, 16), 16), method.MIXING, split=Split(step.BYTES, True)),
         "16-bit-residual": Case(lambda: pngs.write(smooth(4, 5, 3, 16), 16), method.MIXING, split=Split(step.RESIDUAL)),
@@ -282,7 +313,8 @@ def encode(case: Case, data: bytes) -> bytes:
         _payload(case, [layers[number] for _, number in owned], [spots[number] for _, number in owned])
         for owned in owners([entry])
     )
-    return Group((entry,), payloads, sample_checksum(image.rasters)).pack()
+    made = Group((entry,), payloads, sample_checksum(image.rasters))
+    return (made.shortened() if case.is_short else made).pack()
 
 
 def _payload(case: Case, layers: list[np.ndarray], spots: list[Spot]) -> bytes:
