@@ -104,6 +104,19 @@ def test_what_libjpeg_decodes_is_recovered_to_the_last_pixel(quality, subsamplin
     assert np.array_equal(found.pixels(128, 128), pixels)
 
 
+def test_chroma_sampled_down_alone_is_recovered():
+    """Of a JPEG with 4:2:2, the header is changed: libjpeg takes it for 4:4:0, with the same blocks in other places."""
+    stream = io.BytesIO()
+    Image.fromarray(scene(128, 128)).save(stream, "JPEG", quality=85, subsampling=1)
+    data = bytearray(stream.getvalue())
+    place = data.index(b"\xff\xc0") + 11
+    assert data[place] == 0x21
+    data[place] = 0x12
+    pixels = np.asarray(Image.open(io.BytesIO(data)))
+    found = recovery.recover(pixels)
+    assert found.sampling == Sampling(2, 1) and np.array_equal(found.pixels(128, 128), pixels)
+
+
 def test_gray_and_tables_of_ones_own_are_recovered():
     table = [9 + 2 * place % 23 for place in range(64)]
     pixels, file = through_jpeg(scene(128, 128, 1), qtables=[table])
