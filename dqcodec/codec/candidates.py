@@ -34,6 +34,7 @@ _MAX_RIVAL_SAMPLES = 1 << 18  # ... and one if a model codes the layer too
 # A sample of layers shows by what part of the model's bits a method that learns may win on the whole layers.
 _HOPELESS = {Method.PIXEL_MIXING: 1.25, Method.MODEL_MIXING: 1.0, Method.EXPERTS: 1.05}
 _DRAWN_BITS = 4  # of a pixel of a drawing that differs from its neighbours; photographs take more
+_JPEG_PART = 0.5  # of WebP's bytes; other methods take more
 _WHOLE_PIXELS = 4  # that mixing codes whole in the time of a sample
 
 
@@ -67,11 +68,16 @@ def code_together(
     Returns the ways that were tried for each layer. A layer that would take too long, or that no method suits, has no
     entry.
     """
+    from_jpeg = _jpeg(sources)
+    settled = {
+        number for (number, split, _), (way,) in from_jpeg.items() if _is_whole(sources[number].layers(split), way)
+    }
+    sources = {number: source for number, source in sources.items() if number not in settled}
     mixed = _mixed(sources, set(), set(), effort) if all(map(_is_drawing, sources.values())) else {}
     modelled = _modelled(sources, programs, effort, mixed)
     if not mixed:
         mixed = _mixed(sources, {number for number, _, _ in modelled}, _photographs(sources, modelled, effort), effort)
-    by_method = modelled, mixed, _expert(sources, modelled, effort), _jpeg(sources)
+    by_method = modelled, mixed, _expert(sources, modelled, effort), from_jpeg
     places = dict.fromkeys(place for ways in by_method for place in ways)
     return {place: [way for ways in by_method for way in ways.get(place, [])] for place in places}
 
@@ -271,6 +277,11 @@ def _jpeg(sources: Mapping[int, Source]) -> dict[Place, list[CodedLayer]]:
         if bits == 8 and source.view(split).header.bit_depth == 8 and takes_jpeg(pixels)
     }
     return _by_channels(places, lambda layers: by_mixing(layers, Method.JPEG))
+
+
+def _is_whole(layers: Sequence[np.ndarray], coded: CodedLayer) -> bool:
+    """Whether the coefficients of a JPEG file are all of an image, in so few bytes that nothing else is tried."""
+    return len(layers) == 1 and coded.bytes < _JPEG_PART * by_webp(layers[0], quick=True).bytes
 
 
 def takes_jpeg(pixels: np.ndarray) -> bool:
