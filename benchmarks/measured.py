@@ -19,6 +19,7 @@ COMMANDS = {
     "crops": "dqcodec bench crops -o benchmarks/results/crops.json -f --codec dqcodec --codec webp --codec jxl-e9",
     "kinds": "dqcodec bench kinds -o benchmarks/results/kinds.json -f "
     "--codec dqcodec --codec oxipng --codec webp --codec jxl-e9",
+    "from_jpeg": "python benchmarks/from_jpeg.py photos_test --qualities 50 75 90 95 --json benchmarks/results/from_jpeg.json",
     "cifar10_bound": "python benchmarks/bound.py cifar/test_00.png --run models/cifar10 --model cifar10 "
     "--json benchmarks/results/cifar10_bound.json",
     "cifar10_ard_bound": "python benchmarks/bound.py cifar/test_00.png --run models/cifar10-ard --model cifar10-ard "
@@ -146,6 +147,23 @@ def kinds() -> str:
         f"dqcodec is the smallest on {smallest} of {files} files. A dash: the codec cannot hold all files of the kind."
     )
     return f"{table(header, rows)}\n\n{told}\n\n{provenance('kinds')}"
+
+
+def from_jpeg() -> str:
+    """PNGs whose pixels came out of a JPEG decoder."""
+    rows = [
+        [
+            f"quality {row['quality']}, {row['subsampling']}",
+            *(count(row[name]) for name in ("jpeg", "with", "without", "jpegxl", "webp")),
+            f"{row['taken']} of {row['images']}",
+            f"{100 * row['recovered']:.2f} %",
+            f"{1e6 * row['compress_seconds'] / row['pixels']:.1f} / {1e6 * row['decompress_seconds'] / row['pixels']:.1f}",
+        ]
+        for row in read("from_jpeg")["rows"]
+    ]
+    header = ["", "the JPEG files", "dqcodec", "without the method", "JPEG XL -e 9", "WebP -z 9", "files by it"]
+    header += ["pixels found", "processor seconds a megapixel"]
+    return f"{table(header, rows)}\n\n{provenance('from_jpeg')}"
 
 
 def model_parts(name: str) -> str:
@@ -353,6 +371,7 @@ def _percent(total: dict, other: dict) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "size": size,
     "kinds": kinds,
+    "from-jpeg": from_jpeg,
     "speed": speed,
     "photographs": photographs,
     "photos-test": lambda: f"{bench('photos_test')}\n\n{model_parts('photos_test')}",
