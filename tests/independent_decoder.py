@@ -133,7 +133,7 @@ def read_heads(body: "Bytes", count: int) -> list[Head | None]:
         layers = []
         for number in range(len(shapes)):
             code = body.byte() if number else code
-            method, model = code if code in (8, 9) else code & 7, None
+            method, model = code if code in (8, 9, 12) else code & 7, None
             if method in (2, 3, 5):
                 model = last_model = last_model if code >> 3 else body.take(8)
             layers.append((method, model))

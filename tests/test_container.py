@@ -290,7 +290,7 @@ def test_other_formats_versions_and_damage_raise_different_errors():
         bytes([RGB, 1, 1, 0x00]) + SUM,  # a layer that is stored
         bytes([RGB, 1, 1, 0x60]) + SUM,  # no such method
         bytes([RGB, 1, 1, 0xA0]) + SUM,  # the model of a layer before the first
-        bytes([RGB, 1, 1, 0xC0]) + SUM,  # the model of a layer before, for a method that needs none
+        bytes([RGB, 1, 1, 0xF0]) + SUM,  # the model of a layer before, for a method that needs none
         bytes([RGB, 1, 1, 0x20]) + SUM[:7],  # a model's id past the end
         bytes([RGB, 1, 1, 0x18]) + SUM,  # RGB with alpha
         bytes([RGB, 1, 1, 0x12]) + SUM,  # high and low bytes of 8 bits

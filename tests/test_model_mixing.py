@@ -1,5 +1,7 @@
 """Mixing with a model: what was coded comes back, from any machine, and is smaller than by either alone."""
 
+from functools import partial
+
 import numpy as np
 import programs
 import pytest
@@ -9,7 +11,7 @@ from programs import AUTOREGRESSIVE, LEAST_SQUARES, LOWEST, run
 
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, DqcodecError
-from dqcodec.codec import candidates, codec
+from dqcodec.codec import candidates, codec, zoo
 from dqcodec.format.container import Layer, Method
 from dqcodec.methods import autoregressive, classical, mixing, model_mixing, table
 from dqcodec.methods.payload import Payload
@@ -94,7 +96,7 @@ def test_small_images_are_coded_by_it_and_come_back_or_are_a_named_error(by_mode
     program, source = programs.program(AUTOREGRESSIVE), png.write(png.plain(image(40, 50)))
     dqc, report = codec.compress(source, [program])
     assert report.method == "model-mixing" and report.model == program.name and report.learned is None
-    find_program = {program.id: program}.__getitem__
+    find_program = partial(zoo.find, named=program)
     assert np.array_equal(png.read(codec.decompress(dqc, find_program)[0]).pixels, image(40, 50))
     for position in range(0, len(dqc), 7):
         broken = dqc[:position] + bytes([dqc[position] ^ 1]) + dqc[position + 1 :]
