@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -18,6 +18,7 @@ _SAMPLED, _SAMPLED_PIXELS, _LEAST_COLOURED = 160, 4096, 64  # blocks; pixels; pi
 _ON_LATTICE, _LEAST_GAIN, _LEAST_FIT, _LEAST_STEP = 0.98, 0.4, 0.5, 1.5
 _TRIED = 128  # blocks by which a table is chosen
 _ENOUGH = 0.95
+_FEW = 0.1  # wrong pixels of a sampling that is taken at once
 
 
 def may_be_decoded(pixels: np.ndarray) -> bool:
@@ -70,7 +71,18 @@ def recover(pixels: np.ndarray) -> Jpeg:
 def _recover_colour(pixels: np.ndarray) -> Jpeg:
     found, is_sure = lattice.components(pixels)
     planes = list(np.moveaxis(found, -1, 0))
-    image = _Image(pixels, _sampling(planes[1:], is_sure))
+    best: _Image | None = None
+    for sampling in _samplings(planes[1:], is_sure):
+        image = _recover_sampled(pixels, planes, is_sure, sampling)
+        if best is None or image.wrong.sum() < best.wrong.sum():
+            best = image
+        if best.wrong.mean() < _FEW:
+            break
+    return best.jpeg
+
+
+def _recover_sampled(pixels: np.ndarray, planes: list[np.ndarray], is_sure: np.ndarray, sampling: Sampling) -> _Image:
+    image = _Image(pixels, sampling)
     image.find(planes, is_sure)
     for _ in range(_ROUNDS):
         before = image.wrong.sum()
@@ -78,7 +90,7 @@ def _recover_colour(pixels: np.ndarray) -> Jpeg:
             image.refine(planes, is_sure)
         if image.wrong.sum() >= _PROGRESS * before:
             break
-    return image.jpeg
+    return image
 
 
 class _Image:
@@ -228,12 +240,12 @@ def _table(
     return *found[best], fits[best]
 
 
-def _sampling(planes: Sequence[np.ndarray], is_sure: np.ndarray) -> Sampling:
-    """The sampling of chroma, by the middle of the image."""
+def _samplings(planes: Sequence[np.ndarray], is_sure: np.ndarray) -> Iterator[Sampling]:
+    """The samplings that chroma may have, by the middle of the image; at last that of all pixels."""
     height, width = is_sure.shape
     top, left = max(0, height - _WINDOW) // 4 * 2, max(0, width - _WINDOW) // 4 * 2
     window = slice(top, top + _WINDOW), slice(left, left + _WINDOW)
     for sampling in SAMPLINGS[1:]:
         if all(chroma.is_sampled(plane[window], is_sure[window], sampling) for plane in planes):
-            return sampling
-    return SAMPLINGS[0]
+            yield sampling
+    yield SAMPLINGS[0]
