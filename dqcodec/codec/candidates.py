@@ -180,7 +180,7 @@ def _is_drawing(source: Source) -> bool:
     """Whether an image has colours that a model may code, and these are drawn, not small, and mixed in an acceptable time."""
     colours = [pixels for _, _, _, pixels in layers_for_models(source) if pixels.shape[2] == 3]
     return bool(colours) and all(
-        pixels.size > _MAX_RIVAL_SAMPLES and takes_mixing(pixels, is_modelled=True) and _is_drawn(pixels)
+        pixels.size > _MAX_RIVAL_SAMPLES and _mixing_samples(pixels) <= _MAX_MIXING_SAMPLES and _is_drawn(pixels)
         for pixels in colours
     )
 

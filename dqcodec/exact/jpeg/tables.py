@@ -9,10 +9,8 @@ _LEAST = 2.2  # smaller coefficients may be nothing but noise
 _OUTLIERS = 0.01
 _MOST_BLOCKS = 512
 _BUSY = 3  # coefficients of a block whose noise is like noise; rounding a flat block moves it as a whole
-_EVIDENCE, _DOUBT = (
-    8,
-    3,
-)  # nats by which a step must be likelier than 1, and than a table of the standard that is scaled
+# nats by which a step must be likelier than 1, and than a table of the standard that is scaled
+_EVIDENCE, _DOUBT = 8, 3
 
 
 def standard(base: np.ndarray, quality: int) -> np.ndarray:

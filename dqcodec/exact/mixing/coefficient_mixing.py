@@ -198,10 +198,7 @@ def code_component(mixer, coder, levels, other, factors, component, table):
             if component:
                 i, j = min(row * factors[0], other.shape[0] - 1), min(column * factors[1], other.shape[1] - 1)
                 across = other[i, j]
-            last = np.int64(0)
-            for z in range(1, 64):
-                if block[ZIGZAG[z]]:
-                    last = z
+            last = _last(block)
             before = counts[0, column + 1] if row else counts[1, column]
             beside = counts[1, column] if column else counts[0, column + 1]
             far = _last(across) if component else np.int64(0)
@@ -232,6 +229,7 @@ def code_component(mixer, coder, levels, other, factors, component, table):
 
 @compiled_in_place
 def _last(block):
+    """The place of the last coefficient, in zigzag order, that is not 0; 0 if there is none but the mean."""
     last = np.int64(0)
     for z in range(1, 64):
         if block[ZIGZAG[z]]:
