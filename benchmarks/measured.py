@@ -253,24 +253,6 @@ def exactness() -> str:
     return f"{table(['', 'decodes the file', 'makes the same file', 'its SHA-256 starts'], rows)}\n\n{provenance('exactness')}"
 
 
-def growth() -> str:
-    """Seconds and memory by the size of an image, and by the number of an archive's images."""
-    result = read("growth")
-    images = [(f"{row.pop('megapixels')} megapixels", row) for row in result["images"]]
-    archives = [(f"{count(row.pop('images'))} images", row) for row in result["archives"]]
-    return f"{_grown(images)}\n\n{_grown(archives)}\n\n{provenance('growth')}"
-
-
-def _grown(rows: Sequence[tuple[str, dict[str, dict]]]) -> str:
-    """Seconds to compress / to decompress in each way, and the most memory of all ways."""
-    cells = []
-    for name, ways in rows:
-        seconds = [f"{way['compress_seconds']:.1f} / {way['decompress_seconds']:.1f}" for way in ways.values()]
-        most = [max(way[f"{step}_megabytes"] for way in ways.values()) for step in ("compress", "decompress")]
-        cells.append([name, *seconds, f"{most[0]} / {most[1]}"])
-    return table(["seconds, to compress / to decompress", *rows[0][1], "peak MB"], cells)
-
-
 def regions() -> str:
     """Regions of a large image beside the whole."""
     result = read("regions")
@@ -384,7 +366,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "learning": learning,
     "trees": trees,
     "exactness": exactness,
-    "growth": growth,
     "regions": regions,
     "loading": loading,
     "install": install,
