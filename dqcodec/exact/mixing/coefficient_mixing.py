@@ -261,20 +261,18 @@ def _code_last(mixer, coder, last, component, above, left, far):
 def _expected(block, bottom, rights, table, place, has_above, has_left):
     """What continuity with the blocks above and to the left demands of a coefficient, in halves of its step, int64 each."""
     v, u = place >> 3, place & 7
-    down, across = np.int64(0), np.int64(0)
-    if has_above:
-        total = bottom[u]
-        for k in range(v + 1, 8):
-            total -= np.int64(block[8 * k + u]) * table[8 * k + u] * INNER
-        scale = table[place] * (INNER if v else EDGE)
-        down = (4 * total + scale) // (2 * scale)
-    if has_left:
-        total = rights[v]
-        for k in range(u + 1, 8):
-            total -= np.int64(block[8 * v + k]) * table[8 * v + k] * INNER
-        scale = table[place] * (INNER if u else EDGE)
-        across = (4 * total + scale) // (2 * scale)
+    down = _demanded(block, table, place, bottom[u], v, 8) if has_above else np.int64(0)
+    across = _demanded(block, table, place, rights[v], u, 1) if has_left else np.int64(0)
     return down, across
+
+
+@compiled_in_place
+def _demanded(block, table, place, total, frequency, stride):
+    """What is left of an edge's total for a coefficient when those of higher frequencies, `stride` apart, have their parts."""
+    for other in range(place + stride, place + (8 - frequency) * stride, stride):
+        total -= np.int64(block[other]) * table[other] * INNER
+    scale = table[place] * (INNER if frequency else EDGE)
+    return (4 * total + scale) // (2 * scale)
 
 
 @compiled_in_place
