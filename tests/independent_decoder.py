@@ -8,6 +8,7 @@ sections are those of the document. Integers are Python's or numpy's; f32 and f6
 """
 
 import bisect
+import copy
 import hashlib
 import io
 import itertools
@@ -621,6 +622,8 @@ class Model:
         assert not changes.rest()
 
     def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
         return self.description[name]
 
     def sums(self, name: str, a, bias=True):
@@ -715,13 +718,15 @@ class Walk:
     """The model on the tiles of one stack."""
 
     def __init__(self, model: Model, tiles, trace: Trace = lambda name, value: None):
+        model = copy.deepcopy(model)  # its layers may learn
         self.model, self.tiles, self.trace = model, tiles, trace
         self.P, self.K = model.channels, model.mixtures
         self.symbols = 1 << model.bits
         self.planes = [np.zeros((h, w, self.P), np.int64) for *_, h, w in tiles]
         self.features = [np.zeros((h, w, model.features), np.int64) for *_, h, w in tiles]
         self.level = int(model.tensors["net.level"])
-        self.learner = [Learner(model, plane) for plane in range(self.P)]
+        self.learner = [Learner.of_last(model, plane) for plane in range(self.P)]
+        self.net_learner, self.untaught = NetLearner(model), 0
         self.predicts = model.description.get("least_squares", False)
         if self.predicts:
             self.regressions = [[Regression(h, w, p) for p in range(self.P)] for *_, h, w in tiles]
@@ -740,12 +745,17 @@ class Walk:
             told = activated(self.model.sums("net.features", np.array(own)), 256)
             self.features[pixel.tile][pixel.y, pixel.x] = told
             self.trace("features", told)
+            self.net_learner.teach(pixel)
+            self.untaught += 1
 
     def learn(self):
         self.d1 *= np.float64(0.9)
         self.d2 *= np.float64(0.99)
         for learner in self.learner:
             learner.step(1 - self.d1, 1 - self.d2)
+        if self.untaught >= 256:
+            self.net_learner.step()
+            self.untaught = 0
         self.trace("weights after learning", self.learner[0].q[:, 0])
 
     def arrays(self):
@@ -841,13 +851,15 @@ class Pixel(Context):
 
     def __init__(self, walk: Walk, *place: int):
         super().__init__(walk, *place)
-        self.known, self.offset = [], 0
+        self.known, self.offset, self.of_heads, self.hidden = [], 0, [], []
         model, level = walk.model, walk.level
         h = rounded(model.sums("net.in", np.array(self.inputs)), level)
         for b in range(model.blocks):
             inner = activated(model.sums(f"net.{b}.1", leaky(h)), level)
+            self.hidden += [leaky(h), inner]
             h = np.clip(h + rounded(model.sums(f"net.{b}.2", inner), level), -level, level)
         self.h = h
+        self.hidden.append(leaky(h))
         self.sums, self.shift = model.sums("net.heads", leaky(h))
         walk.trace("h", h)
         walk.trace("S", self.sums)
@@ -866,13 +878,20 @@ class Pixel(Context):
         walk.trace("head", head)
         walk.trace("out", out)
         spread = self.moments[p][1]
-        return Law(model, head, [int(o) for o in out], self.centers[p], spread, self.offset, walk.symbols, walk.trace)
+        law = Law(model, head, [int(o) for o in out], self.centers[p], spread, self.offset, walk.symbols, walk.trace)
+        law.known = known if p else []
+        return law
 
     def learn(self, p: int, law: "Law", symbol: int) -> None:
         """The symbol of plane p is known."""
         gradients = law.gradients(symbol)
         self.walk.trace("g", gradients)
-        self.walk.learner[p].taught += np.outer(law.head, gradients)
+        learner = self.walk.learner[p]
+        if self.walk.net_learner.lessons:
+            back = (learner.q[:-1] * learner.quantum) @ (gradients / np.repeat([32.0, 256.0, 32.0], self.walk.K))
+            scale = 2.0 ** self.walk.net_learner.lessons[0][0]
+            self.of_heads.append((small(slope(law.head[:-1]) * f32(back * scale)), law.known))
+        learner.taught += np.outer(law.head, gradients)
         self.set(p, symbol - self.offset)
         self.known += [self.standards[-1], min(max(self.standards[-1], -32), 32)]
         if p == 0:
@@ -937,20 +956,22 @@ class Law:
 
 
 class Learner:
-    """9.8, of one plane."""
+    """9.8, of a layer: weights q (I + 1, O), shifts (O,), rates (I + 1, O), bounds of the inputs (I + 1,)."""
 
-    def __init__(self, model, plane):
-        name = f"net.out.{plane}"
-        self.shift = model.tensors[f"{name}.shift"]
-        self.q = np.vstack([model.tensors[f"{name}.weight"].T, model.tensors[f"{name}.bias"]])
+    def __init__(self, q, shift, rate, limit, passes=False):
+        self.q, self.shift, self.rate, self.limit, self.passes = q, shift, rate, np.array(limit)[:, None], passes
         self.quantum = np.array([2.0 ** -int(s) for s in self.shift])
         self.w = self.q * self.quantum
-        rate = np.repeat([32.0, 256.0, 32.0], model.mixtures) * 2.0**-model.rate_bits
-        self.rate = np.vstack([np.tile(rate * 2.0**-model.head_grid, (len(self.q) - 1, 1)), rate])
         self.m, self.v = np.zeros(self.q.shape), np.zeros(self.q.shape)
         self.taught = np.zeros(self.q.shape, np.int64)
-        self.limit = np.full((len(self.q), 1), int(model.tensors["net.level"]))
-        self.limit[-1] = 1
+
+    @classmethod
+    def of_last(cls, model, plane):
+        name = f"net.out.{plane}"
+        q = np.vstack([model.tensors[f"{name}.weight"].T, model.tensors[f"{name}.bias"]])
+        rate = np.repeat([32.0, 256.0, 32.0], model.mixtures) * 2.0**-model.rate_bits
+        rate = np.vstack([np.tile(rate * 2.0**-model.head_grid, (len(q) - 1, 1)), rate])
+        return cls(q, model.tensors[f"{name}.shift"], rate, [int(model.tensors["net.level"])] * (len(q) - 1) + [1])
 
     def step(self, left1, left2):
         G = self.taught.astype(np.float64)
@@ -959,9 +980,82 @@ class Learner:
         size = np.sqrt(self.v / left2) + 1.0
         w = self.w - self.rate * ((self.m / left1) / size)
         q = np.rint(w / self.quantum).astype(np.int64)
-        if (np.abs(q) * self.limit).sum(0).max() < 1 << 24:
+        passed = (np.abs(q[:-1]) << self.shift.max() - self.shift).sum(1).max() * 63 if self.passes else 0
+        if (np.abs(q) * self.limit).sum(0).max() < 1 << 24 > passed:
             self.w, self.q = w, q
         self.taught[:] = 0
+
+
+class NetLearner:
+    """9.10."""
+
+    def __init__(self, model):
+        self.model, self.d1, self.d2 = model, np.float64(1), np.float64(1)
+        self.lessons = model.description.get("learning", [])
+        blocks = [f"net.{block}.{half}" for block in range(model.blocks) for half in (1, 2)]
+        self.names = ["net.heads", *blocks[::-1], "net.in"][: len(self.lessons)]
+        level, H = int(model.tensors["net.level"]), len(model.tensors["net.heads.shift"]) // model.channels
+        self.learners = {}
+        for name, (_, rate_bits, input_bits) in zip(self.names, self.lessons):
+            weight, bias, shift = (model.tensors[f"{name}.{part}"] for part in ("weight", "bias", "shift"))
+            inputs, known = weight.shape[1], []
+            if name == "net.heads" and model.channels > 1:
+                known = np.zeros(
+                    (model.tensors[f"net.known.{model.channels - 1}.weight"].shape[1], len(shift)), np.int64
+                )
+                for p in range(1, model.channels):
+                    own = model.tensors[f"net.known.{p}.weight"]
+                    known[: own.shape[1], p * H : (p + 1) * H] = own.T
+            bits, bound = (5, 256) if name == "net.in" else (input_bits, level)
+            fine = np.array([bits] * inputs + [5] * len(known) + [0])
+            rate = np.repeat(2.0 ** -(rate_bits + fine.astype(np.float64))[:, None], len(shift), 1)
+            limit = [bound] * inputs + [256] * len(known) + [1]
+            q = np.vstack([weight.T, *([known] if len(known) else []), bias])
+            self.learners[name] = Learner(q, shift, rate, limit, passes=name != self.names[-1])
+
+    def teach(self, pixel):
+        if not self.names:
+            return
+        scales = [f32(2.0**bits) for bits, *_ in self.lessons]
+        taught, H = self.learners["net.heads"].taught, len(pixel.of_heads[0][0])
+        trunk = pixel.hidden[-1]
+        for p, (g, known) in enumerate(pixel.of_heads):
+            a = np.array([*trunk, *known, *[0] * (len(taught) - 1 - len(trunk) - len(known)), 1])
+            taught[:, p * H : (p + 1) * H] += np.outer(a, g)
+        g = {"net.heads": np.concatenate([g for g, _ in pixel.of_heads])}
+        places, before, stream = list(pixel.hidden), "net.heads", None
+        for j, name in enumerate(self.names[1:], 1):
+            weight = self.model.tensors[f"{before}.weight"] * 2.0 ** -self.model.tensors[f"{before}.shift"][:, None]
+            back = slope(places[-1]) * (f32(g[before] @ weight) * (scales[j] / scales[j - 1]))
+            if before.endswith(".1"):  # the stream also passes the block by
+                back = f32(g[stream]) * (scales[j] / scales[j - 2]) + back
+            g[name] = small(back)
+            stream = name if name.endswith(".2") else stream
+            places.pop()
+            a = pixel.inputs if name == "net.in" else places[-1]
+            self.learners[name].taught += np.outer([*a, 1], g[name])
+            before = name
+
+    def step(self):
+        self.d1 *= np.float64(0.9)
+        self.d2 *= np.float64(0.99)
+        for name, learner in self.learners.items():
+            learner.step(1 - self.d1, 1 - self.d2)
+            inputs = self.model.tensors[f"{name}.weight"].shape[1]
+            self.model.tensors[f"{name}.weight"][:] = learner.q[:inputs].T
+            self.model.tensors[f"{name}.bias"][:] = learner.q[-1]
+            H = len(learner.shift) // self.model.channels
+            for p in range(1, self.model.channels) if name == "net.heads" else ():
+                known = self.model.tensors[f"net.known.{p}.weight"]
+                known[:] = learner.q[inputs : inputs + known.shape[1], p * H : (p + 1) * H].T
+
+
+def slope(a):
+    return np.where(np.asarray(a) > 0, f32(1), f32(1 / 8))
+
+
+def small(g):
+    return np.clip(np.rint(g), -63, 63).astype(np.int64)
 
 
 class Regression:

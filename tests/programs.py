@@ -32,6 +32,8 @@ from dqcodec.training.config import Config
 
 KINDS = ("uniform", "gaussian", "bipartite", "ard", "alternating")  # of flows, by their dequantizer; the last an ARD
 AUTOREGRESSIVE, LEAST_SQUARES = "autoregressive", "least-squares"  # the latter an autoregressive one that predicts
+LEARNING = "learning"  # one that predicts, and whose whole network learns
+_OF_PIXELS = (AUTOREGRESSIVE, LEAST_SQUARES, LEARNING)
 TILE = 8
 OUT_OF_RANGE = (LatentOverflow, CorruptError)  # what a dequantizer says of a point that it never samples
 
@@ -68,10 +70,10 @@ def config(kind: str, channels: int = 3, levels: int = 1, bits: int = 8) -> Conf
         "channels_per_group": 2,
     }
     density = {"levels": [level] * levels}
-    if kind in (AUTOREGRESSIVE, LEAST_SQUARES):
+    if kind in _OF_PIXELS:
         dequantizer = {"kind": "posterior"}
         density = {"kind": AUTOREGRESSIVE, "width": 12, "blocks": 1, "head": 6, "features": 4, "mixtures": 3}
-        density["least_squares"] = kind == LEAST_SQUARES
+        density |= {"least_squares": kind != AUTOREGRESSIVE, "learning": 4 if kind == LEARNING else 0}
     return Config.model_validate(
         {
             "name": kind,
@@ -111,7 +113,7 @@ def randomise(conv: nn.Conv2d, strength: float = 0.5) -> None:
 @functools.cache
 def data(kind: str, channels: int = 3, levels: int = 1, bits: int = 8) -> bytes:
     """The bytes of a model file."""
-    tile = None if kind in (AUTOREGRESSIVE, LEAST_SQUARES) else TILE
+    tile = None if kind in _OF_PIXELS else TILE
     with torch.random.fork_rng():
         torch.manual_seed(2)
         return export_bytes(
@@ -155,7 +157,11 @@ def tiled(rows: int, columns: int, channels: int = 3, bits: int = 8) -> Autoregr
 @functools.cache
 def still(channels: int = 3, bits: int = 8, kind: str = AUTOREGRESSIVE) -> AutoregressiveProgram:
     """The autoregressive program that hardly learns while it codes."""
-    return load_program(write(described(kind, channels, 1, bits, rate_bits=32)))
+    lessons = [
+        (lesson.gradient_bits, 32, lesson.input_bits)
+        for lesson in program(kind, channels, 1, bits).description.learning
+    ]
+    return load_program(write(described(kind, channels, 1, bits, rate_bits=32, learning=lessons)))
 
 
 def encode(layers: Sequence[np.ndarray], program: Program) -> tuple[bytes, ModelReport]:

@@ -10,7 +10,7 @@ import threadpoolctl
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import AUTOREGRESSIVE, LEAST_SQUARES, LOWEST, cut, noise_stack, run
+from programs import AUTOREGRESSIVE, LEARNING, LEAST_SQUARES, LOWEST, cut, noise_stack, run
 from safetensors.numpy import save
 
 from dqcodec.ans.stack import Stack
@@ -349,13 +349,13 @@ print(json.dumps([digests, numba.config.CPU_NAME, numba.config.CPU_FEATURES]))
 
 def digests(**variables) -> tuple[list[str], str | None, str | None]:
     """And what processor loops were compiled for: its name and features."""
-    paths = [programs.path(AUTOREGRESSIVE), programs.path(LEAST_SQUARES)]
+    paths = [programs.path(kind) for kind in (AUTOREGRESSIVE, LEAST_SQUARES, LEARNING)]
     return json.loads(run(DIGESTS, *paths, **variables))
 
 
 def test_instruction_sets_change_no_bit():
     expected, *processor = digests()
-    assert len(set(expected)) == 2 and processor == [None, None]  # this one
+    assert len(set(expected)) == 3 and processor == [None, None]  # this one
     assert digests(**LOWEST) == [expected, "generic", ""]
 
 

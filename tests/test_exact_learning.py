@@ -26,7 +26,7 @@ def grids(linears: list[Linear]) -> np.ndarray:
 def learning(weights: float = 8.0, biases: float | None = None, linears: list[Linear] | None = None) -> LearningLinears:
     """The rates are in steps of the first layer's grid; those of biases are those of weights by default."""
     rates = np.array([[weights], [weights if biases is None else biases]])
-    return LearningLinears(linears or layers(), rates * grids(layers()[:1])[0])
+    return LearningLinears.copies(linears or layers(), rates * grids(layers()[:1])[0])
 
 
 def batch(seed: int, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -16,7 +16,7 @@ from effort import little_memory, no_hang
 from golden import make
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import AUTOREGRESSIVE, LEAST_SQUARES
+from programs import AUTOREGRESSIVE, LEARNING, LEAST_SQUARES
 
 import dqcodec
 from dqcodec import png
@@ -37,7 +37,7 @@ from dqcodec.training.trainer import Budget
 
 LEARN = command.learn
 GOLDEN = Path(__file__).parent / "golden"
-KINDS = [(kind, channels) for kind in (AUTOREGRESSIVE, LEAST_SQUARES) for channels in (1, 3)]
+KINDS = [(kind, channels) for kind in (AUTOREGRESSIVE, LEAST_SQUARES, LEARNING) for channels in (1, 3)]
 
 
 def image(number: int, channels: int = 3, side: int = 24) -> np.ndarray:

@@ -59,8 +59,11 @@ def _program(description: dict, tensors: dict[str, np.ndarray], id: bytes) -> Pr
                 flow.Description(**description | {"subflows": tuple(description["subflows"])}), tensors, id
             )
         case "autoregressive":
+            lessons = tuple(autoregressive.Lesson(*lesson) for lesson in description.pop("learning", []))
             return autoregressive.AutoregressiveProgram(
-                autoregressive.Description(**description | {"tile": tuple(description["tile"])}), tensors, id
+                autoregressive.Description(**description | {"tile": tuple(description["tile"]), "learning": lessons}),
+                tensors,
+                id,
             )
         case kind:
             raise ModelError(f"a model of the unknown kind {kind!r}")

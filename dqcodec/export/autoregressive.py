@@ -1,5 +1,7 @@
 """Export of autoregressive models: weights on the finest grids whose sums are proven exact in float32."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -15,8 +17,12 @@ _TILE = [128, 1024]  # more rows would gain a few thousandths of a rate, and mak
 _TALL_TILE = [512, 1024]  # ... which matter less the larger a network is
 _LARGE = 1 << 15  # weights
 _RATE_BITS = 9  # of the last layers' steps while coding; samples of few bits teach less, so steps are smaller
+_NET_RATE_BITS = 11  # the same of the layers before them
+_GRADIENT, _GRADIENTS_BELOW = 32, 0.95  # this part of a layer's gradients is smaller
 _LEVEL = 2047  # activations have at most 11 bits
-_SUM_BITS = 23.9  # sums stay below 2^24 with what rounding of weights adds
+_SUM_BITS = (
+    23.9  # sums stay below 2^24 with what rounding of weights adds; sums of layers that learn have room to double
+)
 _INPUT_BITS = int(np.log2(frozen.GRID))
 
 
@@ -49,6 +55,11 @@ def export_bytes(model: AutoregressiveModel, name: str, tile: int | None, calibr
         )
     head_grid = grid_of(_LEVEL, ranges["heads"])
     tensors |= _heads(net, trunk_grid, trunk_bound, head_grid)
+    layers = [(net.linear_heads, trunk_grid, head_grid)]
+    for block in reversed(net.blocks):
+        grid = grid_of(_LEVEL, ranges[block.linear1])
+        layers += [(block.linear2, grid, trunk_grid), (block.linear1, trunk_grid, grid)]
+    layers.append((net.linear_in, _INPUT_BITS, trunk_grid))
     grids = np.log2([frozen.LOGIT_GRID, frozen.MEAN_GRID, frozen.LOG2_SCALE_GRID]).astype(int).repeat(net.mixtures)
     for plane, out in enumerate(net.linear_out):
         tensors |= _linear(f"net.out.{plane}", out.weight, out.bias, head_grid, _LEVEL / 2.0**head_grid, grids)
@@ -64,8 +75,30 @@ def export_bytes(model: AutoregressiveModel, name: str, tile: int | None, calibr
         "rate_bits": _RATE_BITS + (8 - density.bits) // 2,
         "card": card,
         "least_squares": net.least_squares,
+        "learning": _lessons(model, calibration, layers[: density.learning]),
     }
     return model_file.dump("autoregressive", description, tensors)
+
+
+def _lessons(
+    model: AutoregressiveModel, calibration: Tensor, layers: Sequence[tuple[nn.Linear, int, int]]
+) -> list[list[int]]:
+    """How layers learn while coding, see exact.autoregressive.learning_net.Lesson. layers: with bits of inputs and outputs."""
+    lessons, sizes = [], {}
+
+    def see(layer: nn.Linear, _: object, gradients: tuple[Tensor, ...]) -> None:
+        sizes[layer] = np.quantile(gradients[0].abs().numpy(), _GRADIENTS_BELOW)
+
+    handles = [layer.register_full_backward_hook(see) for layer, _, _ in layers]
+    with torch.enable_grad():
+        model.bound(calibration).sum().backward()
+    for handle in handles:
+        handle.remove()
+    model.zero_grad()
+    for layer, grid_in, grid_out in layers:
+        unit = sizes[layer] * frozen.GRADIENT_GRID * 2.0**-grid_out
+        lessons.append([int(np.floor(np.log2(_GRADIENT / unit))), _NET_RATE_BITS - grid_out, grid_in])
+    return lessons
 
 
 def _tile(net: ContextNet) -> list[int]:

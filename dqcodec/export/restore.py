@@ -60,7 +60,9 @@ def restore(program: AutoregressiveProgram) -> tuple[AutoregressiveModel, list[T
     """
     net, about = program.net, program.description
     sizes = (net.first.outputs, about.blocks, net.out[0].inputs, about.features, about.mixtures)
-    density = AutoregressiveDensity(about.channels, about.bits, *sizes, least_squares=about.least_squares)
+    density = AutoregressiveDensity(
+        about.channels, about.bits, *sizes, least_squares=about.least_squares, learning=len(about.learning)
+    )
     twins = _twins(program, density)
     for twin in twins:
         exact, scale = twin.exact, np.exp2(-twin.weight_grid)

@@ -122,7 +122,8 @@ class ContextNet(nn.Module):
 class AutoregressiveDensity(Density):
     """The density of this module. Symbols and values v = x + u are (B, C, H, W) with C = 1 or 3.
 
-    For the arguments see ContextNet; bits: of the symbols.
+    For the arguments see ContextNet; bits: of the symbols; learning: how many layers of the net learn while its integer
+    program codes, beside the last ones.
     """
 
     def __init__(
@@ -136,9 +137,10 @@ class AutoregressiveDensity(Density):
         mixtures: int,
         *,
         least_squares: bool = False,
+        learning: int = 0,
     ):
         super().__init__()
-        self.channels, self.bits = channels, bits
+        self.channels, self.bits, self.learning = channels, bits, learning
         self.net = ContextNet(channels, width, blocks, head, features, mixtures, least_squares=least_squares)
 
     def mixture(self, x: Float[Tensor, "B C H W"]) -> LogisticMixture:

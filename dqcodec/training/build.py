@@ -18,10 +18,9 @@ def build(config: Config) -> DequantizedModel:
     channels, bits = config.data.channels, config.data.bits
     if config.density.kind == "autoregressive":
         d = config.density
+        sizes = d.width, d.blocks, d.head, d.features, d.mixtures
         return AutoregressiveModel(
-            AutoregressiveDensity(
-                channels, bits, d.width, d.blocks, d.head, d.features, d.mixtures, least_squares=d.least_squares
-            )
+            AutoregressiveDensity(channels, bits, *sizes, least_squares=d.least_squares, learning=d.learning)
         )
     return DequantizedModel(_dequantizer(config, channels, bits), _density(config, channels, bits), bits)
 

@@ -71,7 +71,8 @@ class DensityConfig(Section):
     net, levels: of the flow. The two Gaussians only have images of the crop's size.
     width, blocks: of the trunk of the autoregressive density. head: width of each plane's head.
     features: how many features a pixel gives later pixels. mixtures: components of each mixture. least_squares: whether
-    the net sees predictions by local least squares.
+    the net sees predictions by local least squares. learning: how many layers of the exported net learn while it codes, beside
+    the last ones: the heads, then the layers before them, the last first.
     """
 
     kind: Literal["diagonal", "covariance", "flow", "autoregressive"] = "flow"
@@ -83,6 +84,7 @@ class DensityConfig(Section):
     features: int = Field(16, ge=1)
     mixtures: int = Field(3, ge=1)
     least_squares: bool = False
+    learning: int = Field(0, ge=0)
 
 
 class ObjectiveConfig(Section):

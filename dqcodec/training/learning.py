@@ -59,6 +59,7 @@ def settings(program: Program) -> tuple[str, ...]:
             "features": about.features,
             "mixtures": about.mixtures,
             "least_squares": about.least_squares,
+            "learning": len(about.learning),
         },
         "training": training | {"muon_weight_decay": 0.1, "batch": 4, "decay_fraction": 1.0, "ema": 0.99},
     }

@@ -239,6 +239,13 @@ def cases() -> dict[str, Case]:
         "least-squares-gray": Case(
             lambda: pngs.write(smooth(42, 5, 1)), method.AUTOREGRESSIVE, _golden("least-squares-gray"), is_quick=False
         ),
+        # more than one lesson of 256 pixels
+        "learning": Case(
+            lambda: pngs.write(smooth(18, 24, 3)), method.AUTOREGRESSIVE, _golden("learning"), is_quick=False
+        ),
+        "learning-gray": Case(
+            lambda: pngs.write(smooth(29, 26, 1)), method.AUTOREGRESSIVE, _golden("learning-gray"), is_quick=False
+        ),
         "least-squares-mixing": Case(lambda: pngs.write(smooth(3, 5, 3)), method.MODEL_MIXING, _golden("least-squares")),
         "example-mixing": Case(lambda: pngs.write(EXAMPLE), method.MIXING),
         "mixing": Case(lambda: pngs.write(smooth(6, 9, 3)), method.MIXING),

@@ -34,6 +34,8 @@ MODELS = {kind: lambda kind=kind: programs.data(kind) for kind in programs.KINDS
 TINY_MODELS = {  # of tiny files alone
     HERE / "gray.safetensors": lambda: programs.described(programs.AUTOREGRESSIVE, 1, tile=[16, 24]),
     HERE / "least-squares.safetensors": lambda: programs.described(programs.LEAST_SQUARES, tile=[16, 24]),
+    HERE / "learning.safetensors": lambda: programs.described(programs.LEARNING, tile=[16, 24]),
+    HERE / "learning-gray.safetensors": lambda: programs.described(programs.LEARNING, 1, tile=[40, 24]),
     HERE / "least-squares-gray.safetensors": lambda: programs.described(programs.LEAST_SQUARES, 1, tile=[40, 24]),
 }
 TINY = {f"tiny/{name}": case for name, case in cases.cases().items() if case.is_written}

@@ -26,26 +26,22 @@ _MAX_LEVEL = 1 << 16  # times gradients below 2^17, summed over the 2^20 pixels 
 
 
 class Weights(NamedTuple):
-    """The network's weights (inputs, outputs) and biases (outputs,) for compiled loops, float32.
+    """The network's layers for compiled loops, float32 (inputs + 1, outputs): the last row is the bias.
 
     Attributes:
         level: the largest activation.
-        blocks, block_biases: (B, 2, W, W), (B, 2, W).
-        known: the weights of what each head sees of the planes before it and of its prediction (P, 2 P - 2 or 2 P + 2, H).
+        blocks: (B, 2, W + 1, W).
+        heads: of all planes, (W + K + 1, P H). The K = 2 P - 2 or 2 P + 2 inputs after the trunk's are what a head sees of the
+            planes before it, and of its prediction.
         bound: the largest absolute values of a head's raw outputs (3 K,).
     """
 
     level: np.float32
     first: np.ndarray
-    first_bias: np.ndarray
     blocks: np.ndarray
-    block_biases: np.ndarray
     heads: np.ndarray
-    heads_bias: np.ndarray
-    known: np.ndarray
     bound: np.ndarray
     features: np.ndarray
-    features_bias: np.ndarray
 
 
 class ContextNet:
@@ -88,23 +84,18 @@ class ContextNet:
         return {f"net.{name}": layer for name, layer in named.items()}
 
     def _weights(self, bound: np.ndarray, predicted: int) -> Weights:
-        planes, width = len(self.out), self.first.outputs
-        known = np.zeros((planes, 2 * planes - 2 + predicted, self.heads.outputs // planes), np.float32)
+        planes, width, outputs = len(self.out), self.first.outputs, self.heads.outputs
+        known = np.zeros((2 * planes - 2 + predicted, planes, outputs // planes), np.float32)
         for plane, layer in enumerate(self.known, 1):
-            known[plane, : layer.inputs] = layer.weights
-        blocks = [layer for block in self.blocks for layer in block]
+            known[: layer.inputs, plane] = layer.weights
+        blocks = [layer.matrix for block in self.blocks for layer in block]
         return Weights(
             np.float32(self.level),
-            self.first.weights,
-            self.first.scaled_bias,
-            np.array([layer.weights for layer in blocks], np.float32).reshape(-1, 2, width, width),
-            np.array([layer.scaled_bias for layer in blocks], np.float32).reshape(-1, 2, width),
-            self.heads.weights,
-            self.heads.scaled_bias,
-            known,
+            self.first.matrix,
+            np.array(blocks, np.float32).reshape(-1, 2, width + 1, width),
+            np.concatenate([self.heads.weights, known.reshape(-1, outputs), self.heads.scaled_bias[None]]),
             bound,
-            self.features.weights,
-            self.features.scaled_bias,
+            self.features.matrix,
         )
 
     def _check(self, planes: int, features: int, outputs: int, trunk_predicted: int, head_predicted: int) -> None:
@@ -134,23 +125,31 @@ class ContextNet:
 
 @compiled
 def head_sums(net, inputs):
-    """The trunk's part of the heads' sums, float32 (P H, N). inputs: float32 (I, N), see context. The part of the known
-    planes is missing."""
-    h = linear(net.first, net.first_bias, inputs)
-    a = np.empty_like(h)
+    """Compute the trunk.
+
+    inputs: float32 (I, N), see context.
+
+    Returns:
+        the heads' sums, float32 (P H, N). The part of the known planes is missing.
+        the activations, float32 (2 B + 1, W, N): of each block the inputs of its two layers, then those of the heads.
+    """
+    h = linear(net.first, inputs)
+    a = np.empty((2 * len(net.blocks) + 1, h.shape[0], h.shape[1]), np.float32)
     for i in range(h.shape[0]):
         for n in range(h.shape[1]):
             h[i, n] = rounded(h[i, n], net.level)
-            a[i, n] = leaky(h[i, n])
+            a[0, i, n] = leaky(h[i, n])
     for block in range(len(net.blocks)):
-        inner = linear(net.blocks[block, 0], net.block_biases[block, 0], a)
-        _activate(inner, net.level)
-        branch = linear(net.blocks[block, 1], net.block_biases[block, 1], inner)
+        inner = linear(net.blocks[block, 0], a[2 * block])
+        for i in range(h.shape[0]):
+            for n in range(h.shape[1]):
+                a[2 * block + 1, i, n] = activated(inner[i, n], net.level)
+        branch = linear(net.blocks[block, 1], a[2 * block + 1])
         for i in range(h.shape[0]):
             for n in range(h.shape[1]):
                 h[i, n] = min(max(h[i, n] + rounded(branch[i, n], net.level), -net.level), net.level)
-                a[i, n] = leaky(h[i, n])
-    return linear(net.heads, net.heads_bias, a)
+                a[2 * block + 2, i, n] = leaky(h[i, n])
+    return linear(net.heads, a[-1]), a
 
 
 @compiled
@@ -159,18 +158,10 @@ def successor_features(net, inputs, standards):
 
     inputs: of the network, float32 (I, N). standards: the standardised planes, float32 (P, N).
     """
-    own = len(net.features) - len(standards)
-    features = linear(net.features[:own], net.features_bias, inputs[:own])
-    known = np.dot(net.features[own:].T, standards)
+    own = len(net.features) - 1 - len(standards)
+    features = linear(net.features, inputs[:own])
+    known = np.dot(net.features[own:-1].T, standards)
     for f in range(features.shape[0]):
         for n in range(features.shape[1]):
             features[f, n] = activated(features[f, n] + known[f, n], np.float32(_BOUND))
     return features
-
-
-@compiled
-def _activate(sums, bound):
-    """Replace sums (O, N) by `activated`."""
-    for o in range(sums.shape[0]):
-        for n in range(sums.shape[1]):
-            sums[o, n] = activated(sums[o, n], bound)

@@ -9,27 +9,44 @@ import numpy as np
 from dqcodec.base.compiled import compiled
 from dqcodec.context.context import context, predict_next, standard
 from dqcodec.context.least_squares import predicts
+from dqcodec.exact.autoregressive.backward import add_known_gradients, add_net_gradients, head_gradients
 from dqcodec.exact.autoregressive.context_net import Weights, head_sums, successor_features
-from dqcodec.exact.autoregressive.heads import activations, add_gradients, outputs
+from dqcodec.exact.autoregressive.heads import activations, add_gradients, known_inputs, outputs
 from dqcodec.exact.autoregressive.mixture import MixtureTables, edges, set_gradients, set_mixtures, set_slots
 from dqcodec.frozen.autoregressive import GRID, PREDICTED, PREDICTION_BITS
 
 _ONE_SPREAD = np.float32(GRID)
 
 
+class Gradients(NamedTuple):
+    """Sums of the gradients of the loss by weights that learn. They are integers, so they add up exactly in any order.
+
+    Attributes:
+        out: by the last layers, float64 (P, H + 1, 3 K).
+        net: by the network's layers, see LearningNet.
+    """
+
+    out: np.ndarray
+    net: np.ndarray
+
+
 class Model(NamedTuple):
-    """A program's constants, and its last layers.
+    """A program's constants and layers. Layers learn after a front.
 
     Attributes:
         net: the network's weights.
-        matrices: the last layers, float32 (P, H + 1, 3 K). They learn after each front.
+        scales: see LearningNet.
+        matrices: the last layers, float32 (P, H + 1, 3 K).
+        units: their outputs are in steps of 1 / units, float64 (3 K,).
         tables: of the mixtures.
         log_spreads: see context.log_spreads.
         bits: of a sample.
     """
 
     net: Weights
+    scales: np.ndarray
     matrices: np.ndarray
+    units: np.ndarray
     tables: MixtureTables
     log_spreads: np.ndarray
     bits: int
@@ -46,7 +63,7 @@ def code_symbols(coder, model, canvas, places, laws, p, symbols):
 
 
 @compiled
-def code_front(model, canvas, predictor, places, coder, slots):
+def code_front(model, canvas, predictor, places, coder, slots, gradients):
     """Code pixels.
 
     Args:
@@ -56,32 +73,37 @@ def code_front(model, canvas, predictor, places, coder, slots):
         places: int64 (N, 5), see Fronts.places.
         coder: a NamedTuple that implements code_symbols.
         slots: set to the first slot and the number of slots of all symbols, int32 (N, P, 2).
-
-    Returns:
-        the sums of the gradients by the last layers, float64 (P, H + 1, 3 K).
+        gradients: Gradients, to which those of the pixels are added.
     """
     seen = context(canvas, predictor, places, model.log_spreads, model.bits)
-    sums = head_sums(model.net, seen.inputs)
+    sums, hidden = head_sums(model.net, seen.inputs)
     channels, count = seen.predictions.shape
     known, standards = np.empty((2 * channels + PREDICTED, count), np.float32), np.empty((channels, count), np.float32)
     values, offsets = np.empty(count, np.int16), np.zeros(count, np.int32)
     laws, symbols = np.empty((3, model.matrices.shape[2] // 3, count), np.int32), np.empty(count, np.int32)
-    gradients = np.zeros(model.matrices.shape)
+    by_sums, size = np.empty_like(sums), len(sums) // channels
     for p in range(channels):
         spreads = seen.moments[p, 1]
-        head = activations(model.net, sums, known, p)
+        head_known = known[: known_inputs(model.net, channels, p)]
+        head = activations(model.net, channels, sums, head_known, p)
         out = outputs(model.matrices[p], head, model.net.bound)
         set_mixtures(laws, 1 << model.bits, model.tables, out, seen.predictions[p], spreads, model.log_spreads, offsets)
         code_symbols(coder, model, canvas, places, laws, p, symbols)
         masses, positions = edges(laws, model.tables.sigmoid, 1 << model.bits, symbols)
         set_slots(laws, masses, 1 << model.bits, symbols, slots, p)
         set_gradients(laws, masses, positions, spreads, out)
-        add_gradients(head, out, gradients[p])
+        add_gradients(head, out, gradients.out[p])
+        if len(model.scales):
+            by_head = by_sums[p * size : (p + 1) * size]
+            head_gradients(model.matrices[p], out, model.units, head, model.scales[0], by_head)
+            if p:
+                add_known_gradients(model.net, head_known, p, by_head, gradients.net)
         _record(canvas, places, seen.predictions[p], seen.moments[p], p, symbols, offsets, values, standards, known)
         if predicts(predictor):
             predict_next(predictor, seen, p, values, known[2 * p + 2 :], model.log_spreads, model.bits)
+    if len(model.scales):
+        add_net_gradients(model.net, model.scales, seen.inputs, hidden, by_sums, gradients.net)
     _enter_features(canvas.features, places, successor_features(model.net, seen.inputs, standards))
-    return gradients
 
 
 @compiled

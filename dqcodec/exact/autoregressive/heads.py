@@ -7,21 +7,28 @@ from dqcodec.exact.autoregressive.linear import activated, rounded
 
 
 @compiled
-def activations(net, sums, known, p):
+def known_inputs(net, planes, p):
+    """How many known values the head of plane p sees."""
+    of_last = len(net.heads) - net.blocks.shape[3] - 1
+    return of_last - 2 * (planes - 1 - p) if p else 0
+
+
+@compiled
+def activations(net, planes, sums, known, p):
     """The last activations of plane p's head and a row of ones, float32 (H + 1, N).
 
-    net: Weights. sums: see head_sums. known: what heads see of the planes before, then of the prediction, float32
-    (2 P + PREDICTED, N).
+    net: Weights. sums: see head_sums. known: what the head sees of the planes before, then of the prediction, float32
+    (K, N).
     """
-    size, count = net.known.shape[2], sums.shape[1]
-    seen = 2 * p + net.known.shape[1] - 2 * (len(net.known) - 1) if p else 0
+    size, count = len(sums) // planes, sums.shape[1]
+    trunk, first = net.blocks.shape[3], p * size
     head = np.empty((size + 1, count), np.float32)
     for i in range(size):
         for n in range(count):
-            head[i, n] = sums[p * size + i, n]
-        for j in range(seen):
+            head[i, n] = sums[first + i, n]
+        for j in range(len(known)):
             for n in range(count):
-                head[i, n] += net.known[p, j, i] * known[j, n]
+                head[i, n] += net.heads[trunk + j, first + i] * known[j, n]
         for n in range(count):
             head[i, n] = activated(head[i, n], net.level)
     for n in range(count):

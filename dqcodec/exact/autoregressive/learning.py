@@ -1,4 +1,4 @@
-"""Last layers that learn from the coded pixels: exact Adam (Kingma and Ba 2015).
+"""Layers that learn from the coded pixels: exact Adam (Kingma and Ba 2015).
 
 Encoder and decoder make the same steps, so the weights need not be sent. Gradients are integers, and their sums are exact.
 The rest is float64; dqcodec.context.context says the rule of numbers.
@@ -24,6 +24,7 @@ class _Layers(NamedTuple):
         quanta: the steps of the weights' grids, float64 (P, O).
         rates: the step sizes, float64 (I + 1, O).
         bounds: of the inputs, float64 (I + 1,).
+        passed: the bound of the gradients by the outputs, if they are passed back to the inputs; otherwise 0.
     """
 
     weights: np.ndarray
@@ -33,30 +34,48 @@ class _Layers(NamedTuple):
     quanta: np.ndarray
     rates: np.ndarray
     bounds: np.ndarray
+    passed: float
 
 
 class LearningLinears:
-    """Copies of P Linears of one shape that learn.
-
-    rates: the step size of each output's weights, and of its bias, (2, O).
+    """P linear layers of one shape that learn.
 
     Attributes:
-        matrices: the layers as they are now, float32 (P, I + 1, O). Each step changes this array.
+        matrices: the layers as they are now, float32 (P, I + 1, O), integers times 2^-shifts. Each step changes this array.
+
+    Args:
+        shifts: integers (P, O).
+        rates: the step sizes, (I + 1, O).
+        bounds: of the inputs, (I + 1,), the last one that of the constant input, 1.
+        passed: the bound of the gradients by the outputs, if they are passed back to the inputs; otherwise 0.
     """
 
-    def __init__(self, linears: Sequence[Linear], rates: np.ndarray):
-        self.matrices = np.stack([linear.matrix for linear in linears])
-        inputs, max_input = linears[0].inputs, float(linears[0].max_input)
+    def __init__(
+        self, matrices: np.ndarray, shifts: np.ndarray, rates: np.ndarray, bounds: np.ndarray, passed: float = 0.0
+    ):
+        self.matrices = matrices
         self._layers = _Layers(
-            weights=self.matrices.astype(np.float64),
-            first=np.zeros(self.matrices.shape),
-            second=np.zeros(self.matrices.shape),
-            matrices=self.matrices,
-            quanta=np.ldexp(1.0, -np.stack([linear.shift for linear in linears])),
-            rates=np.repeat(rates, [inputs, 1], axis=0),
-            bounds=np.append(np.full(inputs, max_input), 1.0),
+            weights=matrices.astype(np.float64),
+            first=np.zeros(matrices.shape),
+            second=np.zeros(matrices.shape),
+            matrices=matrices,
+            quanta=np.ldexp(1.0, -shifts),
+            rates=rates,
+            bounds=bounds,
+            passed=passed,
         )
         self._first_decay = self._second_decay = 1.0
+
+    @classmethod
+    def copies(cls, linears: Sequence[Linear], rates: np.ndarray) -> "LearningLinears":
+        """Copies of Linears of one shape. rates: the step size of each output's weights, and of its bias, (2, O)."""
+        inputs, max_input = linears[0].inputs, float(linears[0].max_input)
+        return cls(
+            np.stack([linear.matrix for linear in linears]),
+            np.stack([linear.shift for linear in linears]),
+            np.repeat(rates, [inputs, 1], axis=0),
+            np.append(np.full(inputs, max_input), 1.0),
+        )
 
     def step(self, sums: np.ndarray) -> None:
         """Learn from the gradients of the loss by the matrices, summed over a batch; integers in float64 (P, I + 1, O)."""
@@ -71,7 +90,7 @@ def _adam(layers, sums, first_share, second_share):
     planes, inputs, outputs = layers.weights.shape
     weights, steps = np.empty((inputs, outputs)), np.empty((inputs, outputs))
     for p in range(planes):
-        first, second = layers.first[p], layers.second[p]
+        first, second, inverse = layers.first[p], layers.second[p], 1 / layers.quanta[p]  # exact: powers of two
         largest = np.zeros(outputs)  # the largest sums that inputs within their bounds can give, in quanta
         for i in range(inputs):
             for o in range(outputs):
@@ -80,10 +99,28 @@ def _adam(layers, sums, first_share, second_share):
                 second[i, o] += (1 - SECOND_MOMENTUM) * (gradient * gradient - second[i, o])
                 size = np.sqrt(second[i, o] / second_share) + EPSILON
                 weights[i, o] = layers.weights[p, i, o] - layers.rates[i, o] * (first[i, o] / first_share / size)
-                steps[i, o] = np.rint(weights[i, o] / layers.quanta[p, o])
+                steps[i, o] = np.rint(weights[i, o] * inverse[o])
                 largest[o] += abs(steps[i, o]) * layers.bounds[i]
-        if largest.max() < EXACT:  # otherwise the layer stays as it is, because sums would not be exact
+        is_exact = largest.max() < EXACT
+        if layers.passed:
+            is_exact &= largest_passed(steps, layers.quanta[p], layers.passed) < EXACT
+        if is_exact:  # otherwise the layer stays as it is
             for i in range(inputs):
                 for o in range(outputs):
                     layers.weights[p, i, o] = weights[i, o]
                     layers.matrices[p, i, o] = steps[i, o] * layers.quanta[p, o]
+
+
+@compiled
+def largest_passed(steps, quanta, passed):
+    """The largest sum, in the finest quantum, that gradients up to `passed` give when they are passed back to an input.
+
+    steps: the weights (I + 1, O) in quanta (O,).
+    """
+    finest, largest = quanta.min(), 0.0
+    for i in range(len(steps) - 1):
+        total = 0.0
+        for o in range(len(quanta)):
+            total += abs(steps[i, o]) * (quanta[o] / finest)
+        largest = max(largest, total * passed)
+    return largest

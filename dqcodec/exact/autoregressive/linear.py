@@ -8,12 +8,15 @@ from dqcodec.frozen.networks import LEAK
 
 
 @compiled
-def linear(weights, bias, a):
-    """weights (I, O), bias (O,), a (I, N), float32 -> the outputs before rounding (O, N)."""
-    out = np.dot(weights.T, a)
+def linear(matrix, a):
+    """The outputs of a layer for its first inputs a (I', N), before rounding, float32 (O, N).
+
+    matrix: float32 (I + 1, O), I >= I'; its last row is the bias.
+    """
+    out = np.dot(matrix[: len(a)].T, a)
     for o in range(out.shape[0]):
         for n in range(out.shape[1]):
-            out[o, n] += bias[o]
+            out[o, n] += matrix[-1, o]
     return out
 
 

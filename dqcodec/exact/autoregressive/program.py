@@ -17,6 +17,7 @@ from dqcodec.base.errors import ModelError
 from dqcodec.base.threads import single_thread
 from dqcodec.context.fronts import Fronts
 from dqcodec.exact.autoregressive.context_net import ContextNet
+from dqcodec.exact.autoregressive.learning_net import Lesson, check
 from dqcodec.exact.autoregressive.mixture import MixtureTables
 from dqcodec.exact.autoregressive.walk import Walk
 from dqcodec.exact.boxes import Window, whole
@@ -36,6 +37,7 @@ class Description:
         rate_bits: the last layers learn by steps of 2^-rate_bits.
         card: see model_file.
         least_squares: whether local least squares predict pixels.
+        learning: how layers of the network learn while coding, from the heads back; the others do not.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Description:
     rate_bits: int
     card: dict
     least_squares: bool = False
+    learning: tuple[Lesson, ...] = ()
 
     def __post_init__(self):
         sizes = (self.channels, self.bits, *self.tile)
@@ -62,6 +65,8 @@ class Description:
         ):
             raise ModelError("the program's description holds a value out of range")
         if not (-16 <= self.head_grid <= 16 and 1 <= self.rate_bits <= 32):
+            raise ModelError("the program's description holds a value out of range")
+        if any(type(n) is not int or not -32 <= n <= 32 for lesson in self.learning for n in lesson):
             raise ModelError("the program's description holds a value out of range")
         if (
             type(self.card) is not dict
@@ -127,6 +132,7 @@ class AutoregressiveProgram:
             tensors,
             least_squares=description.least_squares,
         )
+        check(self.net, description.learning)
         self.tables = MixtureTables.checked(*(tensors[f"mixture.{name}"] for name in MixtureTables._fields))
 
     def fits(self, shape: tuple[int, int, int]) -> bool:

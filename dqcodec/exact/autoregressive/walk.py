@@ -13,10 +13,11 @@ from dqcodec.context.context import Canvas, log_spreads
 from dqcodec.context.fronts import Fronts
 from dqcodec.context.least_squares import predictor
 from dqcodec.context.predictions import Predictions
-from dqcodec.exact.autoregressive.front import Model, code_front, code_symbols
+from dqcodec.exact.autoregressive.front import Gradients, Model, code_front, code_symbols
 from dqcodec.exact.autoregressive.learning import LearningLinears
+from dqcodec.exact.autoregressive.learning_net import LearningNet
 from dqcodec.exact.autoregressive.mixture import find
-from dqcodec.frozen.autoregressive import LOG2_SCALE_GRID, LOGIT_GRID, MEAN_GRID
+from dqcodec.frozen.autoregressive import LESSON, LOG2_SCALE_GRID, LOGIT_GRID, MEAN_GRID
 
 if TYPE_CHECKING:
     from dqcodec.exact.autoregressive.program import AutoregressiveProgram
@@ -29,8 +30,7 @@ class Walk:
 
     Attributes:
         fronts: their order. canvas: their pixels. predictor: of the front at hand; without tiles if the program has none.
-        model: the program's constants and last layers.
-        gradients: the sums of the gradients by the last layers in this front, see Coded.
+        model: the program's constants and layers.
     """
 
     def __init__(self, program: AutoregressiveProgram, shapes: Sequence[tuple[int, int]]):
@@ -39,21 +39,37 @@ class Walk:
         self.canvas = Canvas.blank(self.fronts.pixels, d.channels, d.features)
         self._predictions = Predictions(self.fronts, d.channels) if d.least_squares else None
         self.predictor = predictor(np.empty((0, 2), np.int64), 0, d.channels)
-        biases = np.ldexp(
-            np.repeat([LOGIT_GRID, MEAN_GRID, LOG2_SCALE_GRID], d.mixtures).astype(np.float64), -d.rate_bits
+        units = np.repeat([LOGIT_GRID, MEAN_GRID, LOG2_SCALE_GRID], d.mixtures).astype(np.float64)
+        biases = np.ldexp(units, -d.rate_bits)
+        self._out = LearningLinears.copies(program.net.out, np.stack([np.ldexp(biases, -d.head_grid), biases]))
+        self._net = LearningNet(program.net, d.learning)
+        self.model = Model(
+            self._net.weights, self._net.scales, self._out.matrices, units, program.tables, log_spreads(), d.bits
         )
-        self._out = LearningLinears(program.net.out, np.stack([np.ldexp(biases, -d.head_grid), biases]))
-        self.gradients = np.zeros(self._out.matrices.shape)
-        self.model = Model(program.net.weights, self._out.matrices, program.tables, log_spreads(), d.bits)
+        self._gradients: list[Gradients] = []  # one for each thread
+        self._idle: list[Gradients] = []
+        self._unlearned = 0  # pixels
 
     def learning_fronts(self) -> Iterator[int]:
-        """The fronts, in order; the last layers learn after each."""
+        """The fronts, in order; layers learn after each."""
         for front in range(len(self.fronts)):
             if self._predictions:
                 self.predictor = self._predictions.begin(front)
             yield front
-            self._out.step(self.gradients)
-            self.gradients[:] = 0
+            self._learn(int(self.fronts.bounds[front + 1] - self.fronts.bounds[front]))
+
+    def _learn(self, pixels: int) -> None:
+        """The layers learn from a front of so many pixels, or, those of the network, from several together."""
+        self._out.step(sum(gradients.out for gradients in self._gradients))
+        self._unlearned += pixels
+        is_due = self._unlearned >= LESSON
+        if is_due:
+            self._net.step(sum(gradients.net for gradients in self._gradients))
+            self._unlearned = 0
+        for gradients in self._gradients:
+            gradients.out[:] = 0
+            if is_due:
+                gradients.net[:] = 0
 
     def enter(self, tiles: Sequence[np.ndarray]) -> None:
         """Put known tiles, uint8 (H, W, C), on the canvas."""
@@ -73,12 +89,18 @@ class Walk:
         slots = np.empty((len(places), self.canvas.planes.shape[1], 2), np.int32)
         sought = np.empty((0, slots.shape[1]), np.int64) if wanted is None else wanted
 
-        def code_part(part: slice) -> np.ndarray:
-            return code_front(self.model, self.canvas, self.predictor, places[part], _Slots(sought[part]), slots[part])
-
-        for gradients in in_threads(code_part, len(places), _LEAST_PART):
-            self.gradients += gradients
+        in_threads(lambda part: self.code_by(_Slots(sought[part]), places[part], slots[part]), len(places), _LEAST_PART)
         return slots
+
+    def code_by(self, coder: NamedTuple, places: np.ndarray, slots: np.ndarray) -> None:
+        """Code pixels of a front by a coder, see code_front. Several threads may do so at once."""
+        try:
+            gradients = self._idle.pop()
+        except IndexError:
+            gradients = Gradients(np.zeros(self._out.matrices.shape), np.zeros(self._net.size))
+            self._gradients.append(gradients)
+        code_front(self.model, self.canvas, self.predictor, places, coder, slots, gradients)
+        self._idle.append(gradients)
 
 
 class _Slots(NamedTuple):

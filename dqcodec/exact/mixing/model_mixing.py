@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dqcodec.base.compiled import compiled, implements
-from dqcodec.exact.autoregressive.front import code_front, code_symbols
+from dqcodec.exact.autoregressive.front import code_symbols
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram
 from dqcodec.exact.autoregressive.walk import Walk
 from dqcodec.exact.mixing.context_mixing import Mixer, canvas_shape, code_sample, fill
@@ -58,7 +58,7 @@ def _code(walk: Walk, mixer: Mixer, canvases: Canvases, *, is_sought: bool) -> N
     for front in walk.learning_fronts():
         places = walk.fronts.places(front)
         slots = np.empty((len(places), walk.canvas.planes.shape[1], 2), np.int32)  # mixing has no use for them
-        walk.gradients += code_front(walk.model, walk.canvas, walk.predictor, places, coder, slots)
+        walk.code_by(coder, places, slots)
 
 
 @compiled

@@ -1,0 +1,120 @@
+"""Back-propagation through the network of an autoregressive density, exact.
+
+Gradients by the sums of a layer are integers up to NET_GRADIENT_BOUND, in steps that the model gives for each layer. So the
+products with activations add up exactly in float32, and so do those with weights. dqcodec.context.context says the rule of
+numbers.
+"""
+
+import numpy as np
+
+from dqcodec.base.compiled import compiled
+from dqcodec.frozen.autoregressive import GRID, NET_GRADIENT_BOUND, STANDARD_BOUND
+from dqcodec.frozen.networks import LEAK
+
+_BOUND = np.float32(NET_GRADIENT_BOUND)
+_EXACT = (1 << 24) - 1
+_INPUT_BOUND = STANDARD_BOUND * GRID
+
+
+@compiled
+def head_gradients(matrix, out, units, head, scale, gradients):
+    """Set gradients, float32 (H, N), to those by the sums of a plane's head.
+
+    matrix: the last layer (H + 1, 3 K). out: the gradients by its outputs (3 K, N), which are in steps of 1 / units, float64
+    (3 K,). head: its inputs (H + 1, N). scale: the number of steps in a unit of `out`.
+    """
+    passed = np.dot(matrix[:-1] / units, out.astype(np.float64))
+    for i in range(gradients.shape[0]):
+        for n in range(gradients.shape[1]):
+            gradients[i, n] = _gradient(np.float32(passed[i, n] * scale), head[i, n])
+
+
+@compiled
+def add_known_gradients(net, known, p, gradients, sums):
+    """Add the gradients by the weights of the known values that plane p's head sees to sums, see add_net_gradients.
+
+    known: float32 (K', N). gradients: see head_gradients.
+    """
+    first, trunk = p * len(gradients), net.blocks.shape[3]
+    heads = sums[: net.heads.size].reshape(net.heads.shape)
+    _add(known, gradients, _INPUT_BOUND, heads[trunk : trunk + len(known), first : first + len(gradients)])
+
+
+@compiled
+def add_net_gradients(net, scales, inputs, activations, gradients, sums):
+    """Add the gradients by the network's layers that learn to sums. Those by the weights of known values are there already.
+
+    Args:
+        net: Weights.
+        scales: the steps of gradients in a unit, for each layer that learns, float32 (D,); the first is that of the heads.
+        inputs: of the network, float32 (I, N).
+        activations: see head_sums.
+        gradients: by the sums of all heads, float32 (P H, N).
+        sums: of the layers that learn, the heads first, one after the other, float64 (all their weights,).
+    """
+    depth, trunk, bound = len(scales), net.blocks.shape[3], max(int(net.level), _INPUT_BOUND)
+    _add_layer(activations[-1], gradients, bound, sums[: net.heads.size].reshape(net.heads.shape))
+    if depth == 1:
+        return
+    stream = np.dot(net.heads[:trunk], gradients)
+    _pass(stream, activations[-1], scales[1] / scales[0])
+    layer, end, size = 1, net.heads.size, (trunk + 1) * trunk
+    for block in range(len(net.blocks) - 1, -1, -1):
+        _add_layer(activations[2 * block + 1], stream, bound, sums[end : end + size].reshape(trunk + 1, trunk))
+        if depth == layer + 1:
+            return
+        inner = np.dot(net.blocks[block, 1, :-1], stream)
+        _pass(inner, activations[2 * block + 1], scales[layer + 1] / scales[layer])
+        _add_layer(activations[2 * block], inner, bound, sums[end + size : end + 2 * size].reshape(trunk + 1, trunk))
+        if depth == layer + 2:
+            return
+        own, passed = scales[layer + 2] / scales[layer], scales[layer + 2] / scales[layer + 1]
+        branch = np.dot(net.blocks[block, 0, :-1], inner)
+        for i in range(stream.shape[0]):
+            for n in range(stream.shape[1]):
+                slope = passed if activations[2 * block, i, n] > 0 else passed * np.float32(LEAK)
+                stream[i, n] = _bounded(stream[i, n] * own + branch[i, n] * slope)
+        layer, end = layer + 2, end + 2 * size
+    _add_layer(inputs, stream, _INPUT_BOUND, sums[end:].reshape(net.first.shape))
+
+
+@compiled
+def _pass(passed, activations, scale):
+    """Replace the gradients by activations (I, N) by those by the sums before the leaky rectifier, in other steps."""
+    for i in range(passed.shape[0]):
+        for n in range(passed.shape[1]):
+            passed[i, n] = _gradient(passed[i, n] * scale, activations[i, n])
+
+
+@compiled
+def _gradient(passed, activation):
+    """A gradient by a sum, from that by the activation."""
+    return _bounded(passed if activation > 0 else passed * np.float32(LEAK))
+
+
+@compiled
+def _bounded(value):
+    return min(max(np.rint(value), -_BOUND), _BOUND)
+
+
+@compiled
+def _add_layer(activations, gradients, bound, sums):
+    """Add a layer's gradients to sums (>= I + 1, O): those by the weights of activations first, those by biases last."""
+    _add(activations, gradients, bound, sums)
+    for o in range(gradients.shape[0]):
+        total = 0
+        for n in range(gradients.shape[1]):
+            total += int(gradients[o, n])
+        sums[-1, o] += total
+
+
+@compiled
+def _add(activations, gradients, bound, sums):
+    """Add the products of activations (I, N) up to a bound and gradients (O, N) to sums (>= I, O)."""
+    size = max(1, _EXACT // (NET_GRADIENT_BOUND * bound))  # of so many pixels, the products are exact in float32
+    for start in range(0, activations.shape[1], size):
+        a = np.ascontiguousarray(activations[:, start : start + size])
+        products = np.dot(a, np.ascontiguousarray(gradients[:, start : start + size]).T)
+        for i in range(products.shape[0]):
+            for o in range(products.shape[1]):
+                sums[i, o] += products[i, o]

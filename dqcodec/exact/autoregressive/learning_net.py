@@ -1,0 +1,96 @@
+"""A copy of a program's network whose last layers learn while it codes."""
+
+import copy
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dqcodec.base.errors import ModelError
+from dqcodec.exact.autoregressive.context_net import ContextNet
+from dqcodec.exact.autoregressive.learning import LearningLinears, largest_passed
+from dqcodec.exact.networks import Linear
+from dqcodec.frozen.autoregressive import EXACT, GRID, NET_GRADIENT_BOUND, STANDARD_BOUND
+
+_INPUT_BOUND, _INPUT_BITS = float(STANDARD_BOUND * GRID), GRID.bit_length() - 1
+# times level: the sum of the finest quanta in the last layer's quanta that leaves float64 exact for gradients up to 2^16 in
+# steps that differ by 2^3
+_OUT_QUANTA = 1 << 53 - 24 - 16 - 3
+
+
+class Lesson(NamedTuple):
+    """How a layer learns.
+
+    Attributes:
+        gradient_bits: gradients by the layer's sums are in steps of 2^-gradient_bits.
+        rate_bits: biases learn by steps of 2^-rate_bits.
+        input_bits: the layer's activations are in steps of 2^-input_bits, so their weights learn by steps finer by so many bits.
+    """
+
+    gradient_bits: int
+    rate_bits: int
+    input_bits: int
+
+
+def check(net: ContextNet, lessons: Sequence[Lesson]) -> None:
+    """Raise ModelError unless the network has a layer for each lesson, and gradients pass through the layers exactly."""
+    layers = [layer for layer, _ in _backwards(net)]
+    if len(lessons) > len(layers):
+        raise ModelError("a network has fewer layers than learn")
+    for layer in layers[: len(lessons)][:-1]:
+        steps = np.concatenate([layer.weight[..., 0, 0].T, layer.bias[None]]).astype(np.float64)
+        if largest_passed(steps, np.ldexp(1.0, -layer.shift), float(NET_GRADIENT_BOUND)) >= EXACT:
+            raise ModelError("a network's gradients are not proven exact")
+    for out in net.out if lessons else ():  # weights that learn stay below 2^24 / level
+        if np.ldexp(1.0, out.shift.max() - out.shift).sum() >= _OUT_QUANTA * net.level:
+            raise ModelError("a network's gradients are not proven exact")
+
+
+class LearningNet:
+    """A network that learns: the heads, then the layers before them, the last first, as far as there are lessons.
+
+    Attributes:
+        weights: as they are now. A step changes the arrays.
+        scales: the steps of gradients in a unit, for each layer that learns, float32 (D,).
+        size: the number of weights of these layers, with biases.
+    """
+
+    def __init__(self, net: ContextNet, lessons: tuple[Lesson, ...]):
+        self.weights = copy.deepcopy(net.weights) if lessons else net.weights
+        self.scales = np.array([2.0**lesson.gradient_bits for lesson in lessons], np.float32)
+        matrices = [self.weights.heads, *self.weights.blocks.reshape(-1, *self.weights.blocks.shape[2:])[::-1]]
+        self._layers = [
+            _learning(matrix, *layer, lesson, is_last=index == len(lessons) - 1)
+            for index, (lesson, matrix, layer) in enumerate(
+                zip(lessons, [*matrices, self.weights.first], _backwards(net))
+            )
+        ]
+        self._ends = np.cumsum([layer.matrices.size for layer in self._layers])
+        self.size = int(self._ends[-1]) if lessons else 0
+
+    def step(self, sums: np.ndarray) -> None:
+        """Learn from the sums of the gradients by all weights of these layers, one after the other, float64 (size,)."""
+        for layer, part in zip(self._layers, np.split(sums, self._ends)):
+            layer.step(part.reshape(layer.matrices.shape))
+
+
+def _backwards(net: ContextNet) -> list[tuple[Linear, int]]:
+    """The layers from the heads back, and how many inputs of each are activations."""
+    blocks = [layer for block in net.blocks for layer in block]
+    return [(layer, layer.inputs) for layer in (net.heads, *blocks[::-1])] + [(net.first, 0)]
+
+
+def _learning(matrix: np.ndarray, layer: Linear, activations: int, lesson: Lesson, *, is_last: bool) -> LearningLinears:
+    """A layer that learns, and passes gradients on unless it is the last one that they reach.
+
+    matrix: float32 (I + 1, O). Its inputs are activations, then inputs of the network or the like, and the constant 1.
+    """
+    counts = [activations, len(matrix) - 1 - activations, 1]
+    rates = np.exp2(-np.repeat([lesson.input_bits, _INPUT_BITS, 0], counts) - float(lesson.rate_bits))
+    return LearningLinears(
+        matrix[None],
+        layer.shift[None],
+        np.repeat(rates[:, None], layer.outputs, 1),
+        np.repeat([float(layer.max_input), _INPUT_BOUND, 1.0], counts),
+        0.0 if is_last else float(NET_GRADIENT_BOUND),
+    )
