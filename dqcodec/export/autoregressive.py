@@ -1,6 +1,7 @@
 """Export of autoregressive models: weights on the finest grids whose sums are proven exact in float32."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,16 +14,13 @@ from dqcodec.flows.autoregressive_density import ContextNet, ResidualLayer
 from dqcodec.flows.model import AutoregressiveModel
 from dqcodec.frozen import autoregressive as frozen
 
-_TILE = [128, 1024]  # more rows would gain a few thousandths of a rate, and make shorter vectors ...
-_TALL_TILE = [512, 1024]  # ... which matter less the larger a network is
-_LARGE = 1 << 15  # weights
+_TILE = [512, 1024]  # each border costs bits
 _RATE_BITS = 9  # of the last layers' steps while coding; samples of few bits teach less, so steps are smaller
-_NET_RATE_BITS = 11  # the same of the layers before them
+# the same of the heads, and of the layers before them, beside log2 of the network's width
+_HEAD_RATE_BITS, _DEEPER_RATE_BITS = 4, 6
 _GRADIENT, _GRADIENTS_BELOW = 32, 0.95  # this part of a layer's gradients is smaller
 _LEVEL = 2047  # activations have at most 11 bits
-_SUM_BITS = (
-    23.9  # sums stay below 2^24 with what rounding of weights adds; sums of layers that learn have room to double
-)
+_SUM_BITS = 22.9  # sums stay below 2^23 with what rounding of weights adds: layers that learn have room to double
 _INPUT_BITS = int(np.log2(frozen.GRID))
 
 
@@ -31,7 +29,7 @@ def export_bytes(model: AutoregressiveModel, name: str, tile: int | None, calibr
     """The model file's bytes.
 
     Args:
-        tile: side of the tiles that images are cut into; None: rows of 1024 pixels, 128 or, for large networks, 512.
+        tile: side of the tiles that images are cut into; None: 512 rows of 1024 pixels.
         calibration: pixels (B, C, H, W) that show the network's activation ranges.
     """
     density, net = model.density, model.density.net
@@ -43,23 +41,17 @@ def export_bytes(model: AutoregressiveModel, name: str, tile: int | None, calibr
     trunk_grid = grid_of(_LEVEL, max(ranges[module] for module in (net.linear_in, *net.blocks)))
     told = net.linear_features
     tensors |= _linear("net.features", told.weight, told.bias, _INPUT_BITS, frozen.STANDARD_BOUND, _INPUT_BITS)
-    tensors |= _linear(
-        "net.in", net.linear_in.weight, net.linear_in.bias, _INPUT_BITS, frozen.STANDARD_BOUND, trunk_grid
-    )
-    trunk_bound = _LEVEL / 2.0**trunk_grid
+    trunk_bound, head_grid = _LEVEL / 2.0**trunk_grid, grid_of(_LEVEL, ranges["heads"])
+    layers = [_Layer("net.in", net.linear_in, _INPUT_BITS, trunk_grid)]
     for index, block in enumerate(net.blocks):
         grid = grid_of(_LEVEL, ranges[block.linear1])
-        tensors |= _linear(f"net.{index}.1", block.linear1.weight, block.linear1.bias, trunk_grid, trunk_bound, grid)
-        tensors |= _linear(
-            f"net.{index}.2", block.linear2.weight, block.linear2.bias, grid, _LEVEL / 2.0**grid, trunk_grid
-        )
-    head_grid = grid_of(_LEVEL, ranges["heads"])
+        layers.append(_Layer(f"net.{index}.1", block.linear1, trunk_grid, grid))
+        layers.append(_Layer(f"net.{index}.2", block.linear2, grid, trunk_grid))
+    for layer in layers:
+        bound = frozen.STANDARD_BOUND if layer.name == "net.in" else _LEVEL / 2.0**layer.grid_in
+        tensors |= _linear(layer.name, layer.real.weight, layer.real.bias, layer.grid_in, bound, layer.grid_out)
     tensors |= _heads(net, trunk_grid, trunk_bound, head_grid)
-    layers = [(net.linear_heads, trunk_grid, head_grid)]
-    for block in reversed(net.blocks):
-        grid = grid_of(_LEVEL, ranges[block.linear1])
-        layers += [(block.linear2, grid, trunk_grid), (block.linear1, trunk_grid, grid)]
-    layers.append((net.linear_in, _INPUT_BITS, trunk_grid))
+    layers.append(_Layer("net.heads", net.linear_heads, trunk_grid, head_grid))
     grids = np.log2([frozen.LOGIT_GRID, frozen.MEAN_GRID, frozen.LOG2_SCALE_GRID]).astype(int).repeat(net.mixtures)
     for plane, out in enumerate(net.linear_out):
         tensors |= _linear(f"net.out.{plane}", out.weight, out.bias, head_grid, _LEVEL / 2.0**head_grid, grids)
@@ -67,7 +59,7 @@ def export_bytes(model: AutoregressiveModel, name: str, tile: int | None, calibr
         "name": name,
         "channels": planes,
         "bits": density.bits,
-        "tile": [tile, tile] if tile else _tile(net),
+        "tile": [tile, tile] if tile else _TILE,
         "features": told.out_features,
         "blocks": len(net.blocks),
         "mixtures": net.mixtures,
@@ -75,34 +67,42 @@ def export_bytes(model: AutoregressiveModel, name: str, tile: int | None, calibr
         "rate_bits": _RATE_BITS + (8 - density.bits) // 2,
         "card": card,
         "least_squares": net.least_squares,
-        "learning": _lessons(model, calibration, layers[: density.learning]),
+        "learning": _lessons(model, calibration, layers[::-1][: density.learning]),
     }
     return model_file.dump("autoregressive", description, tensors)
 
 
-def _lessons(
-    model: AutoregressiveModel, calibration: Tensor, layers: Sequence[tuple[nn.Linear, int, int]]
-) -> list[list[int]]:
-    """How layers learn while coding, see exact.autoregressive.learning_net.Lesson. layers: with bits of inputs and outputs."""
-    lessons, sizes = [], {}
+class _Layer(NamedTuple):
+    """A layer of the network, and the bits of its inputs and outputs."""
 
-    def see(layer: nn.Linear, _: object, gradients: tuple[Tensor, ...]) -> None:
-        sizes[layer] = np.quantile(gradients[0].abs().numpy(), _GRADIENTS_BELOW)
+    name: str
+    real: nn.Linear
+    grid_in: int
+    grid_out: int
 
-    handles = [layer.register_full_backward_hook(see) for layer, _, _ in layers]
+
+def _lessons(model: AutoregressiveModel, calibration: Tensor, layers: Sequence[_Layer]) -> list[list[int]]:
+    """How layers learn while coding, the heads first; see exact.autoregressive.learning_net.Lesson."""
+    sizes: dict[str, float] = {}
+
+    def see(name: str, gradients: tuple[Tensor, ...]) -> None:
+        sizes[name] = np.quantile(gradients[0].abs().numpy(), _GRADIENTS_BELOW)
+
+    handles = [
+        layer.real.register_full_backward_hook(lambda _, __, gradients, name=layer.name: see(name, gradients))
+        for layer in layers
+    ]
     with torch.enable_grad():
         model.bound(calibration).sum().backward()
     for handle in handles:
         handle.remove()
     model.zero_grad()
-    for layer, grid_in, grid_out in layers:
-        unit = sizes[layer] * frozen.GRADIENT_GRID * 2.0**-grid_out
-        lessons.append([int(np.floor(np.log2(_GRADIENT / unit))), _NET_RATE_BITS - grid_out, grid_in])
+    lessons, width_bits = [], int(np.log2(model.density.net.linear_in.out_features))
+    for index, layer in enumerate(layers):
+        unit = max(sizes[layer.name] * frozen.GRADIENT_GRID * 2.0**-layer.grid_out, 2.0**-16)
+        rate_bits = width_bits + (_HEAD_RATE_BITS if index == 0 else _DEEPER_RATE_BITS)
+        lessons.append([int(np.floor(np.log2(_GRADIENT / unit))), rate_bits - layer.grid_out, layer.grid_in])
     return lessons
-
-
-def _tile(net: ContextNet) -> list[int]:
-    return _TALL_TILE if sum(weight.numel() for weight in net.parameters()) > _LARGE else _TILE
 
 
 def _interleaved(weight: Tensor, plane: int) -> Tensor:
