@@ -27,6 +27,7 @@ COMMANDS = {
     "archives_cifar10": "python benchmarks/archives.py cifar10 --first 200 --json benchmarks/results/archives_cifar10.json",
     "archives_icons": "python benchmarks/archives.py icons --first 200 --json benchmarks/results/archives_icons.json",
     "learning_aerial": "python benchmarks/learning.py aerial --learn 10m -m photo --json benchmarks/results/learning_aerial.json",
+    "lessons": "python benchmarks/lessons.py photos_test -m photo -m gray -m photo-large --json benchmarks/results/lessons.json",
     "learning_photos_test": "python benchmarks/learning.py photos_test --learn 10m -m photo "
     "--json benchmarks/results/learning_photos_test.json",
     "learning_cifar20k": "python benchmarks/learning.py cifar20k --learn 10m -m photo "
@@ -164,6 +165,16 @@ def from_jpeg() -> str:
     header = ["", "the JPEG files", "dqcodec", "without the method", "JPEG XL -e 9", "WebP -z 9", "files by it"]
     header += ["pixels found", "processor seconds a megapixel"]
     return f"{table(header, rows)}\n\n{provenance('from_jpeg')}"
+
+
+def lessons() -> str:
+    """What the layers that learn while coding gain and cost."""
+    rows, least = [], {row["model"]: row["bpd"] for row in read("lessons")["rows"] if row["layers"] == 0}
+    for row in read("lessons")["rows"]:
+        gain = _change(row["bpd"], least[row["model"]]) if row["layers"] else ""
+        rows.append([row["model"], str(row["layers"]), f"{row['bpd']:.4f}", gain, f"{row['microseconds']:.1f}"])
+    header = ["model", "layers that learn besides", "bpd", "", "microseconds of processor a pixel"]
+    return f"{table(header, rows)}\n\n{provenance('lessons')}"
 
 
 def model_parts(name: str) -> str:
@@ -346,6 +357,10 @@ def _beside(total: dict, other: dict | None) -> str:
     return f"{change:+.1f} %".replace("-", "−")
 
 
+def _change(now: float, before: float) -> str:
+    return f"{100 * (now / before - 1):+.2f} %".replace("-", "−")
+
+
 def _percent(total: dict, other: dict) -> str:
     return f"{100 * (1 - total['bytes'] / other['bytes']):.1f}"
 
@@ -354,6 +369,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "size": size,
     "kinds": kinds,
     "from-jpeg": from_jpeg,
+    "lessons": lessons,
     "speed": speed,
     "photographs": photographs,
     "photos-test": lambda: f"{bench('photos_test')}\n\n{model_parts('photos_test')}",
