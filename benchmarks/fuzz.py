@@ -566,7 +566,7 @@ class Payloads:
         self.settings, self.seeds = [], []
         for channels in (1, 2, 3, 4):
             for several in (layers((9, 11, channels), (3, 1, channels)), layers((1, 1, channels))):
-                for method in (Method.MIXING, Method.PIXEL_MIXING):
+                for method in (Method.MIXING, Method.PIXEL_MIXING, Method.TRAINED_MIXING):
                     self._add(Layer(method), *several, payload=table.encode(method, several).data)
                 deep = [pixels.astype(np.uint16) * 37 for pixels in several]
                 self._add(Layer(Method.EXPERTS), *deep, payload=table.encode(Method.EXPERTS, deep).data)
@@ -917,7 +917,7 @@ def _child(arguments: argparse.Namespace, shared: Shared) -> None:
         with atheris.instrument_imports(include=["dqcodec"], exclude=_compiled_modules()):
             from dqcodec.codec import archive, codec  # noqa: F401
             from dqcodec.format import directory  # noqa: F401
-            from dqcodec.methods import autoregressive, experts, flow, jpeg, mixing, pixel_mixing  # noqa: F401
+            from dqcodec.methods import autoregressive, experts, flow, jpeg, mixing, trained_mixing  # noqa: F401
             from dqcodec.png import exact, samples  # noqa: F401
     try:
         fuzzer = Fuzzer(arguments, shared)

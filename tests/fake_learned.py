@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dqcodec.base.errors import CorruptError
+from dqcodec.codec import candidates
 from dqcodec.format.container import Method
 from dqcodec.methods.payload import Effort, ModelReport, Payload
 from dqcodec.methods.table import METHODS, Row
@@ -41,6 +42,7 @@ class Fake(Row):
 def install(monkeypatch, error: Exception | None = None, wrong: bool = False, see: Callable = len) -> None:
     """Put the fake in place of the real methods; `error` is raised by encode, `wrong` makes decode lie. see: called with the
     layers of each payload."""
+    monkeypatch.setattr(candidates, "is_icon", lambda *_: False)
     table = {}
 
     def encode(layers, program, effort=Effort(), spots=()):

@@ -26,6 +26,7 @@ import numpy as np
 from PIL import Image
 
 DOCUMENT = (Path(__file__).parents[1] / "docs/format.md").read_text()
+TABLE = Path(__file__).parents[1] / "dqcodec/frozen/trained_mixing.npz"
 
 
 def part(name: str) -> str:
@@ -134,7 +135,7 @@ def read_heads(body: "Bytes", count: int) -> list[Head | None]:
         layers = []
         for number in range(len(shapes)):
             code = body.byte() if number else code
-            method, model = code if code in (8, 9, 12) else code & 7, None
+            method, model = code if code in (8, 9, 12, 14) else code & 7, None
             if method in (2, 3, 5):
                 model = last_model = last_model if code >> 3 else body.take(8)
             layers.append((method, model))
@@ -236,8 +237,8 @@ def decode_payloads(body, heads, models, trace):
             decoded = [classical(payload, shapes[0])]
         elif method == 4:
             decoded = mixing(payload, shapes, trace)
-        elif method == 7:
-            decoded = pixel_mixing(payload, shapes)
+        elif method in (7, 14):
+            decoded = pixel_mixing(payload, shapes, is_trained=method == 14)
         elif method == 8:
             decoded = experts(payload, shapes)
         elif method == 9:
@@ -1317,11 +1318,12 @@ def mixing(payload, shapes, trace=lambda name, value: None):
 class Counters(dict):
     """Counters by their keys: probability (22 bits), uses."""
 
-    def __init__(self, first=lambda key: 1 << 21):
-        self.first = first
+    def __init__(self, first=lambda key: 1 << 21, trained=lambda key: UNSEEN):
+        self.first, self.trained = first, trained
 
     def __missing__(self, key):
-        return self.first(key), 0
+        logit = self.trained(key)
+        return (self.first(key), 0) if logit == UNSEEN else (squash(22 * logit) << 6, 20)
 
     def logit(self, key):
         return FINE_STRETCH[self[key][0] >> 6]
@@ -1382,16 +1384,62 @@ def clip(a):
     return min(max(a, 0), 255)
 
 
+UNSEEN = -128
+
+
+class Prior:
+    """10.11: what a mixer knows before its first pixel; nothing if it is not trained."""
+
+    def __init__(self, channels, is_trained):
+        self.is_trained = is_trained
+        if is_trained:
+            with np.load(TABLE) as table:
+                kind = 4 if channels == 2 else channels
+                self.parts = {name[:-1]: table[name].tolist() for name in table.files if name.endswith(str(kind))}
+
+    def counters(self, name, place, first=lambda key: 1 << 21):
+        return Counters(first, lambda key: self.parts[name][place(key)] if self.is_trained else UNSEEN)
+
+    def weights(self, set_, *key):
+        if not self.is_trained:
+            return [4369] * 47
+        rows = [
+            lambda c, position, rest: 8 * c + position,
+            lambda familiar, position: 32 + familiar,
+            lambda both, position, c: 55 + both,
+            lambda agree, c: 64 + c,
+            lambda c, alpha, spread, surprise: 68 + 6 * c + surprise,
+        ]
+        return [512 * weight for weight in self.parts["weights"][rows[set_](*key)]]
+
+    def hit_weights(self, set_, key):
+        row = 0, 1 + key % 4, 5
+        return [512 * weight for weight in self.parts["hit_weights"][row[set_]]] if self.is_trained else [13107] * 16
+
+    def finals(self, c, position):
+        return [512 * weight for weight in self.parts["finals"][8 * c + position]] if self.is_trained else [16384] * 4
+
+    def error(self, row, law):
+        code = self.parts["errors"][row][law]
+        return 8 + code % 8 << code // 8, 1
+
+
 class PixelMixer:
-    def __init__(self, pixels, samples, code):
+    def __init__(self, pixels, samples, code, prior):
         self.coder = Mixer(1, code)
         self.slot_bits = min(18, (2 * samples).bit_length())
         self.stage_bits = min(14, self.slot_bits)
         self.hit_bits = min(20, (2 * pixels).bit_length())
-        self.checks, self.entries, self.done = {}, {}, 0
-        self.maps = Counters(lambda key: (65536 * (5 * key[2] + 2) // (5 * (key[1] + key[2]) + 4)) << 6)
-        self.stages, self.lengths, self.weights, self.finals = Stages(), Counters(), {}, {}
-        self.hits, self.trust, self.hit_stages, self.hit_weights = Counters(), Counters(), Stages(), {}
+        self.prior, self.errors = prior, {}
+        self.checks, self.entries, self.done = {}, {}, 500 if prior.is_trained else 0
+        self.maps = prior.counters(
+            "maps", lambda key: 256 * key[0] + 16 * key[1] + key[2],
+            lambda key: (65536 * (5 * key[2] + 2) // (5 * (key[1] + key[2]) + 4)) << 6,
+        )  # fmt: skip
+        self.lengths = prior.counters("trust", lambda key: 64 * key[0] + key[1])
+        self.trust = prior.counters("hit_trust", lambda key: 64 * key[0] + key[1])
+        self.stages, self.weights, self.finals = Stages(), {}, {}
+        self.hits, self.hit_stages, self.hit_weights = Counters(), Stages(), {}
         self.places = {}
 
     def pixel(self, flat, at, stride, channels, b, periods, miss, predicted, matches, canvas):
@@ -1408,7 +1456,11 @@ class PixelMixer:
         self.done += 1
         rate = 6 + 10240 // (256 + self.done)
         hashes, agree, stage_hash = pixel_contexts(flat, at, stride, c, channels, b, periods, rest > 0, known, canvas)
-        node = 1
+        node, laws = 1, []
+        if self.prior.is_trained:
+            row, means = sample_laws(flat, at, stride, c, channels, b, known)
+            entries = [self.errors.get((row, k)) or self.prior.error(row_number(row), k) for k in range(len(means))]
+            laws = [[mean, (355 << 19) // (error + 2048), 0, 65536] for mean, (error, _) in zip(means, entries)]
         for position in range(b):
             if position % 4 == 0:
                 slots = []
@@ -1435,18 +1487,23 @@ class PixelMixer:
                     inputs[-1] = self.lengths.logit((k, length)) * (1 if one else -1)
                     both += 1 + one if k < 2 else 0
                     active.append((k, length, one))
-            rows = [(0, c, position, rest), (1, familiar, position), (2, both, position, c), (3, agree, c)]
-            rows = [self.weights.setdefault(row, [4369] * 47) for row in rows]
-            logits = [logit_of(row, inputs) for row in rows]
-            finals = self.finals.setdefault((c, position), [16384] * 4)
+            keys = [(0, c, position, rest), (1, familiar, position), (2, both, position, c), (3, agree, c)]
+            if laws:
+                keys.append((4, *row))
+                inputs[47:] = [0] * (47 - len(inputs))
+                found = [law_logit(law, 8 * (2 * node + 1 << left) - (8 << b) - 4, 8 << left) for law in laws]
+                inputs += [logit for logit, _ in found]
+            rows = [self.weights.setdefault(key, self.prior.weights(*key)) for key in keys]
+            logits = [logit_of(each, inputs) for each in rows]
+            finals = self.finals.setdefault((c, position), self.prior.finals(c, position))
             logit = logit_of(finals, logits)
             keys = [("a", 256 * c + node), ("b", place_of(mixed_hash(stage_hash, 256 * c + node), self.stage_bits))]
             (first, cell), (second, other_cell) = [self.stages.look(key, logit) for key in keys]
             bit = self.coder.bit(min(max(2 * squash(logit) + first + second >> 2, 1), 65535))
             self.stages.learn(keys[0], cell, bit)
             self.stages.learn(keys[1], other_cell, bit)
-            for row, own in zip(rows, logits):
-                learn_weights(row, inputs, 65535 * bit - squash(own), rate)
+            for each, own in zip(rows, logits):
+                learn_weights(each, inputs, 65535 * bit - squash(own), rate)
             learn_weights(finals, logits, 65535 * bit - squash(logit), 2)
             for k, length, one in active:
                 self.lengths.count((k, length), int(one == bit))
@@ -1460,7 +1517,14 @@ class PixelMixer:
                     z, o = min(z + 1, 15), (o + 1 >> 1 if o > 2 else o)
                 self.entries[slot, inner] = e, z, o
             node = 2 * node + bit
-        return node - (1 << b)
+            for law, (_, here) in zip(laws, found if laws else []):
+                law[2 if bit else 3] = here
+        value = node - (1 << b)
+        if laws:
+            for k, (mean, (error, uses)) in enumerate(zip(means, entries)):
+                error += ((abs(8 * value - mean) << 11) - error) * rate_of(uses) >> 16
+                self.errors[row, k] = error, min(uses + 1, 60)
+        return value
 
     def layer(self, flat, first, height, width, channels, b, periods, canvas=False):
         stride, length, distance = width + 12, 0, 0
@@ -1535,7 +1599,7 @@ class PixelMixer:
                     inputs[10 + k] *= matches[k][1] > 0
                 inputs += [self.trust.logit(trusted), 256, *more]
                 rows = [(0, shape & 63), (1, match << 2 | best), (2, history & 255)]
-                rows = [self.hit_weights.setdefault(row, [13107] * 16) for row in rows]
+                rows = [self.hit_weights.setdefault(row, self.prior.hit_weights(*row)) for row in rows]
                 logits = [logit_of(row, inputs) for row in rows]
                 logit = sum(logits) // 3
                 corrected, cell = self.hit_stages.look(shape, logit)
@@ -1567,6 +1631,55 @@ class PixelMixer:
 
 def bits_of(*flags):
     return sum(bool(flag) << i for i, flag in enumerate(flags))
+
+
+def row_number(row):
+    c, alpha, spread, surprise = row
+    return ((3 * c + alpha) * 6 + spread) * 6 + surprise
+
+
+def difference_level(a):
+    return sum(a > least for least in (0, 2, 6, 15, 40))
+
+
+def law_logit(law, threshold, half):
+    """10.11: the logit of a bit, and the distribution function at the threshold."""
+    mean, slope, below, above = law
+    here = squash(min(max((threshold - mean) * slope >> 8, -2815), 2815))
+    if above - below < 256 or not below < here < above:
+        logit = min(half * slope >> 8, 2815)
+        return (logit if mean > threshold else -logit), min(max(here, below), above)
+    return FINE_STRETCH[min(max((above - here) * 65536 // (above - below), 1), 65535)], here
+
+
+def sample_laws(flat, at, stride, c, channels, b, known):
+    """10.11: the row of a sample's laws, and their means in eighths."""
+
+    def own(rows, columns, before=0):
+        return flat[at + rows * stride + columns] >> 8 * (channels - 1 - c + before) & 255
+
+    W, N, NW, NE, WW, NN = (own(*d) for d in ((0, -1), (-1, 0), (-1, -1), (-1, 1), (0, -2), (-2, 0)))
+    gradient, alpha = clip(N + W - NW), 0
+    means = [4 * (W + N), 8 * W, 8 * N, 8 * (W + NE - N)]
+    more = [8 * (2 * W - WW), 8 * (2 * N - NN)]
+    surprise = max(abs(W - WW), abs(N - NN))
+    if c:
+        last = known % 256
+        w, n, nw, ne = (own(*d, 1) for d in ((0, -1), (-1, 0), (-1, -1), (-1, 1)))
+        expected = clip(n + w - nw)
+        surprise = abs(last - expected)
+        means = [8 * clip(gradient + last - expected), 4 * (W + N + 2 * last - w - n), 8 * (W + last - w)]
+        means.append(8 * (N + last - n))
+        more = [8 * (W + NE - N + last - w - ne + n), 8 * (W + N + NE + NW + WW + NN) // 6]
+        if c > 1:
+            more[1] = 4 * (W + N + 2 * (known >> 8 & 255) - own(0, -1, 2) - own(-1, 0, 2))
+        if channels % 2 == 0:
+            first = known >> 8 * (c - 1)
+            alpha = 1 if first == 255 else 2 if first == 0 else 0
+    means += [8 * gradient, 3 * (W + N) + NE + NW, *more]
+    spread = max(abs(W - NW), abs(N - NW), abs(N - NE))
+    row = c, alpha, difference_level(spread), difference_level(surprise)
+    return row, [min(max(mean, 0), 8 * ((1 << b) - 1)) for mean in means]
 
 
 def pixel_contexts(flat, at, stride, c, channels, b, periods, is_rest, known, canvas):
@@ -1645,7 +1758,7 @@ def pixel_contexts(flat, at, stride, c, channels, b, periods, is_rest, known, ca
     return [value + i & MASK for i, value in enumerate(h)], agree, packed(W, N)
 
 
-def pixel_mixing(payload, shapes):
+def pixel_mixing(payload, shapes, is_trained=False):
     body, heads = Bytes(payload), []
     for _, width, _ in shapes:
         head, periods = body.byte(), [(0, 3), (3, 0)]
@@ -1655,7 +1768,8 @@ def pixel_mixing(payload, shapes):
             periods = list(zip(numbers[::2], lefts))
         heads.append((head & 15, [up * (width + 12) + left for up, left in periods]))
     pixels = sum(h * w for h, w, _ in shapes)
-    mixer = PixelMixer(pixels, pixels * shapes[0][2], body.rest())
+    prior = Prior(shapes[0][2], is_trained)
+    mixer = PixelMixer(pixels, pixels * shapes[0][2], body.rest(), prior)
     flat, layers = [0] * sum((h + 6) * (w + 12) for h, w, _ in shapes), []
     start = 0
     for (height, width, channels), (b, periods) in zip(shapes, heads):
@@ -1685,7 +1799,7 @@ def animation(payload, shapes, spots):
             clear = body.varint() - 1
             canvases[canvas] = [np.full((height, width), max(clear, 0), np.int64), clear, True]
     b, pixels = body.byte(), sum(h * w for h, w, _ in shapes)
-    mixer = PixelMixer(pixels, pixels * shapes[0][2], body.rest())
+    mixer = PixelMixer(pixels, pixels * shapes[0][2], body.rest(), Prior(shapes[0][2], False))
     start = max((h + 12) * (w + 12) for h, w, _ in shapes)
     flat, layers = [0] * (start + sum((h + 6) * (w + 12) for h, w, _ in shapes)), []
     for (height, width, channels), (canvas, _, (left, top), disposal, blending) in zip(shapes, spots):

@@ -9,7 +9,18 @@ import numpy as np
 import pytest
 
 import dqcodec
-from dqcodec.frozen import ans, autoregressive, classical, experts, flow, jpeg, mixing, networks, pixel_mixing
+from dqcodec.frozen import (
+    ans,
+    autoregressive,
+    classical,
+    experts,
+    flow,
+    jpeg,
+    mixing,
+    networks,
+    pixel_mixing,
+    trained_mixing,
+)
 
 ROOT = Path(dqcodec.__file__).parent
 # What each package may import; "" is dqcodec/__init__.py itself, whose version some name.
@@ -148,6 +159,10 @@ NUMBERS = {
         "MAX_SLOT_BITS": 18, "MAX_STAGE_BITS": 14, "FIRST_WEIGHT": 4369, "FIRST_FINAL_WEIGHT": 16384, "FINAL_RATE": 2,
         "CANVAS_TRUST": 256, "CANVAS_ROW": 11, "HIT_CONTEXTS": 8, "HIT_INPUTS": 16, "HIT_SETS": 3, "HIT_ROWS": 576, "FIRST_HIT_ROWS": (0, 64, 320),
         "FIRST_HIT_WEIGHT": 13107, "HIT_RATE": 20, "MAX_HIT_BITS": 20, "LEAST_HIT": 63500, "LONGEST": 31, "LEAST_MATCH": 8,
+    },
+    trained_mixing: {
+        "LAWS": 8, "LEVELS": (0, 2, 6, 15, 40), "LAW_ROWS": 432, "FIRST_LAW": 47, "INPUTS": 64, "SETS": 5, "FIRST_LAW_ROW": 824,
+        "ROWS": 1256, "SLOPE": 355, "LEAST_ERROR": 2048, "MAX_USES": 60, "LEAST_SHARE": 256, "USES": 20, "DONE": 500,
     },
 }  # fmt: skip
 TABLES = {

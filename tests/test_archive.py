@@ -483,7 +483,7 @@ def icons(count: int, size: int = 16) -> list[bytes]:
 def test_similar_drawings_are_smaller_together():
     read = [codec.read(data) for data in icons(8)]
     together = codec.encode(read, []).group
-    assert {entry.method for entry in together.entries} == {Method.PIXEL_MIXING.label}
+    assert {entry.method for entry in together.entries} == {Method.TRAINED_MIXING.label}
     assert total(together) < 0.6 * sum(total(codec.encode([source], []).group) for source in read)
 
 

@@ -185,7 +185,7 @@ def test_layers_of_an_image_may_have_different_methods(monkeypatch):
     fake_learned.install(monkeypatch)
     hidden = np.dstack([photo(), photo(channels=1) // 100])
     dqc, report = codec.compress(pngs.write(hidden), [PROGRAM])
-    assert report.method == "flow+pixel-mixing" and report.model == "fake"
+    assert report.method == "flow+trained-mixing" and report.model == "fake"
     assert [(layer.name, layer.model) for layer in report.layers] == [("RGBA", "fake"), ("alpha of RGBA", None)]
     assert np.array_equal(png.read(codec.decompress(dqc, the_program)[0]).pixels, hidden)
     alpha_bits = 8 * report.layers[1].bytes
@@ -230,7 +230,7 @@ def test_verification_catches_a_wrong_decoder(monkeypatch):
         codec.decompress(dqc, the_program)
 
 
-@pytest.mark.parametrize("method", ["stored", "pixel-mixing", "flow"])
+@pytest.mark.parametrize("method", ["stored", "trained-mixing", "flow"])
 def test_any_flipped_byte_or_cut_is_a_named_error_never_a_wrong_image(method, monkeypatch):
     fake_learned.install(monkeypatch)
     pixels = np.random.default_rng(4).integers(0, 256, (2, 2, 3)) if method == "stored" else photo(9, 9)
@@ -349,10 +349,10 @@ def test_layers_of_several_images_are_mixed_in_one_payload_for_each_count_of_cha
     monkeypatch.setattr(candidates, "takes_experts", lambda *_: False)
     pixels = [shaded(), shaded(shift=1), shaded(channels=1), shaded(30, 9), shaded(channels=1, shift=2)]
     coded = coded_together(map(pngs.write, pixels))
-    assert [entry.method for entry in coded.group.entries] == ["pixel-mixing"] * 5
+    assert [entry.method for entry in coded.group.entries] == ["trained-mixing"] * 5
     assert owners(coded.group.entries) == [[(0, 0), (1, 0), (3, 0)], [(2, 0), (4, 0)]]
     assert len(coded.group.payloads) == 2 and coded.reports == (None, None) and coded.programs == []
-    alone = sum(len(METHODS[Method.PIXEL_MIXING].encode([each]).data) for each in pixels)
+    alone = sum(len(METHODS[Method.TRAINED_MIXING].encode([each]).data) for each in pixels)
     assert sum(map(len, coded.group.payloads)) < 0.9 * alone
 
 
@@ -427,13 +427,13 @@ def test_layers_that_leave_a_model_are_mixed_and_the_others_coded_anew(by_model)
     pixels = [noise(40, 60), noise(39, 60), shaded(), noise(40, 59)]
     coded = coded_together(list(map(pngs.write, pixels)), [model], lambda model_id: model)
     assert [entry.method for entry in coded.group.entries] == ["autoregressive"] * 2 + [
-        "pixel-mixing",
+        "trained-mixing",
         "autoregressive",
     ]
     assert calls == [3] and coded.programs == [model] and len(coded.group.payloads) == 2
     assert owners(coded.group.entries) == [[(0, 0), (1, 0), (3, 0)], [(2, 0)]]
     assert [len(report.layer_bits) if report else None for report in coded.reports] == [3, None]
-    assert coded.group.payloads[1] == METHODS[Method.PIXEL_MIXING].encode([shaded()]).data
+    assert coded.group.payloads[1] == METHODS[Method.TRAINED_MIXING].encode([shaded()]).data
 
 
 def test_layers_that_all_stay_with_a_model_are_coded_once(by_model):
@@ -452,7 +452,7 @@ def test_a_model_is_tried_on_a_large_drawing_only_if_a_sample_shows_that_it_may_
     tiles = codec.read(pngs.write(np.tile(noise(20, 20), (16, 16, 1))))
     ways = candidates.code_together({0: tiles}, [fake_learned.Program(kind="autoregressive")], Effort())
     assert bool(tried) == is_tried and {way.layer.method for each in ways.values() for way in each} == {
-        Method.PIXEL_MIXING
+        Method.TRAINED_MIXING
     }
 
 

@@ -282,6 +282,7 @@ def keep_models(monkeypatch) -> None:
     """Keep other methods from winning."""
     loser = candidates.CodedLayer(Layer(Method.CLASSICAL), bytes(1 << 16), 1 << 16)
     monkeypatch.setattr("dqcodec.codec.choose.by_webp", lambda pixels, quick: loser)
+    monkeypatch.setattr(candidates, "is_icon", lambda *_: False)
     monkeypatch.setattr(candidates, "takes_mixing", lambda pixels, **told: False)
     monkeypatch.setattr(candidates, "takes_experts", lambda *_: False)
     monkeypatch.setattr(candidates, "_MAX_RIVAL_SAMPLES", 0)

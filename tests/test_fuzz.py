@@ -231,7 +231,9 @@ def test_many_frames_are_encoded_in_linear_time(monkeypatch):
     assert len(calls) <= 20 * count
 
 
-@pytest.mark.parametrize("method", [Method.MIXING, Method.MODEL_MIXING, Method.PIXEL_MIXING, Method.ANIMATION])
+@pytest.mark.parametrize(
+    "method", [Method.MIXING, Method.MODEL_MIXING, Method.PIXEL_MIXING, Method.TRAINED_MIXING, Method.ANIMATION]
+)
 def test_mixing_of_more_than_a_payload_can_hold_is_refused(method):
     program = load_program(GOLDEN / "autoregressive.safetensors")
     payload = b"\0\x08" if method == Method.ANIMATION else b"\x08"  # every bit takes a 3000th of a bit at least

@@ -25,8 +25,15 @@ CASES = cases.cases()
 
 
 def test_there_is_a_golden_file_for_every_method_and_every_flows_dequantizer():
-    methods = {"stored", "classical", "mixing", "pixel-mixing", "autoregressive", "model-mixing", "particles"}
-    assert {path.stem for path in FILES} == methods | {"uniform", "gaussian", "bipartite", "ard", "alternating"}
+    methods = {"stored", "classical", "mixing", "pixel-mixing", "trained-mixing", "autoregressive", "model-mixing"}
+    assert {path.stem for path in FILES} == methods | {
+        "particles",
+        "uniform",
+        "gaussian",
+        "bipartite",
+        "ard",
+        "alternating",
+    }
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -21,6 +21,7 @@ from dqcodec.format.split import MAX_WIDTH, Split, Step, candidates, for_models
 from dqcodec.format.values import MODES_BYTES, Values, views
 from dqcodec.methods import table
 from dqcodec.methods.payload import Effort, ModelReport
+from dqcodec.png.color_types import PALETTE
 
 if TYPE_CHECKING:
     from dqcodec.codec.source import Source
@@ -32,9 +33,11 @@ _MIN_MODEL_PIXELS = 64
 _MAX_MIXING_SAMPLES = 1 << 21  # of a layer in all views, as many as mixing codes bit by bit: about six seconds ...
 _MAX_RIVAL_SAMPLES = 1 << 18  # ... and one if a model codes the layer too
 # A sample of layers shows by what part of the model's bits a method that learns may win on the whole layers.
-_HOPELESS = {Method.PIXEL_MIXING: 1.25, Method.MODEL_MIXING: 1.0, Method.EXPERTS: 1.05}
+_HOPELESS = {Method.TRAINED_MIXING: 1.25, Method.MODEL_MIXING: 1.0, Method.EXPERTS: 1.05}
 _DRAWN_BITS = 4  # of a pixel of a drawing that differs from its neighbours; photographs take more
 _JPEG_PART = 0.5  # of WebP's bytes; other methods take more
+_MAX_ICON_PIXELS = 1 << 14
+_TINY_PIXELS = 1 << 8  # of icons that may look like photographs
 _WHOLE_PIXELS = 4  # that mixing codes whole in the time of a sample
 
 
@@ -68,16 +71,19 @@ def code_together(
     Returns the ways that were tried for each layer. A layer that would take too long, or that no method suits, has no
     entry.
     """
-    from_jpeg = _jpeg(sources)
+    icons = {number for number, source in sources.items() if is_icon(source, programs, effort)}
+    from_jpeg = _jpeg(_without(sources, icons))
     settled = {
         number for (number, split, _), (way,) in from_jpeg.items() if _is_whole(sources[number].layers(split), way)
     }
-    sources = {number: source for number, source in sources.items() if number not in settled}
-    mixed = _mixed(sources, set(), set(), effort) if all(map(_is_drawing, sources.values())) else {}
-    modelled = _modelled(sources, programs, effort, mixed)
+    sources = _without(sources, settled)
+    others = _without(sources, icons)
+    mixed = _mixed(sources, icons, set(), set(), effort) if all(map(_is_drawing, others.values())) else {}
+    modelled = _modelled(others, programs, effort, mixed)
     if not mixed:
-        mixed = _mixed(sources, {number for number, _, _ in modelled}, _photographs(sources, modelled, effort), effort)
-    by_method = modelled, mixed, _expert(sources, modelled, effort), from_jpeg
+        photographs = _photographs(sources, modelled, effort)
+        mixed = _mixed(sources, icons, {number for number, _, _ in modelled}, photographs, effort)
+    by_method = modelled, mixed, _expert(others, modelled, effort), from_jpeg
     places = dict.fromkeys(place for ways in by_method for place in ways)
     return {place: [way for ways in by_method for way in ways.get(place, [])] for place in places}
 
@@ -88,7 +94,7 @@ def by_webp(pixels: np.ndarray, *, quick: bool) -> CodedLayer:
     return CodedLayer(Layer(Method.CLASSICAL), data, len(data))
 
 
-def by_mixing(layers: Sequence[np.ndarray], method: Method = Method.PIXEL_MIXING) -> list[list[CodedLayer]]:
+def by_mixing(layers: Sequence[np.ndarray], method: Method = Method.TRAINED_MIXING) -> list[list[CodedLayer]]:
     """Layers of the same number of channels, together by a method without a model: a list of one way for each layer."""
     payload = table.encode(method, layers)
     return [[CodedLayer(Layer(method), payload.data, size, together=len(layers))] for size in payload.sizes]
@@ -111,7 +117,7 @@ def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
         return [[] for _ in layers]
     is_small = 8 * _MAX_RIVAL_SAMPLES >= program.bits * sum(pixels.size for pixels in layers)
     is_mixed = program.bits < 8 and not (effort.best or is_small)
-    if is_mixed and trial.beside_model(Method.PIXEL_MIXING, layers, program) < 1:
+    if is_mixed and trial.beside_model(Method.TRAINED_MIXING, layers, program) < 1:
         return [[] for _ in layers]
     rows = [
         row
@@ -176,6 +182,22 @@ def _modelled(
     return coded
 
 
+def _without(sources: Mapping[int, Source], numbers: set[int]) -> dict[int, Source]:
+    return {number: source for number, source in sources.items() if number not in numbers}
+
+
+def is_icon(source: Source, programs: Sequence[Program], effort: Effort) -> bool:
+    """Whether an image is so small, and drawn, that trained mixing alone is tried: models take longer, and gain nothing."""
+    pixels = sum(height * width for height, width in source.sizes)
+    if effort.best or not source.is_expressible or source.image.header.bit_depth == 16 or pixels > _MAX_ICON_PIXELS:
+        return False
+    layers = list(layers_for_models(source))
+    if any(program.bits == bits < 8 for program in programs for bits, *_ in layers):  # such models are for such images
+        return False
+    is_palette = source.image.header.color_type == PALETTE
+    return pixels <= _TINY_PIXELS or is_palette or all(_is_drawn(layer) for *_, layer in layers[:1])
+
+
 def _is_drawing(source: Source) -> bool:
     """Whether an image has colours that a model may code, and these are drawn, not small, and mixed in an acceptable time."""
     colours = [pixels for _, _, _, pixels in layers_for_models(source) if pixels.shape[2] == 3]
@@ -210,23 +232,28 @@ def _photographs(
     return {
         number
         for program, alike in images.items()
-        if not _may_win(Method.PIXEL_MIXING, list(alike.values()), program)
+        if not _may_win(Method.TRAINED_MIXING, list(alike.values()), program)
         for number in alike
     }
 
 
 def _mixed(
-    sources: Mapping[int, Source], modelled: set[int], photographs: set[int], effort: Effort
+    sources: Mapping[int, Source], icons: set[int], modelled: set[int], photographs: set[int], effort: Effort
 ) -> dict[Place, list[CodedLayer]]:
     """The layers that mixing codes, and those of 16 bits, which experts code. Layers with the same split and number of channels are
     coded together.
 
-    modelled: numbers of the images that models code. photographs: numbers of the images whose alpha alone is mixed.
+    Args:
+        icons: numbers of the images that keep alpha beside the colours.
+        modelled: numbers of the images that models code.
+        photographs: numbers of the images whose alpha alone is mixed.
     """
     splits: dict[Split, dict[Place, np.ndarray]] = {}
     for number, source in sources.items():
         spent: Counter[int] = Counter()
         for split in candidates(source.image) if source.is_expressible else ():
+            if split.alpha and number in icons:
+                continue
             view = source.view(split)
             names = itertools.cycle(split.names(view.skeleton))
             for layer, (pixels, name) in enumerate(zip(source.layers(split), names)):

@@ -17,7 +17,7 @@ Sizes are those of the trial. group.py then codes the layers that have stayed to
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -110,7 +110,8 @@ def _choices(
         values = views(image)[split.values].code
         return Choice(Entry(skeleton(image, split), split, rasters, source.recipe, values=values), tuple(coded))
 
-    splits = dict.fromkeys(split for each, split, _ in ways if each == number) if is_animated else candidates(image)
+    tried = dict.fromkeys(split for each, split, _ in ways if each == number)
+    splits = tried if is_animated else [split for split in candidates(image) if not _is_needless(split, tried)]
     choices = [choice(split, quick=True) for split in splits]
     if thorough and not is_animated:
         best = min(choices, key=lambda each: each.size)
@@ -120,6 +121,11 @@ def _choices(
             if _THOROUGH_GAIN * each.size < best.size or each.entry.split.values != best.entry.split.values
         ]
     return [*choices, stored]
+
+
+def _is_needless(split: Split, tried: Collection[Split]) -> bool:
+    """Whether a split sets alpha apart for WebP alone, which gains nothing by it."""
+    return split.alpha and split not in tried and dataclasses.replace(split, alpha=False) in tried
 
 
 def _smallest(ways: Sequence[CodedLayer], pixels: np.ndarray, *, quick: bool) -> CodedLayer:

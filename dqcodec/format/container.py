@@ -31,7 +31,8 @@ A varint is a number of 1 to 5 bytes, see base/varint.py. A section is a varint 
     8      model id    of the first layer, as below
                        for each other layer:
     1      method      bits 0-2: 1 classical, 2 flow, 3 autoregressive, 4 mixing, 5 model mixing,
-                       7 pixel mixing; or 8 experts, 9 animation, 12 jpeg;
+                       7 pixel mixing; or 8 experts, 9 animation, 12 jpeg,
+                       14 trained mixing;
                        bit 3: the same model as the last layer with a model; bits 4-7 zero
     8      model id    first 8 bytes of the model file's SHA-256    only for 2, 3, 5, bit 3 not set
 
@@ -120,6 +121,7 @@ class Method(IntEnum):
     EXPERTS = 8
     ANIMATION = 9  # the codes 10, 11 and 13 are of models that the head has named before
     JPEG = 12
+    TRAINED_MIXING = 14
 
     @property
     def label(self) -> str:
@@ -134,6 +136,7 @@ _WHOLE_CODES = {
     Method.EXPERTS,
     Method.ANIMATION,
     Method.JPEG,
+    Method.TRAINED_MIXING,
 }  # methods whose number is their code; bit 3 says nothing of a model
 
 

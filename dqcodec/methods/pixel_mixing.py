@@ -21,6 +21,7 @@ from dqcodec.exact.mixing.binary_coder import BinaryCoder
 from dqcodec.exact.mixing.bit_mixing import BitMixer
 from dqcodec.exact.mixing.periods import find_periods
 from dqcodec.exact.mixing.pixel_mixing import PixelMixer, code_layer
+from dqcodec.exact.mixing.priors import UNTRAINED, Prior
 from dqcodec.frozen.pixel_mixing import DEFAULT_PERIODS
 from dqcodec.methods.payload import Effort, Payload
 from dqcodec.methods.pixels import Pixels, check_length, most_bytes, numbers, stride_of
@@ -31,6 +32,19 @@ _Periods = tuple[tuple[int, int], ...]
 
 def encode(layers: Sequence[np.ndarray], program: None = None, effort: Effort = Effort()) -> Payload:
     """The payload of layers (H, W, C) uint8, all with the same C, 1 to 4. It has the bytes of each layer."""
+    return encode_after(UNTRAINED, layers)
+
+
+def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = None) -> list[np.ndarray]:
+    """The layers (H, W, C) uint8 of a payload.
+
+    Raises CorruptError: the bits or the periods of a layer cannot be, or the payload is too short for its layers.
+    """
+    return decode_after(UNTRAINED, data, shapes)
+
+
+def encode_after(prior: Prior, layers: Sequence[np.ndarray]) -> Payload:
+    """The same with what is known before the first pixel."""
     bits = [max(1, int(layer.max()).bit_length()) for layer in layers]
     periods = [find_periods(layer) for layer in layers]
     heads = [
@@ -42,18 +56,15 @@ def encode(layers: Sequence[np.ndarray], program: None = None, effort: Effort = 
     for number, layer in enumerate(layers):
         pixels.part(number)[:] = numbers(layer)
     coder = BinaryCoder.writer(most_bytes(shapes, bits))
-    ends = [0, *_code(coder, pixels, bits, periods)]
+    ends = [0, *_code(prior, coder, pixels, bits, periods)]
     code = coder.finish()
     ends[-1] = len(code)
     sizes = tuple(len(head) + end - begin for head, (begin, end) in zip(heads, itertools.pairwise(ends)))
     return Payload(b"".join(heads) + code, sizes)
 
 
-def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = None) -> list[np.ndarray]:
-    """The layers (H, W, C) uint8 of a payload.
-
-    Raises CorruptError: the bits or the periods of a layer cannot be, or the payload is too short for its layers.
-    """
+def decode_after(prior: Prior, data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarray]:
+    """The inverse of encode_after; errors: those of decode."""
     bits, periods, position = [], [], 0
     for height, width, _ in shapes:
         head = data[position] if position < len(data) else 0
@@ -67,16 +78,19 @@ def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = 
         periods.append(found)
     check_length(shapes, len(data) - position)
     pixels = Pixels(shapes)
-    for _ in _code(BinaryCoder.reader(data[position:]), pixels, bits, periods):
+    for _ in _code(prior, BinaryCoder.reader(data[position:]), pixels, bits, periods):
         pass
     return pixels.layers()
 
 
-def _code(coder: BinaryCoder, pixels: Pixels, bits: Sequence[int], periods: Sequence[_Periods]) -> Iterator[int]:
+def _code(
+    prior: Prior, coder: BinaryCoder, pixels: Pixels, bits: Sequence[int], periods: Sequence[_Periods]
+) -> Iterator[int]:
     """Code the layers; yields the position of the coder after each."""
     count = sum(height * width for height, width, _ in pixels.shapes)
     widest = max(width for _, width, _ in pixels.shapes)
-    pixel_mixer, bit_mixer = PixelMixer.new(count, widest), BitMixer.new(count * pixels.shapes[0][2])
+    pixel_mixer = PixelMixer.new(count, widest, prior)
+    bit_mixer = BitMixer.new(count * pixels.shapes[0][2], prior)
     for first, (height, width, channels), each, found in zip(pixels.firsts, pixels.shapes, bits, periods):
         places = np.array([up * stride_of(width) + left for up, left in found])
         code_layer(pixel_mixer, bit_mixer, coder, pixels.flat, first, height, width, channels, each, places, 0)

@@ -99,6 +99,7 @@ METHODS = {
         Row(Method.MIXING, "mixing", is_slow=True, has_lengths=True),
         Row(Method.MODEL_MIXING, "model_mixing", needs="autoregressive", is_slow=True, has_lengths=True),
         Row(Method.PIXEL_MIXING, "pixel_mixing", is_slow=True),
+        Row(Method.TRAINED_MIXING, "trained_mixing", is_slow=True),
         Row(Method.EXPERTS, "experts"),
         Row(Method.JPEG, "jpeg"),
         Row(Method.ANIMATION, "animation", is_slow=True, has_canvas=True),

@@ -115,6 +115,14 @@ def profiles() -> bytes:
     )
 
 
+def soft(side: int) -> np.ndarray:
+    """A shaded disc with a soft edge on nothing, (side, side, 4)."""
+    y, x = np.mgrid[:side, :side] - side / 2 + 0.5
+    alpha = (255 * (side / 2 - 1 - np.hypot(y, x)) / 3).clip(0, 255).round()
+    colors = np.stack([180 + 3 * y, 90 - 2 * x, 60 + y + x], axis=-1) * (alpha > 0)[..., None]
+    return np.concatenate([colors, alpha[..., None]], axis=-1).astype(np.int64)
+
+
 def noise(height: int, width: int, channels: int) -> np.ndarray:
     return np.random.default_rng(3).integers(0, 256, (height, width, channels))
 
@@ -261,6 +269,12 @@ def cases() -> dict[str, Case]:
         "pixel-mixing-1-bit": Case(lambda: pngs.write(flat(11, 19, 2), 1), method.PIXEL_MIXING),
         "pixel-mixing-periods": Case(lambda: pngs.write(tiled(92, 96, 16), 1), method.PIXEL_MIXING, is_quick=False),
         "pixel-mixing-frames": Case(animation, method.PIXEL_MIXING, split=Split(step.PLAIN), is_quick=False),
+        "trained-mixing": Case(lambda: pngs.write(smooth(4, 6, 3)), method.TRAINED_MIXING),
+        "trained-mixing-gray": Case(lambda: pngs.write(smooth(5, 7, 1)), method.TRAINED_MIXING),
+        "trained-mixing-gray-alpha": Case(lambda: pngs.write(smooth(4, 6, 2)), method.TRAINED_MIXING),
+        "trained-mixing-rgba": Case(lambda: pngs.write(smooth(4, 6, 4)), method.TRAINED_MIXING),
+        "trained-mixing-icon": Case(lambda: pngs.write(soft(20)), method.TRAINED_MIXING, is_quick=False),
+        "trained-mixing-periods": Case(lambda: pngs.write(tiled(92, 96, 16), 1), method.TRAINED_MIXING, is_quick=False),
         "short": Case(lambda: pngs.write(smooth(3, 5, 1), before=frequent()), method.PIXEL_MIXING, is_short=True),
         "short-palette": Case(appearing, method.PIXEL_MIXING, split=Split(step.COLORS), is_quick=False, is_short=True),
         "short-frames": Case(lambda: moving(1), method.ANIMATION, is_quick=False, is_short=True),

@@ -25,7 +25,7 @@ from dqcodec.exact.autoregressive import changes
 from dqcodec.exact.program import load_program
 from dqcodec.format.archive import ArchiveGroup, Member, Model, Verbatim, Writer, pack_group
 from dqcodec.format.container import Entry, Group, Layer, Method, sample_checksum
-from dqcodec.methods import classical, mixing, model_mixing, pixel_mixing, table
+from dqcodec.methods import classical, mixing, model_mixing, pixel_mixing, table, trained_mixing
 
 HERE = Path(__file__).parent
 MODELS = {kind: lambda kind=kind: programs.data(kind) for kind in programs.KINDS} | {
@@ -47,6 +47,7 @@ NAMES = (
     "classical",
     "mixing",
     "pixel-mixing",
+    "trained-mixing",
     "model-mixing",
     *MODELS,
     *TINY,
@@ -91,6 +92,8 @@ def make(name: str) -> None:
             made = group(pixels, Method.MIXING, mixing.encode([pixels]).data, before=text)
         case "pixel-mixing":
             made = group(pixels, Method.PIXEL_MIXING, pixel_mixing.encode([pixels]).data, before=text)
+        case "trained-mixing":
+            made = group(pixels, Method.TRAINED_MIXING, trained_mixing.encode([pixels]).data, before=text)
         case "model-mixing":
             program = load_program(HERE / "autoregressive.safetensors")
             made = group(

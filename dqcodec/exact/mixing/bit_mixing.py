@@ -15,22 +15,20 @@ import numpy as np
 from dqcodec.base.compiled import compiled_in_place
 from dqcodec.exact.mixing.binary_coder import code_bit
 from dqcodec.exact.mixing.logistic import count, counted, learn, learn_stage, mixed, squash, staged, stretch
-from dqcodec.frozen.mixing import STATES
+from dqcodec.exact.mixing.priors import UNTRAINED, Prior
+from dqcodec.exact.mixing.sample_laws import SampleLaws, channel, clamped, law_logit, learn_laws, narrow_laws, set_laws
 from dqcodec.frozen.pixel_mixing import (
     CONTEXTS,
     FINAL_RATE,
-    FIRST_FINAL_WEIGHT,
     FIRST_ROWS,
-    FIRST_WEIGHT,
-    INPUTS,
     MAX_SLOT_BITS,
     MAX_STAGE_BITS,
     NEXT,
-    ROWS,
     SETS,
     STAGE,
     STATE_RATES,
 )
+from dqcodec.frozen.trained_mixing import FIRST_LAW, FIRST_LAW_ROW
 
 
 class BitMixer(NamedTuple):
@@ -39,10 +37,11 @@ class BitMixer(NamedTuple):
     Attributes:
         entries: for each context slots of 16: a check, and for each node of 4 bits a probability and a state, uint32.
         maps: for each context and state a counter, uint32.
-        weights: of the inputs, int32 (ROWS, INPUTS).
-        finals: of the mixed logits, int32 (32, SETS).
+        weights: of the inputs, in sets, int32 (rows, inputs).
+        finals: of the mixed logits, int32 (32, sets).
         stages: by channel and node, and by neighbours, int32.
         trust: for each match and its length, a counter of how often it was right, uint32.
+        laws: of a sample; none in an untrained mixer.
         hashes, slots, inputs, logits, rows: of the bit at hand.
         sizes: log2 of a context's slots, log2 of the second stage's rows, samples done.
     """
@@ -53,6 +52,7 @@ class BitMixer(NamedTuple):
     finals: np.ndarray
     stages: np.ndarray
     trust: np.ndarray
+    laws: SampleLaws
     hashes: np.ndarray
     slots: np.ndarray
     inputs: np.ndarray
@@ -61,16 +61,16 @@ class BitMixer(NamedTuple):
     sizes: np.ndarray
 
     @classmethod
-    def new(cls, samples: int) -> "BitMixer":
-        """samples: the number of samples that will be coded."""
+    def new(cls, samples: int, prior: Prior = UNTRAINED) -> "BitMixer":
+        """samples: the number of samples that will be coded. prior: what is known before."""
         slot_bits = min(MAX_SLOT_BITS, (2 * samples).bit_length())
         stage_bits = min(MAX_STAGE_BITS, slot_bits)
+        sets = prior.finals.shape[1]
         return cls(
-            np.zeros((CONTEXTS << slot_bits) * 16, np.uint32), np.tile(STATES << 16, CONTEXTS).astype(np.uint32),
-            np.full((ROWS, INPUTS), FIRST_WEIGHT, np.int32), np.full((32, SETS), FIRST_FINAL_WEIGHT, np.int32),
-            np.tile(STAGE, (1024 + (1 << stage_bits), 1)).astype(np.int32), np.full(256, 1 << 31, np.uint32),
-            np.empty(CONTEXTS, np.uint64), np.empty((3, CONTEXTS), np.int64), np.zeros(INPUTS, np.int32), np.empty(SETS, np.int32),
-            np.empty(SETS, np.int64), np.array([slot_bits, stage_bits, 0]),
+            np.zeros((CONTEXTS << slot_bits) * 16, np.uint32), prior.maps.copy(), prior.weights.copy(), prior.finals.copy(),
+            np.tile(STAGE, (1024 + (1 << stage_bits), 1)).astype(np.int32), prior.trust.copy(), SampleLaws.new(prior.errors),
+            np.empty(CONTEXTS, np.uint64), np.empty((3, CONTEXTS), np.int64), np.zeros(prior.weights.shape[1], np.int32),
+            np.empty(sets, np.int32), np.empty(sets, np.int64), np.array([slot_bits, stage_bits, prior.done]),
         )  # fmt: skip
 
 
@@ -84,17 +84,6 @@ def hashed(hash_, value):
 def place_of(hash_, bits):
     """The place of a hash in a table of 2^bits."""
     return np.int64(hash_ * np.uint64(0xD6E8FEB86659FD93) >> np.uint64(64 - bits))
-
-
-@compiled_in_place
-def channel(pixel, shift):
-    """The channel of a pixel whose lowest bit is bit `shift`."""
-    return np.int64(pixel) >> shift & 255
-
-
-@compiled_in_place
-def _clamped(value):
-    return min(255, max(0, value))
 
 
 @compiled_in_place
@@ -116,7 +105,7 @@ def _set_contexts(hashes, pixels, at, stride, c, channels, bits, known, periods,
     WW, NN = channel(pWW, shift), channel(pNN, shift)
     Q, QW, QN, QE = pixels[first], pixels[first - 1], pixels[first - stride], pixels[first + 1]
     R, RW, RE = pixels[second], pixels[second - 1], pixels[second + 1]
-    gradient, busy = _clamped(N + W - NW), abs(W - NW) + abs(N - NW) + abs(N - NE)
+    gradient, busy = clamped(N + W - NW), abs(W - NW) + abs(N - NW) + abs(N - NE)
     alpha = known >> 8 * (c - 1) if c and channels % 2 == 0 else 128
     seed = np.uint64((c << 4 | bits) + 1 + 64 * is_rest + 128 * (alpha == 0) + 256 * (alpha == 255))
     hashes[0] = seed
@@ -130,8 +119,8 @@ def _set_contexts(hashes, pixels, at, stride, c, channels, bits, known, periods,
             n, w, nw = channel(pN, shift + 8), channel(pW, shift + 8), channel(pNW, shift + 8)
         if c > 1:
             before = known >> 8 & 255
-        last_gradient = _clamped(n + w - nw)
-        shifted = _clamped(gradient + last - last_gradient)
+        last_gradient = clamped(n + w - nw)
+        shifted = clamped(gradient + last - last_gradient)
         Q_W = channel(Q, shift) + W - channel(QW, shift)
         Q_N = channel(Q, shift) + N - channel(QN, shift)
         R_W = channel(R, shift) + W - channel(RW, shift)
@@ -142,7 +131,7 @@ def _set_contexts(hashes, pixels, at, stride, c, channels, bits, known, periods,
         hashes[5] = hashed(seed, N << 16 | last << 8 | before)
         hashes[6] = base
         hashes[7] = hashed(seed, shifted)
-        hashes[8] = hashed(seed, _clamped(W + last - w) << 8 | _clamped(N + last - n))
+        hashes[8] = hashed(seed, clamped(W + last - w) << 8 | clamped(N + last - n))
         hashes[9] = hashed(hashed(base, pW), pN)
         hashes[10] = hashed(hashed(hashes[9], pNW), pNE)
         hashes[11] = hashed(base, pW)
@@ -153,9 +142,9 @@ def _set_contexts(hashes, pixels, at, stride, c, channels, bits, known, periods,
         hashes[16] = hashed(seed, shifted << 8 | busy >> 2)
         hashes[17] = hashed(hashed(base, pNE), pNN)
         hashes[18] = hashed(base, Q)
-        hashes[19] = hashed(seed, _clamped(Q_W) << 17 | _clamped(Q_N) << 9 | last - q + 256)
+        hashes[19] = hashed(seed, clamped(Q_W) << 17 | clamped(Q_N) << 9 | last - q + 256)
         hashes[20] = hashed(hashes[18], R)
-        hashes[21] = hashed(seed, _clamped(R_W) << 17 | _clamped(Q_W) << 9 | last - q + 256)
+        hashes[21] = hashed(seed, clamped(R_W) << 17 | clamped(Q_W) << 9 | last - q + 256)
         if canvas:
             hashes[20] = hashed(hashed(hashes[18], QE), pixels[first + stride])
             hashes[21] = hashed(seed, channel(Q, shift) << 18 | W - channel(QW, shift) + 256 << 9 | last - q + 256)
@@ -245,12 +234,14 @@ def code_samples(mixer, coder, pixels, at, stride, channels, bits, periods, miss
     slot_bits, stage_bits = mixer.sizes[0], mixer.sizes[1]
     whole, rest, known = np.int64(pixels[at]), missed, np.int64(0)
     others = 3 if canvas else 2
+    laws, law_count, sets = mixer.laws, len(mixer.laws.means), len(logits)
     for c in range(channels):
         shift = 8 * (channels - 1 - c)
         mixer.sizes[2] += 1
         rate = 6 + 40 * 256 // (256 + mixer.sizes[2])
         agree = _set_contexts(hashes, pixels, at, stride, c, channels, bits, known, periods, rest > 0, canvas)
         W, N = channel(pixels[at - 1], shift), channel(pixels[at - stride], shift)
+        law_row = set_laws(laws, pixels, at, stride, c, channels, bits, known) if law_count else np.int64(0)
         value, node = whole >> shift & 255, np.int64(1)
         for position in range(bits):
             if position % 4 == 0:
@@ -271,11 +262,16 @@ def code_samples(mixer, coder, pixels, at, stride, channels, bits, periods, miss
                     logit, one = counted(trust, k << 6 | matches[k, 1]), expected >> left & 1
                     inputs[2 * CONTEXTS + k] = logit if one else -logit
                     both += (1 + one) * (3, 1, 0)[k]
+            threshold = (2 * node + 1 << left) - (1 << bits) << 3
+            for k in range(law_count):
+                inputs[FIRST_LAW + k] = law_logit(laws, k, threshold - 4, 8 << left)
             rows[0] = FIRST_ROWS[0] + (c * 8 + position) * 3 + rest
             rows[1] = FIRST_ROWS[1] + familiar * 8 + position
             rows[2] = FIRST_ROWS[2] + (both * 8 + position) * 4 + c
             rows[3] = FIRST_ROWS[3] + agree * 4 + c
-            for k in range(SETS):
+            if law_count:
+                rows[SETS] = FIRST_LAW_ROW + law_row
+            for k in range(sets):
                 logits[k] = mixed(weights, rows[k], inputs)
             logit = mixed(finals, c * 8 + position, logits)
             stage = c << 8 | node
@@ -288,7 +284,7 @@ def code_samples(mixer, coder, pixels, at, stride, channels, bits, periods, miss
             target = (bit << 16) - bit
             learn_stage(stages, stage, cell, bit)
             learn_stage(stages, other_stage, other_cell, bit)
-            for k in range(SETS):
+            for k in range(sets):
                 learn(weights, rows[k], inputs, target - squash(logits[k]), rate)
             learn(finals, c * 8 + position, logits, target - plain, FINAL_RATE)
             for k in range(others):
@@ -302,7 +298,9 @@ def code_samples(mixer, coder, pixels, at, stride, channels, bits, periods, miss
                 chance += (target - chance) * STATE_RATES[state] >> 16
                 count(maps, i << 8 | state, bit)
                 entries[slots[0, i] + inner] = chance << 8 | NEXT[bit, state]
+            narrow_laws(laws, bit)
             node = node * 2 + bit
+        learn_laws(laws, law_row, node - (1 << bits))
         known = known << 8 | node - (1 << bits)
         if rest == 1 and known != np.int64(predicted) >> shift:
             rest = 2

@@ -14,15 +14,14 @@ from dqcodec.base.compiled import compiled_in_place
 from dqcodec.exact.mixing.binary_coder import code_bit
 from dqcodec.exact.mixing.bit_mixing import code_samples, hashed, place_of
 from dqcodec.exact.mixing.logistic import count, counted, learn, learn_stage, mixed, squash, staged
+from dqcodec.exact.mixing.priors import UNTRAINED, Prior
 from dqcodec.frozen.pixel_mixing import (
     CANVAS_ROW,
     CANVAS_TRUST,
     FIRST_HIT_ROWS,
-    FIRST_HIT_WEIGHT,
     HIT_CONTEXTS,
     HIT_INPUTS,
     HIT_RATE,
-    HIT_ROWS,
     HIT_SETS,
     LEAST_HIT,
     LEAST_MATCH,
@@ -64,12 +63,13 @@ class PixelMixer(NamedTuple):
     bits: int
 
     @classmethod
-    def new(cls, pixels: int, width: int, *, has_canvas: bool = False) -> "PixelMixer":
-        """pixels: the number of pixels that will be coded. width: of the widest layer. has_canvas: layers may have one."""
+    def new(cls, pixels: int, width: int, prior: Prior = UNTRAINED, *, has_canvas: bool = False) -> "PixelMixer":
+        """pixels: the number of pixels that will be coded. width: of the widest layer. prior: what is known before.
+        has_canvas: layers may have one."""
         bits = min(MAX_HIT_BITS, (2 * pixels).bit_length())
         return cls(
-            np.full(HIT_CONTEXTS + has_canvas << bits, 1 << 31, np.uint32), np.full((HIT_ROWS, HIT_INPUTS), FIRST_HIT_WEIGHT, np.int32),
-            np.tile(STAGE, (1024, 1)).astype(np.int32), np.full(CANVAS_TRUST + 64, 1 << 31, np.uint32),
+            np.full(HIT_CONTEXTS + has_canvas << bits, 1 << 31, np.uint32), prior.hit_weights.copy(),
+            np.tile(STAGE, (1024, 1)).astype(np.int32), prior.hit_trust.copy(),
             np.zeros(2 << bits, np.int32), np.zeros(HIT_INPUTS, np.int32), np.zeros(HIT_SETS, np.int64),
             np.zeros(CANVAS_ROW + 1, np.int64), np.zeros((2, 4), np.int64), np.zeros((3, 2), np.int64),
             np.zeros(width, np.int64), np.zeros(width + 2, np.int64), bits,

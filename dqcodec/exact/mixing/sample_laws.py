@@ -1,0 +1,150 @@
+"""Laws of a sample, in integers: predictions from its neighbours and the channel before, each with a logistic distribution.
+
+A law's scale follows from its mean absolute error, which is learned where neighbours spread, and the channel before surprised, as
+much as here. So bits of smooth and of soft pixels are predicted whose contexts were never seen.
+
+Predictions are in eighths of a sample.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dqcodec.base.compiled import compiled_in_place
+from dqcodec.exact.mixing.logistic import squash, stretch
+from dqcodec.frozen.mixing import LIMIT
+from dqcodec.frozen.pixel_mixing import COUNT_RATES
+from dqcodec.frozen.trained_mixing import LAWS, LEAST_ERROR, LEAST_SHARE, LEVELS, MAX_USES, SLOPE
+
+
+class SampleLaws(NamedTuple):
+    """The laws of the sample at hand, and what they learn.
+
+    Attributes:
+        errors: of each law in each row, uint32 (LAW_ROWS, LAWS): the mean absolute error, 22 bits, in units of 2^-14; 10 bits of uses.
+        means, slopes: of the laws; the slope is 32 times the logits of a sample, int64 (LAWS,).
+        below, above, here: their distribution functions, 65536ths, at both ends of the samples that are left, and between them.
+
+    Without laws, LAWS is 0.
+    """
+
+    errors: np.ndarray
+    means: np.ndarray
+    slopes: np.ndarray
+    below: np.ndarray
+    above: np.ndarray
+    here: np.ndarray
+
+    @classmethod
+    def new(cls, errors: np.ndarray) -> "SampleLaws":
+        """errors: the first ones."""
+        return cls(errors.copy(), *(np.zeros(errors.shape[1], np.int64) for _ in range(5)))
+
+
+@compiled_in_place
+def channel(pixel, shift):
+    """The channel of a pixel whose lowest bit is bit `shift`."""
+    return np.int64(pixel) >> shift & 255
+
+
+@compiled_in_place
+def clamped(value):
+    """The nearest number from 0 to 255."""
+    return min(255, max(0, value))
+
+
+@compiled_in_place
+def set_laws(laws, pixels, at, stride, c, channels, bits, known):
+    """Set the laws of a sample; returns their row. Compass points: neighbours; small letters: the channel before.
+
+    Args: see bit_mixing.code_samples. known: the channels before c.
+    """
+    shift = 8 * (channels - 1 - c)
+    W, N = channel(pixels[at - 1], shift), channel(pixels[at - stride], shift)
+    NW, NE = channel(pixels[at - stride - 1], shift), channel(pixels[at - stride + 1], shift)
+    WW, NN = channel(pixels[at - 2], shift), channel(pixels[at - 2 * stride], shift)
+    means, gradient, alpha = laws.means, clamped(N + W - NW), np.int64(0)
+    if c:
+        last, up = known & 255, shift + 8
+        w, n = channel(pixels[at - 1], up), channel(pixels[at - stride], up)
+        nw, ne = channel(pixels[at - stride - 1], up), channel(pixels[at - stride + 1], up)
+        expected = clamped(n + w - nw)
+        means[0] = clamped(gradient + last - expected) << 3
+        means[1] = (W + N << 2) + (last << 3) - (w + n << 2)
+        means[2] = W + last - w << 3
+        means[3] = N + last - n << 3
+        means[6] = W + NE - N + last - (w + ne - n) << 3
+        means[7] = (W + N + NE + NW + WW + NN << 3) // 6
+        surprise = abs(last - expected)
+        if c > 1:
+            before, w, n = known >> 8 & 255, channel(pixels[at - 1], up + 8), channel(pixels[at - stride], up + 8)
+            means[7] = (W + N << 2) + (before << 3) - (w + n << 2)
+        if channels % 2 == 0:
+            first = known >> 8 * (c - 1)
+            alpha = np.int64(first == 255) + 2 * np.int64(first == 0)
+    else:
+        means[0] = W + N << 2
+        means[1] = W << 3
+        means[2] = N << 3
+        means[3] = W + NE - N << 3
+        means[6] = 2 * W - WW << 3
+        means[7] = 2 * N - NN << 3
+        surprise = max(abs(W - WW), abs(N - NN))
+    means[4] = gradient << 3
+    means[5] = 3 * (W + N) + NE + NW
+    spread = max(max(abs(W - NW), abs(N - NW)), abs(N - NE))
+    row = ((c * 3 + alpha) * 6 + _level(spread)) * 6 + _level(surprise)
+    largest = (1 << bits) - 1 << 3
+    for k in range(LAWS):
+        means[k] = min(max(means[k], 0), largest)
+        laws.slopes[k] = (SLOPE << 19) // (np.int64(laws.errors[row, k] >> 10) + LEAST_ERROR)
+        laws.below[k], laws.above[k] = 0, 65536
+    return row
+
+
+@compiled_in_place
+def law_logit(laws, k, threshold, half):
+    """The logit that a law gives to samples of at least a threshold, among those that are left.
+
+    Args:
+        k: the law.
+        threshold: half a sample below the least of them, in eighths.
+        half: the samples that are left at each side of the threshold, in eighths.
+    """
+    below, above, slope, mean = laws.below[k], laws.above[k], laws.slopes[k], laws.means[k]
+    here = squash(min(LIMIT, max(-LIMIT, (threshold - mean) * slope >> 8)))
+    laws.here[k] = min(above, max(below, here))
+    share = above - below
+    if share < LEAST_SHARE or here <= below or here >= above:
+        logit = min(LIMIT, half * slope >> 8)
+        return logit if mean > threshold else -logit
+    return stretch(min(65535, max(1, (above - here) * 65536 // share)))
+
+
+@compiled_in_place
+def narrow_laws(laws, bit):
+    """Leave out the samples at one side of the threshold."""
+    for k in range(len(laws.means)):
+        if bit:
+            laws.below[k] = laws.here[k]
+        else:
+            laws.above[k] = laws.here[k]
+
+
+@compiled_in_place
+def learn_laws(laws, row, value):
+    """Learn from a sample, after it is coded."""
+    errors = laws.errors
+    for k in range(len(laws.means)):
+        entry = np.int64(errors[row, k])
+        uses, error = entry & 1023, entry >> 10
+        error += ((abs((value << 3) - laws.means[k]) << 11) - error) * COUNT_RATES[uses] >> 16
+        errors[row, k] = error << 10 | min(uses + 1, MAX_USES)
+
+
+@compiled_in_place
+def _level(difference):
+    level = np.int64(0)
+    for least in LEVELS:
+        level += np.int64(difference > least)
+    return level
