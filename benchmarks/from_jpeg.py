@@ -1,6 +1,6 @@
 """Bytes of PNGs whose pixels came out of a JPEG decoder: of the JPEG, of dqcodec without and with the method jpeg, of others.
 
-    python benchmarks/from_jpeg.py FOLDER [--images N] [--qualities Q ...] [--json RESULT.json]
+    python benchmarks/from_jpeg.py FOLDER [--images N] [--qualities Q ...] [--clipped] [--json RESULT.json]
 
 Every image is compressed as JPEG by Pillow at each quality and chroma subsampling and decoded again; these pixels are
 coded. The last columns: how many images take the method jpeg, what part of the pixels the recovered JPEG gives exactly, and
@@ -34,6 +34,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--images", type=int, default=6)
     parser.add_argument("--qualities", type=int, nargs="*", default=_QUALITIES)
+    parser.add_argument("--clipped", action="store_true", help="also photographs made brighter, cut out of the JPEG")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     files = sorted(file for file in arguments.folder.iterdir() if file.is_file())
@@ -43,22 +44,36 @@ def main() -> None:
     rows = []
     for quality in arguments.qualities:
         for name in _SUBSAMPLINGS:
-            measured = [measure(photo, quality, name) for photo in photos]
-            row = {key: sum(each[key] for each in measured) for key in measured[0]}
-            row["recovered"] /= row["pixels"]
-            rows.append({"quality": quality, "subsampling": name, "images": len(photos), **row})
+            rows.append(
+                {"quality": quality, "subsampling": name, **total([measure(each, quality, name) for each in photos])}
+            )
             print(rows[-1], flush=True)
+    if arguments.clipped:
+        measured = [measure(clipped(photo), 85, "4:2:0", cut=(19, 13)) for photo in photos]
+        rows.append({"quality": 85, "subsampling": "4:2:0, clipped and cut", **total(measured)})
+        print(rows[-1], flush=True)
     if arguments.json:
         result = {"machine": machine(), "folder": arguments.folder.name, "rows": rows}
         arguments.json.write_text(json.dumps(result, indent=1) + "\n")
 
 
-def measure(photo: Image.Image, quality: int, subsampling: str) -> dict[str, float]:
-    """The figures of one photograph at a quality and a subsampling."""
+def total(measured: list[dict[str, float]]) -> dict[str, float]:
+    """The sums of the figures of some photographs."""
+    row = {key: sum(each[key] for each in measured) for key in measured[0]}
+    return {"images": len(measured), **row, "recovered": row["recovered"] / row["pixels"]}
+
+
+def clipped(photo: Image.Image) -> Image.Image:
+    """A photograph that is brighter, so that many samples are 255."""
+    return photo.point([min(255, 3 * value // 2) for value in range(256)] * 3)
+
+
+def measure(photo: Image.Image, quality: int, subsampling: str, cut: tuple[int, int] = (0, 0)) -> dict[str, float]:
+    """The figures of one photograph at a quality and a subsampling, without some rows and columns at the top left."""
     stream, others = io.BytesIO(), {"jpegxl": JpegXl(9), "webp": WebP()}
     others["jpegxl"].prepare(1)
     photo.save(stream, "JPEG", quality=quality, subsampling=_SUBSAMPLINGS[subsampling])
-    pixels = np.asarray(Image.open(stream))
+    pixels = np.ascontiguousarray(np.asarray(Image.open(stream))[cut[0] :, cut[1] :])
     source = images.of(png.write(png.plain(pixels)))
     start = time.process_time()
     data = dqcodec.compress(pixels)

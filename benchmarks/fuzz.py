@@ -550,8 +550,9 @@ class Payloads:
     def __init__(self):
         import numpy as np
 
+        from dqcodec.exact.jpeg.recovery import recover
         from dqcodec.format.container import Layer, Method
-        from dqcodec.methods import table
+        from dqcodec.methods import jpeg, table
         from dqcodec.methods.payload import Effort
 
         rng = np.random.default_rng(1)
@@ -572,6 +573,9 @@ class Payloads:
                 self._add(Layer(Method.EXPERTS), *deep, payload=table.encode(Method.EXPERTS, deep).data)
                 if channels in (1, 3):
                     self._add(Layer(Method.JPEG), *several, payload=table.encode(Method.JPEG, several).data)
+                    whole = [recover(np.pad(pixels, ((2, 0), (3, 0), (0, 0)))) for pixels in several]
+                    cut = [found._replace(offset=(2, 3)) for found in whole]
+                    self._add(Layer(Method.JPEG), *several, payload=jpeg.encode_as(several, cut).data)
             tiled = np.tile(layers((17, 19, channels))[0], (6, 5, 1))  # it has periods
             self._add(Layer(Method.PIXEL_MIXING), tiled, payload=table.encode(Method.PIXEL_MIXING, [tiled]).data)
             self._add_animation(channels)

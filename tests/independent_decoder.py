@@ -2986,6 +2986,8 @@ def jpeg(payload, shapes):
     body, heads, levels = Bytes(payload), [], 0
     for height, width, channels in shapes:
         kind, tables = body.byte(), []
+        cut = body.byte() if kind & 16 else 0
+        height, width = height + cut // 16, width + cut % 16
         for base in BASES[: 1 if channels == 1 else 2]:
             quality, table = body.byte(), [0] * 64
             if quality:
@@ -2998,9 +3000,9 @@ def jpeg(payload, shapes):
         fr, fc, _ = SAMPLINGS[kind & 7]
         sizes = [(height, width)] + [(-(-height // fr), -(-width // fc))] * (channels - 1)
         levels += sum(64 * -(-h // 8) * -(-w // 8) for h, w in sizes)
-        heads.append((kind, tables, sizes))
+        heads.append((kind, cut, tables, sizes))
     mixer, layers = JpegMixer(levels, body.rest()), []
-    for (height, width, channels), (kind, tables, sizes) in zip(shapes, heads):
+    for (height, width, channels), (kind, cut, tables, sizes) in zip(shapes, heads):
         fr, fc, fancy = SAMPLINGS[kind & 7]
         planes, blocks = [], None
         for k, (h, w) in enumerate(sizes):
@@ -3010,9 +3012,10 @@ def jpeg(payload, shapes):
         differences = jpeg_differences(mixer, height, width, channels) if kind & 8 else {}
         pixels = np.zeros((height, width, channels), np.int64)
         for y, x in itertools.product(range(height), range(width)):
-            colours = [planes[0][y][x]]
+            row, column = y + cut // 16, x + cut % 16
+            colours = [planes[0][row][column]]
             if channels == 3:
-                B, R = (jpeg_chroma(plane, y, x, fr, fc, fancy) - 128 for plane in planes[1:])
+                B, R = (jpeg_chroma(plane, row, column, fr, fc, fancy) - 128 for plane in planes[1:])
                 red, blue = 91881 * R + 32768 >> 16, 116130 * B + 32768 >> 16
                 green = 32768 - 22554 * B - 46802 * R >> 16
                 colours = [clip(colours[0] + offset) for offset in (red, green, blue)]

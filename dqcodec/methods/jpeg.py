@@ -3,7 +3,9 @@
 Layers with the same number of channels, 1 or 3, are coded one after the other, and the mixer keeps what it learns. The payload:
 for each layer
 
-    1     kind     bits 0-2 the sampling, a place in SAMPLINGS; 0 for one channel. Bit 3 is set if pixels differ from the decoded ones
+    1     kind     bits 0-2 the sampling, a place in SAMPLINGS; 0 for one channel. Bit 3 is set if pixels differ from the decoded ones,
+                   bit 4 if the image is cut out of what is decoded
+    *     offset   a byte, only with bit 4: 16 times the rows that are cut off above, and the columns cut off to the left
     *     tables   one, or two for three channels, luma and chroma: a byte, the quality of a table of the standard, 1 to 100, or 0
                    and 64 bytes, the steps in zigzag order, at least 1
 
@@ -27,7 +29,7 @@ from dqcodec.frozen.jpeg import CHROMA, LUMA, MAX_BLOCKS_A_BYTE, ZIGZAG
 from dqcodec.frozen.mixing import ORDERS
 from dqcodec.methods.payload import Effort, Payload
 
-_DIFFERS = 8
+_DIFFERS, _IS_CUT = 8, 16
 _MAX_SAMPLE_BYTES = 7  # of a coefficient or a difference: 28 decisions of 11 bits, and their part of a block's
 
 
@@ -92,7 +94,9 @@ def _differences(layer: np.ndarray, decoded: np.ndarray) -> np.ndarray:
 
 def _head(jpeg: Jpeg, *, differs: bool) -> bytes:
     """What the payload says of a layer before its code."""
-    out = [bytes([SAMPLINGS.index(jpeg.sampling) | (_DIFFERS if differs else 0)])]
+    (down, right), is_cut = jpeg.offset, any(jpeg.offset)
+    kind = SAMPLINGS.index(jpeg.sampling) | (_DIFFERS if differs else 0) | (_IS_CUT if is_cut else 0)
+    out = [bytes([kind, 16 * down + right] if is_cut else [kind])]
     for table, base in zip(jpeg.tables, (LUMA, CHROMA)):
         quality = next((each for each in range(1, 101) if np.array_equal(standard(base, each), table)), 0)
         out.append(bytes([quality]) if quality else bytes([0, *table[ZIGZAG].tolist()]))
@@ -106,8 +110,11 @@ def _read_head(data: bytes, position: int, shape: tuple[int, int, int]) -> tuple
         raise CorruptError("the image has channels that no JPEG has")
     kind, position = _byte(data, position)
     sampling = SAMPLINGS[kind & 7] if kind & 7 < len(SAMPLINGS) else Sampling(0, 0)
-    if kind >> 4 or not sampling.rows or (channels == 1 and kind & 7):
+    if kind >> 5 or not sampling.rows or (channels == 1 and kind & 7):
         raise CorruptError("malformed payload")
+    cut, position = _byte(data, position) if kind & _IS_CUT else (0, position)
+    offset = cut >> 4, cut & 15
+    height, width = height + offset[0], width + offset[1]
     tables = []
     for base in (LUMA, CHROMA)[: 1 + (channels == 3)]:
         quality, position = _byte(data, position)
@@ -127,7 +134,7 @@ def _read_head(data: bytes, position: int, shape: tuple[int, int, int]) -> tuple
     if sum(rows * columns for rows, columns in blocks) > MAX_BLOCKS_A_BYTE * (len(data) - position + 5):
         raise CorruptError("the payload is too short for its image")
     return (
-        Jpeg(sampling, tuple(tables), tuple(np.zeros((*each, 64), np.int16) for each in blocks)),
+        Jpeg(sampling, tuple(tables), tuple(np.zeros((*each, 64), np.int16) for each in blocks), offset),
         bool(kind & _DIFFERS),
         position,
     )

@@ -297,8 +297,10 @@ def cases() -> dict[str, Case]:
         "experts": Case(lambda: pngs.write(smooth(9, 13, 3, 16), 16), method.EXPERTS, split=Split(step.WHOLE)),
         "experts-alpha": Case(lambda: pngs.write(16 * smooth(6, 7, 4, 12), 16), method.EXPERTS, split=Split(step.WHOLE, True)),
         "experts-8-bit": Case(lambda: pngs.write(smooth(5, 12, 2)), method.EXPERTS, split=Split(step.PLAIN)),
-        "jpeg": Case(lambda: pngs.write(decoded(21, 35, 3)), method.JPEG, is_quick=False),
+        "jpeg": Case(lambda: pngs.write(decoded(21, 35, 3)), method.JPEG, is_quick=False, is_written=False),  # with a finer table
+        "jpeg-rgb": Case(lambda: pngs.write(decoded(21, 35, 3)), method.JPEG, is_quick=False),
         "jpeg-gray": Case(lambda: pngs.write(decoded(16, 24, 1)), method.JPEG, is_quick=False),
+        "jpeg-cut": Case(lambda: pngs.write(decoded(48, 64, 1)[5:, 3:]), method.JPEG, is_quick=False),
         "animation": Case(animation, method.MIXING, split=Split(step.PLAIN, True), is_quick=False),
         "animation-gray": Case(lambda: moving(1), method.ANIMATION),
         "animation-indices": Case(lambda: moving(1, 3), method.ANIMATION, is_quick=False),

@@ -1,14 +1,15 @@
 """Chroma at all pixels -> the chroma samples that a decoder interpolated."""
 
-import itertools
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled, compiled_in_place
-from dqcodec.exact.jpeg.decoding import Sampling, component_size, inverse
+from dqcodec.base.compiled import compiled
+from dqcodec.exact.jpeg.decoding import SAMPLINGS, Sampling, component_size
 
-_STEPS, _SWEEPS = 40, 8
-_FARTHEST, _OTHERS = 0.8, 0.005  # rounding errs by less than this, but for few pixels
+_STEPS = 40
+_LINES = 512  # across which a sampling shows
+_LARGEST_BEND, _OTHERS = 4, 0.005  # of four pixels between samples, by rounding alone, but for few
 
 
 def downsampled(chroma: np.ndarray, is_sure: np.ndarray, sampling: Sampling) -> tuple[np.ndarray, np.ndarray]:
@@ -19,7 +20,7 @@ def downsampled(chroma: np.ndarray, is_sure: np.ndarray, sampling: Sampling) -> 
         is_sure: which of them are known, bool (H, W).
     """
     if sampling.rows == sampling.columns == 1:
-        return chroma, is_sure
+        return chroma.astype(np.float64), is_sure
     height, width = chroma.shape
     known = _pooled(is_sure, sampling)
     guess = _pooled(np.where(is_sure, chroma, 0).astype(np.float64), sampling)
@@ -30,14 +31,41 @@ def downsampled(chroma: np.ndarray, is_sure: np.ndarray, sampling: Sampling) -> 
     return samples, known == _pooled(np.ones(chroma.shape), sampling)
 
 
-def is_sampled(chroma: np.ndarray, is_sure: np.ndarray, sampling: Sampling) -> bool:
-    """Whether samples can make nearly all known pixels."""
-    samples, _ = downsampled(chroma, is_sure, sampling)
-    inner = is_sure.copy()
-    for axis, shift in itertools.product(range(2), (-4, -3, -2, -1, 1, 2, 3, 4)):
-        inner &= np.roll(inner, shift, axis)
-    error = np.abs(_interpolated(samples, *chroma.shape, sampling) - chroma)[inner]
-    return (error > _FARTHEST).mean() < _OTHERS if len(error) else False
+def samplings(planes: Sequence[np.ndarray], is_sure: np.ndarray) -> Iterator[Sampling]:
+    """The samplings that chroma planes (H, W) may have, the likeliest first; at last that of all pixels.
+
+    is_sure: where the planes are known, bool (H, W).
+    """
+    found = [_evidence(planes, is_sure, axis) for axis in range(2)]
+    for is_evident in (True, False):
+        for sampling in SAMPLINGS[1:]:
+            evidence = [found[axis][sampling.fancy] for axis in range(2) if sampling[axis] == 2]
+            if None not in evidence and is_evident == any(evidence):
+                yield sampling
+    yield SAMPLINGS[0]
+
+
+def _evidence(planes: Sequence[np.ndarray], is_sure: np.ndarray, axis: int) -> dict[bool, bool | None]:
+    """Whether planes show that their samples are repeated (False) or interpolated (True) along an axis; None if they are not.
+
+    The two pixels of a repeated sample are equal. Interpolated pixels lie on a line from one sample to the next: the
+    third difference of the last pixel of a sample's pair, the next pair, and the one after it is nothing but rounding.
+    """
+    every = -(-is_sure.shape[1 - axis] // _LINES)
+    steps, bends = [], []
+    for plane in planes:
+        x, known = (np.moveaxis(each, axis, -1)[::every] for each in (plane, is_sure))
+        steps.append(np.where(known[:, 1:] & known[:, :-1], np.diff(x), 0))
+        known = known[:, 3:] & known[:, 2:-1] & known[:, 1:-2] & known[:, :-3]
+        bends.append(np.where(known, np.diff(x, 3), 0))
+    step, bend = np.abs(np.concatenate(steps)), np.abs(np.concatenate(bends))
+    found: dict[bool, bool | None] = {}
+    for is_fancy, own, other in ((False, step[:, ::2], step[:, 1::2]), (True, bend[:, 1::2], bend[:, ::2])):
+        wrong, possible = ((each > (_LARGEST_BEND if is_fancy else 0)).sum() for each in (own, other))
+        is_possible = wrong <= _OTHERS * max(1, (own > 0).sum())
+        is_evident = possible > 10 * wrong + 20 or (other**2).sum() > 1.5 * (own**2).sum()
+        found[is_fancy] = bool(is_evident) if is_possible else None
+    return found
 
 
 def _pooled(plane: np.ndarray, sampling: Sampling) -> np.ndarray:
@@ -47,20 +75,6 @@ def _pooled(plane: np.ndarray, sampling: Sampling) -> np.ndarray:
     padded[: plane.shape[0], : plane.shape[1]] = plane
     down = sum(padded[part :: sampling.rows] for part in range(sampling.rows))
     return sum(down[:, part :: sampling.columns] for part in range(sampling.columns))
-
-
-def _interpolated(samples: np.ndarray, height: int, width: int, sampling: Sampling) -> np.ndarray:
-    """As decoding.upsampled, in real numbers."""
-    for axis, factor in enumerate(sampling[:2]):
-        if factor == 2 and sampling.fancy:
-            x = np.moveaxis(samples, axis, -1)
-            before = np.concatenate([x[..., :1], x[..., :-1]], -1)
-            after = np.concatenate([x[..., 1:], x[..., -1:]], -1)
-            pairs = np.stack([3 * x + before, 3 * x + after], -1) / 4
-            samples = np.moveaxis(pairs.reshape(*x.shape[:-1], -1), -1, axis)
-        else:
-            samples = samples.repeat(factor, axis)
-    return samples[:height, :width]
 
 
 @compiled
@@ -83,73 +97,3 @@ def _iterate(samples, chroma, is_sure, rows, columns):
         for i in range(last_i + 1):
             for j in range(last_j + 1):
                 samples[i, j] += 1.3 / (rows * columns) * change[i, j]
-
-
-@compiled
-def settle(levels, table, samples, chroma, is_sure, factors, wanted):
-    """Change levels by one, again and again, while the interpolated samples come nearer to the known pixels.
-
-    Args:
-        levels: of a component, int16 (rows, columns, 64), which change.
-        table: its steps, int64 (64,).
-        samples: the samples of the levels, int64 (8 rows, 8 columns), which change.
-        chroma, is_sure: see downsampled.
-        factors: rows and columns of pixels for a sample, and the component's rows and columns of samples.
-        wanted: the blocks whose levels may change, bool (rows, columns).
-    """
-    block = np.empty((8, 8), np.int64)
-    for row in range(levels.shape[0]):
-        for column in range(levels.shape[1]):
-            if wanted[row, column]:
-                one = levels[row, column]
-                part = samples[8 * row : 8 * row + 8, 8 * column : 8 * column + 8]
-                best = _errors(one, table, block, part, samples, chroma, is_sure, factors, row, column)
-                for _ in range(_SWEEPS):
-                    before = best
-                    for place in range(64):
-                        for move in (-1, 1):
-                            one[place] += move
-                            errors = _errors(one, table, block, part, samples, chroma, is_sure, factors, row, column)
-                            if errors < best:
-                                best = errors
-                            else:
-                                one[place] -= move
-                    if best == before or best == 0:
-                        break
-                _errors(one, table, block, part, samples, chroma, is_sure, factors, row, column)
-
-
-@compiled_in_place
-def _errors(levels, table, block, part, samples, chroma, is_sure, factors, row, column):
-    """Enter a block's samples; the squared errors of the known pixels that they reach."""
-    for place in range(64):
-        block[place >> 3, place & 7] = np.int64(levels[place]) * table[place]
-    inverse(block)
-    for i in range(8):
-        for j in range(8):
-            part[i, j] = block[i, j]
-    down, right = factors[0], factors[1]
-    total = 0
-    for y in range(max(0, 8 * down * row + 1 - down), min(chroma.shape[0], 8 * down * (row + 1) + down - 1)):
-        i = y // down
-        other_i = min(factors[2] - 1, max(0, i + (2 * (y % 2) - 1) * (down - 1)))
-        for x in range(
-            max(0, 8 * right * column + 1 - right), min(chroma.shape[1], 8 * right * (column + 1) + right - 1)
-        ):
-            if is_sure[y, x]:
-                j = x // right
-                other_j = min(factors[3] - 1, max(0, j + (2 * (x % 2) - 1) * (right - 1)))
-                near = 3 * samples[i, j] + samples[other_i, j]
-                if right == 2:
-                    far = 3 * samples[i, other_j] + samples[other_i, other_j]
-                    if down == 2:
-                        value = (3 * near + far + 8 - x % 2) >> 4
-                    else:
-                        value = (3 * samples[i, j] + samples[i, other_j] + 1 + x % 2) >> 2
-                elif down == 2:
-                    value = (near + 1 + y % 2) >> 2
-                else:
-                    value = samples[i, j]
-                error = value - chroma[y, x]
-                total += error * error
-    return total

@@ -56,11 +56,13 @@ class Jpeg(NamedTuple):
         sampling: of chroma.
         tables: the steps of luma, and of chroma if there is chroma, int64 (64,) each.
         levels: of each component, coefficients in steps, int16 (rows, columns, 64).
+        offset: the rows and columns, 0 to 15, that an image lacks above and to the left.
     """
 
     sampling: Sampling
     tables: tuple[np.ndarray, ...]
     levels: tuple[np.ndarray, ...]
+    offset: tuple[int, int] = (0, 0)
 
     def table(self, number: int) -> np.ndarray:
         """The steps of a component."""
@@ -71,8 +73,9 @@ class Jpeg(NamedTuple):
         return [samples(levels, self.table(number)) for number, levels in enumerate(self.levels)]
 
     def pixels(self, height: int, width: int) -> np.ndarray:
-        """What a decoder makes of it, (H, W, 1 or 3) uint8."""
-        return decoded(self.planes(), height, width, self.sampling)
+        """What a decoder makes of it, (H, W, 1 or 3) uint8, without what the image lacks."""
+        down, right = self.offset
+        return decoded(self.planes(), height + down, width + right, self.sampling)[down:, right:]
 
 
 def blocks_of(length: int) -> int:

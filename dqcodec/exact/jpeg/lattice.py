@@ -17,6 +17,12 @@ def _inverse(offsets: np.ndarray) -> np.ndarray:
 TO_RED, TO_BLUE = _inverse(RED_OFFSET), _inverse(BLUE_OFFSET)
 
 
+def luma(pixels: np.ndarray) -> np.ndarray:
+    """Luma, int64 (...), of gray or RGB pixels (..., 1 or 3) uint8; it may err by 1."""
+    red, green, blue = (pixels[..., channel % pixels.shape[-1]].astype(np.int64) for channel in range(3))
+    return (19595 * red + 38470 * green + 7471 * blue + 32768) >> 16
+
+
 def components(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Y, Cb and Cr (H, W, 3) int64 that give pixels, and where they are sure (H, W). They are unique unless a channel is 0 or
     255, where clamping may have lost them.
@@ -25,13 +31,13 @@ def components(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         pixels: RGB (H, W, 3) uint8.
     """
     red, green, blue = (pixels[..., channel].astype(np.int64) for channel in range(3))
-    near = (19595 * red + 38470 * green + 7471 * blue + 32768) >> 16
+    near = luma(pixels)
     found, found_at = np.zeros((*red.shape, 3), np.int64), np.zeros(red.shape, bool)
-    for luma in (near, near - 1, near + 1):
-        luma = np.clip(luma, 0, 255)
-        cb, cr = TO_BLUE[blue - luma + _FARTHEST], TO_RED[red - luma + _FARTHEST]
-        fits = (cb >= 0) & (cr >= 0) & (luma + ((GREEN_BY_CB[cb] + GREEN_BY_CR[cr]) >> 16) == green) & ~found_at
-        found[fits] = np.stack([luma, cb, cr], -1)[fits]
+    for guess in (near, near - 1, near + 1):
+        y = np.clip(guess, 0, 255)
+        cb, cr = TO_BLUE[blue - y + _FARTHEST], TO_RED[red - y + _FARTHEST]
+        fits = (cb >= 0) & (cr >= 0) & (y + ((GREEN_BY_CB[cb] + GREEN_BY_CR[cr]) >> 16) == green) & ~found_at
+        found[fits] = np.stack([y, cb, cr], -1)[fits]
         found_at |= fits
     found[~found_at] = np.stack([near, 128 + (36984 * (blue - near) >> 16), 128 + (46745 * (red - near) >> 16)], -1)[
         ~found_at

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 import numpy as np
 
-from dqcodec.exact.jpeg import chroma, decoding, fitting, lattice, tables
-from dqcodec.exact.jpeg.decoding import BLUE_OFFSET, GREEN_BY_CB, GREEN_BY_CR, RED_OFFSET, SAMPLINGS, Jpeg, Sampling
+from dqcodec.exact.jpeg import chroma, decoding, fitting, grid, lattice, tables
+from dqcodec.exact.jpeg.component import Component, blocks, padded
+from dqcodec.exact.jpeg.decoding import BLUE_OFFSET, GREEN_BY_CB, GREEN_BY_CR, RED_OFFSET, Jpeg, Sampling
 from dqcodec.frozen.jpeg import CHROMA, LUMA, MAX_NUMBER
 
-_ROUNDS, _PROGRESS = 4, 0.9  # refinements, while each leaves less than this part of the wrong pixels
-_WINDOW = 256  # pixels each way that show the sampling
-_LEAST_CLEAN = 16
+_DOUBTS = 0, 3, 8  # by how much bounds of luma may err where chroma may be wrong
+_PROGRESS = 0.9  # a refinement is repeated while it leaves less than this part of the wrong pixels
 _LEAST_SIDE = 16  # pixels; of smaller images little is sure
 _SAMPLED, _SAMPLED_PIXELS, _LEAST_COLOURED = 160, 4096, 64  # blocks; pixels; pixels in colour that say something
-_ON_LATTICE, _LEAST_GAIN, _LEAST_FIT, _LEAST_STEP = 0.98, 0.4, 0.5, 1.5
-_TRIED = 128  # blocks by which a table is chosen
-_ENOUGH = 0.95
-_FEW = 0.1  # wrong pixels of a sampling that is taken at once
+_ON_LATTICE, _LEAST_FIT, _LEAST_STEP = 0.98, 0.5, 1.5
+_FEW, _HOPELESS = 0.1, 0.5  # wrong pixels of a sampling that is taken at once, and of one that is left as it is
 
 
 def may_be_decoded(pixels: np.ndarray) -> bool:
@@ -26,97 +22,206 @@ def may_be_decoded(pixels: np.ndarray) -> bool:
     height, width, channels = pixels.shape
     if channels not in (1, 3) or min(height, width) < _LEAST_SIDE:
         return False
-    if channels == 3 and not _is_on_lattice(pixels):
-        return False
-    rows, columns = height // 8, width // 8
-    chosen = np.arange(0, rows * columns, -(-rows * columns // _SAMPLED))
-    blocks = pixels[: 8 * rows, : 8 * columns].reshape(rows, 8, columns, 8, channels).swapaxes(1, 2)
-    strip = blocks[chosen // columns, chosen % columns].reshape(-1, 8, channels)
-    luma, is_sure = (strip[..., 0].astype(np.int64), (strip[..., 0] > 0) & (strip[..., 0] < 255))
-    if channels == 3:
-        found, is_sure = lattice.components(strip)
+    return (channels == 1 or _is_on_lattice(pixels)) and _offset(pixels) is not None
+
+
+def _offset(pixels: np.ndarray) -> tuple[int, int] | None:
+    """The rows and columns, 0 to 7, that lack above and to the left for whole blocks; None if blocks are not those of a JPEG."""
+    luma, is_free = lattice.luma(pixels), ((pixels > 0) & (pixels < 255)).all(-1)
+    down, right = grid.likeliest(luma, is_free, grid.SHIFTS)
+    for down, right in dict.fromkeys([(0, 0), (down, right)]):
+        rows, columns = (8 * ((length - shift) // 8) for length, shift in zip(luma.shape, (down, right)))
+        if rows and columns:
+            part = slice(down, down + rows), slice(right, right + columns)
+            chosen = tables.telling(blocks(luma[part]), blocks(is_free[part]))
+            if len(chosen) and _is_quantised(_blocks_of_pixels(pixels[part], chosen[:: -(-len(chosen) // _SAMPLED)])):
+                return -down % 8, -right % 8
+    return None
+
+
+def _blocks_of_pixels(pixels: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Some of the blocks (n, 64, C) of pixels (8 rows, 8 columns, C)."""
+    rows, columns, channels = pixels.shape[0] // 8, pixels.shape[1] // 8, pixels.shape[2]
+    whole = pixels.reshape(rows, 8, columns, 8, channels).swapaxes(1, 2)
+    return whole[chosen // columns, chosen % columns].reshape(-1, 64, channels)
+
+
+def _is_quantised(some: np.ndarray) -> bool:
+    """Whether nearly all blocks (n, 64, 1 or 3) of pixels fit a table."""
+    luma, is_sure = some[..., 0].astype(np.int64), (some[..., 0] > 0) & (some[..., 0] < 255)
+    if some.shape[-1] == 3:
+        found, is_sure = lattice.components(some)
         luma = found[..., 0]
-    clean = is_sure.reshape(-1, 64).all(1)
-    coefficients = fitting.BASIS @ (luma.reshape(-1, 8, 8)[clean] - 128.0) @ fitting.BASIS.T
-    if not clean.any() or tables.gain(coefficients.reshape(-1, 64)) < _LEAST_GAIN:
-        return False
-    table, _, fits = _table([_Component(*luma.shape)], [luma], [is_sure], LUMA, 0)
+    table, _, fits = tables.choose(luma, is_sure, LUMA, 0)
     return fits >= _LEAST_FIT and table.mean() >= _LEAST_STEP
 
 
 def _is_on_lattice(pixels: np.ndarray) -> bool:
-    """Whether nearly all coloured pixels, of a sample, are on the lattice of a decoder."""
+    """Whether nearly all coloured pixels, of a sample, are on the lattice of a decoder; few of them say nothing."""
     flat = pixels.reshape(-1, 3)
-    some = flat[:: -(-len(flat) // _SAMPLED_PIXELS)]
-    coloured = some[(some != some[:, :1]).any(1) & (some > 0).all(1) & (some < 255).all(1)]
-    return len(coloured) >= _LEAST_COLOURED and lattice.components(coloured[None])[1].mean() >= _ON_LATTICE
+    coloured = flat[(flat != flat[:, :1]).any(1) & (flat > 0).all(1) & (flat < 255).all(1)]
+    some = coloured[:: -(-len(coloured) // _SAMPLED_PIXELS)] if len(coloured) else coloured
+    return len(some) < _LEAST_COLOURED or bool(lattice.components(some[None])[1].mean() >= _ON_LATTICE)
 
 
 def recover(pixels: np.ndarray) -> Jpeg:
     """The JPEG whose pixels are those of an image (H, W, 1 or 3) uint8, as far as they are."""
-    if pixels.shape[2] == 1:
-        plane = pixels[..., 0].astype(np.int64)
-        is_sure = (plane > 0) & (plane < 255)
-        component = _Component(*plane.shape)
-        low = np.where(plane == 0, -fitting.OPEN, plane)
-        high = np.where(plane == 255, fitting.OPEN, plane)
-        table, *_ = _table([component], [plane], [is_sure], LUMA, 0)
-        component.fit(low, high, plane, table)
-        found = Jpeg(Sampling(1, 1), (table,), (component.levels,))
-    else:
-        found = _recover_colour(pixels)
+    found = (_recover_gray if pixels.shape[2] == 1 else _recover_colour)(pixels)
     return found._replace(levels=tuple(np.clip(levels, -MAX_NUMBER, MAX_NUMBER) for levels in found.levels))
 
 
+def _recover_gray(pixels: np.ndarray) -> Jpeg:
+    offset = _offset(pixels) or (0, 0)
+    pixels, is_there = _extended(pixels, offset)
+    plane = pixels[..., 0].astype(np.int64)
+    component = Component(*plane.shape, Sampling(1, 1))
+    component.table, *_ = tables.choose(blocks(plane), blocks(is_there & (plane > 0) & (plane < 255)), LUMA, 0)
+    component.start(plane)
+    low, high = np.where(is_there, plane, -fitting.OPEN), np.where(is_there, plane, fitting.OPEN)
+    component.fit(*_clamped(low, high), plane, np.ones(component.shape, bool))
+    return Jpeg(Sampling(1, 1), (component.table,), (component.levels,), offset)
+
+
 def _recover_colour(pixels: np.ndarray) -> Jpeg:
-    found, is_sure = lattice.components(pixels)
-    planes = list(np.moveaxis(found, -1, 0))
     best: _Image | None = None
-    for sampling in _samplings(planes[1:], is_sure):
-        image = _recover_sampled(pixels, planes, is_sure, sampling)
-        if best is None or image.wrong.sum() < best.wrong.sum():
-            best = image
+    first = _Image(pixels, _offset(pixels) or (0, 0))
+    for sampling in chroma.samplings(first.planes[1:], first.is_sure):
+        whole = [] if any(first.offset) else [(0, 0)]
+        for offset in dict.fromkeys([*whole, first.offset_with(sampling)]):
+            image = _Image(pixels, offset)
+            image.find(sampling)
+            if best is None or image.wrong.sum() < best.wrong.sum():
+                best = image
+            if best.wrong.mean() < _FEW:
+                break
         if best.wrong.mean() < _FEW:
             break
+    best.refine()
     return best.jpeg
 
 
-def _recover_sampled(pixels: np.ndarray, planes: list[np.ndarray], is_sure: np.ndarray, sampling: Sampling) -> _Image:
-    image = _Image(pixels, sampling)
-    image.find(planes, is_sure)
-    for _ in range(_ROUNDS):
-        before = image.wrong.sum()
-        if before:
-            image.refine(planes, is_sure)
-        if image.wrong.sum() >= _PROGRESS * before:
-            break
-    return image
+def _extended(pixels: np.ndarray, offset: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Pixels (H, W, C) with the rows and columns that lack above and to the left, copies of the first ones, and which are there."""
+    missing = [(each, 0) for each in offset]
+    return np.pad(pixels, [*missing, (0, 0)], mode="edge"), np.pad(np.ones(pixels.shape[:2], bool), missing)
 
 
 class _Image:
-    """An image in colour, and the JPEG that is found so far."""
+    """An image in colour, and the JPEG that is found so far.
 
-    def __init__(self, pixels: np.ndarray, sampling: Sampling) -> None:
-        self.pixels, self.sampling = pixels, sampling
-        self.shape = pixels.shape[:2]
-        size = decoding.component_size(*self.shape, sampling)
-        self.components = _Component(*self.shape), _Component(*size), _Component(*size)
-        self.tables: list[np.ndarray] = []
+    Attributes:
+        pixels, is_there: RGB, uint8 (H, W, 3), with what lacks for whole blocks, and which pixels do not lack, bool (H, W).
+        offset: rows and columns that lack above and to the left.
+        planes, is_sure: its components as far as the colours tell, int64 (H, W) each, and where they are sure, bool (H, W).
+        sampling, components: of chroma; Y, Cb, Cr.
+        full: the components that the JPEG gives at all pixels, int64 (H, W) each.
+        wrong: the pixels that it does not give, bool (H, W).
+    """
+
+    def __init__(self, pixels: np.ndarray, offset: tuple[int, int]) -> None:
+        self.pixels, self.is_there = _extended(pixels, offset)
+        self.offset, self.shape = offset, self.pixels.shape[:2]
+        found, is_sure = lattice.components(self.pixels)
+        self.planes, self.is_sure = list(np.moveaxis(found, -1, 0)), is_sure & self.is_there
+
+    def offset_with(self, sampling: Sampling) -> tuple[int, int]:
+        """The offset of an image whose chroma is sampled: its blocks cover more pixels."""
+        both = (chroma.downsampled(plane, self.is_sure, sampling) for plane in self.planes[1:])
+        samples, is_sure = (np.concatenate([padded(each) for each in parts]) for parts in zip(*both))
+        shifts = [
+            (down, right) for down in range(0, 4 * sampling.rows, 4) for right in range(0, 4 * sampling.columns, 4)
+        ]
+        down, right = grid.likeliest(samples, is_sure, shifts)
+        return self.offset[0] + 2 * down, self.offset[1] + 2 * right
 
     @property
     def jpeg(self) -> Jpeg:
-        return Jpeg(self.sampling, tuple(self.tables), tuple(each.levels for each in self.components))
+        luma, blue, red = self.components
+        return Jpeg(self.sampling, (luma.table, blue.table), (luma.levels, blue.levels, red.levels), self.offset)
 
-    def find(self, planes: Sequence[np.ndarray], is_sure: np.ndarray) -> None:
-        """Find tables and levels by the components of all sure pixels."""
+    def find(self, sampling: Sampling) -> None:
+        """Find tables and levels: those of chroma by all sure pixels, then those of luma by chroma and the channels."""
+        self.sampling = sampling
+        self.components = [Component(*self.shape, each) for each in (Sampling(1, 1), sampling, sampling)]
         luma, *both = self.components
-        table, quality, _ = _table([luma], planes[:1], [is_sure], LUMA, 0)
-        luma.fit(*_bounds(planes[0], is_sure), table)
-        small = [chroma.downsampled(plane, is_sure, self.sampling) for plane in planes[1:]]
-        self.tables = [table, _table(both, *zip(*small), CHROMA, quality)[0]]
-        for component, (plane, sure) in zip(both, small):
-            component.fit(*_bounds(plane, sure), self.tables[1])
+        luma.table, quality, _ = tables.choose(blocks(self.planes[0]), blocks(self.is_sure), LUMA, 0)
+        small = [chroma.downsampled(plane, self.is_sure, self.sampling) for plane in self.planes[1:]]
+        samples, sure = (np.concatenate([blocks(each) for each in parts]) for parts in zip(*small))
+        table, *_ = tables.choose(samples, sure, CHROMA, quality)
+        for component, plane, (start, _) in zip(both, self.planes[1:], small):
+            component.table = table
+            component.start(start)
+            low, high = self._where_sure(plane, -fitting.OPEN), self._where_sure(plane, fitting.OPEN)
+            component.fit(low, high, plane, np.ones(component.shape, bool))
         self._decode()
+        low, high, guess = self._luma_bounds(0)
+        luma.start(guess)
+        luma.fit(low, high, guess, np.ones(luma.shape, bool))
+        self._decode()
+
+    def refine(self) -> None:
+        """Fit blocks with wrong pixels again: where channels are clamped, luma is known by chroma, and chroma by luma."""
+        for doubt in _DOUBTS:
+            while 0 < self.wrong.mean() < _HOPELESS:
+                before = self.wrong.sum()
+                self._fit_again(doubt)
+                if self.wrong.sum() > _PROGRESS * before:
+                    break
+
+    def _fit_again(self, doubt: int) -> None:
+        """Fit blocks with wrong pixels again, first of luma, whose bounds may err by `doubt`, then of chroma, then of luma; what has as
+        many wrong pixels as before comes back."""
+        luma, *both = self.components
+        before, count = [each.levels.copy() for each in self.components], both[0].wrong(self.wrong)
+        wanted = luma.wrong(self.wrong) > 0
+        trusted = ~wanted
+        if doubt:
+            trusted = luma.fit(*self._luma_bounds(doubt), wanted)
+            self._decode()
+        at_pixels = trusted.repeat(8, 0).repeat(8, 1)[: self.shape[0], : self.shape[1]]
+        for number, component in enumerate(both, 1):
+            component.fit(*self._chroma_bounds(number, at_pixels), count > 0)
+        self._decode()
+        luma.fit(*self._luma_bounds(0), wanted)
+        self._decode()
+        is_worse = both[0].wrong(self.wrong) >= count
+        rows, columns = luma.shape
+        of_luma = is_worse.repeat(self.sampling.rows, 0).repeat(self.sampling.columns, 1)[:rows, :columns]
+        for component, levels, where in zip(self.components, before, (of_luma, is_worse, is_worse)):
+            component.levels[where] = levels[where]
+        self._decode()
+
+    def _luma_bounds(self, doubt: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The bounds of luma by the channels and chroma, and a guess."""
+        _, blue, red = self.full
+        low, high = np.full(self.shape, -fitting.OPEN), np.full(self.shape, fitting.OPEN)
+        offsets = RED_OFFSET[red], (GREEN_BY_CB[blue] + GREEN_BY_CR[red]) >> 16, BLUE_OFFSET[blue]
+        for channel, offset in enumerate(offsets):
+            value = self.pixels[..., channel].astype(np.int64)
+            low = np.maximum(low, np.where(self.is_there & (value > 0), value - offset, -fitting.OPEN))
+            high = np.minimum(high, np.where(self.is_there & (value < 255), value - offset, fitting.OPEN))
+        return self._bounds(np.minimum(low, high) - doubt, np.maximum(low, high) + doubt, 0, self.planes[0])
+
+    def _chroma_bounds(self, number: int, trusted: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The bounds of a component of chroma by its channel and trusted luma, and a guess."""
+        offset, channel = ((BLUE_OFFSET, 2), (RED_OFFSET, 0))[number - 1]
+        value = self.pixels[..., channel].astype(np.int64)
+        gap = np.clip(value - self.full[0], -256, 511)
+        first, last = np.searchsorted(offset, gap), np.searchsorted(offset, gap, "right") - 1
+        low = np.where((value > 0) & trusted & self.is_there, np.minimum(first, last), -fitting.OPEN)
+        high = np.where((value < 255) & trusted & self.is_there, np.maximum(first, last), fitting.OPEN)
+        return self._bounds(low, high, number, self.full[number])
+
+    def _bounds(
+        self, low: np.ndarray, high: np.ndarray, number: int, guess: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Bounds of a component, which are closed where it is sure and open where it may be clamped, and a guess within them."""
+        plane = self.planes[number]
+        low, high = self._where_sure(plane, low), self._where_sure(plane, high)
+        return *_clamped(low, high), np.clip(guess, np.clip(low, 0, 255), np.clip(high, 0, 255))
+
+    def _where_sure(self, plane: np.ndarray, other: np.ndarray | int) -> np.ndarray:
+        return np.where(self.is_sure, plane, other)
 
     def _decode(self) -> None:
         """Set the components at all pixels, and where pixels are wrong."""
@@ -124,128 +229,11 @@ class _Image:
         height, width = self.shape
         self.full = [luma[:height, :width]]
         for component, plane in zip(self.components[1:], both):
-            plane = plane[: component.rows, : component.columns]
-            self.full.append(decoding.upsampled(plane, height, width, self.sampling))
-        self.wrong = (decoding.colours(*self.full) != self.pixels).any(-1)
-
-    def refine(self, planes: Sequence[np.ndarray], is_sure: np.ndarray) -> None:
-        """Fit blocks with wrong pixels again: where a channel is 0 or 255, luma is known from chroma and the others, and chroma from
-        luma."""
-        _, blue, red = self.full
-        channels = [self.pixels[..., channel].astype(np.int64) for channel in range(3)]
-        free = [(each > 0) & (each < 255) for each in channels]
-        offsets = RED_OFFSET[red], (GREEN_BY_CB[blue] + GREEN_BY_CR[red]) >> 16, BLUE_OFFSET[blue]
-        guess = np.full(self.shape, -1)
-        for channel in (2, 0, 1):
-            guess = np.where(free[channel], channels[channel] - offsets[channel], guess)
-        right = (guess >= 0) & (decoding.colours(np.clip(guess, 0, 255), blue, red) == self.pixels).all(-1)
-        values = np.where(is_sure, planes[0], np.where(right, guess, self.full[0]))
-        self._refit(self.components[:1], [_bounds(values, is_sure | right)])
-        bounds, targets = [], []
-        for channel, inverse, full, plane in (
-            (2, lattice.TO_BLUE, blue, planes[1]),
-            (0, lattice.TO_RED, red, planes[2]),
-        ):
-            value = inverse[np.clip(channels[channel] - self.full[0], -256, 511) + 256]
-            known = is_sure | (free[channel] & (value >= 0))
-            value = np.where(is_sure, plane, np.where(known, value, full))
-            bounds.append(_bounds(*chroma.downsampled(value, known, self.sampling)))
-            targets.append((value, known))
-        self._refit(self.components[1:], bounds)
-        if self.sampling.fancy:
-            self._settle(targets)
-
-    def _settle(self, targets: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
-        """Change levels of chroma one by one where pixels are wrong. targets: the values at all pixels, and which are known."""
-        for component, (value, known) in zip(self.components[1:], targets):
-            samples = decoding.samples(component.levels, self.tables[1])
-            factors = np.array([self.sampling.rows, self.sampling.columns, component.rows, component.columns])
-            wanted = component.wrong(self.wrong) > 0
-            chroma.settle(component.levels, self.tables[1], samples, value, known, factors, wanted)
-        self._decode()
-
-    def _refit(self, components: Sequence[_Component], bounds: Sequence[tuple[np.ndarray, ...]]) -> None:
-        """Fit the blocks of components with wrong pixels again; blocks with as many wrong pixels as before come back."""
-        table = self.tables[components[0] is not self.components[0]]
-        before = [(component.wrong(self.wrong), component.levels.copy()) for component in components]
-        for component, each, (wrong, _) in zip(components, bounds, before):
-            component.fit(*each, table, wrong > 0)
-        self._decode()
-        for component, (wrong, levels) in zip(components, before):
-            is_worse = component.wrong(self.wrong) >= wrong
-            component.levels[is_worse] = levels[is_worse]
-        self._decode()
+            samples = plane[: component.size[0], : component.size[1]]
+            self.full.append(decoding.upsampled(samples, height, width, self.sampling))
+        self.wrong = (decoding.colours(*self.full) != self.pixels).any(-1) & self.is_there
 
 
-def _bounds(plane: np.ndarray, is_sure: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The bounds of samples, and a guess."""
-    return np.where(is_sure, plane, -fitting.OPEN), np.where(is_sure, plane, fitting.OPEN), plane
-
-
-class _Component:
-    """The blocks of a component of some rows and columns of samples."""
-
-    def __init__(self, rows: int, columns: int) -> None:
-        self.rows, self.columns = rows, columns
-        self.shape = decoding.blocks_of(rows), decoding.blocks_of(columns)
-        self.levels = np.zeros((*self.shape, 64), np.int16)
-
-    def padded(self, plane: np.ndarray, value: int | None = None) -> np.ndarray:
-        """A plane with whole blocks: its edges go on, or a value does."""
-        missing = [(0, 8 * blocks - length) for blocks, length in zip(self.shape, plane.shape)]
-        return np.pad(plane, missing, mode="edge") if value is None else np.pad(plane, missing, constant_values=value)
-
-    def fit(
-        self, low: np.ndarray, high: np.ndarray, start: np.ndarray, table: np.ndarray, wanted: np.ndarray | None = None
-    ) -> None:
-        """Find levels whose samples are within bounds, for the wanted blocks."""
-        low, high = self.padded(low * 1.0, -fitting.OPEN), self.padded(high * 1.0, fitting.OPEN)
-        is_exact, start = start.dtype == np.int64, self.padded(start) * 1.0
-        wanted = np.ones(self.shape, bool) if wanted is None else wanted
-        fitting.fit(low, high, start, table, fitting.BASIS, self.levels, wanted, is_exact)
-
-    def wrong(self, pixels: np.ndarray) -> np.ndarray:
-        """How many pixels of each block are wrong. pixels: whether they are, (H, W)."""
-        down, right = (-(-length // own) for length, own in zip(pixels.shape, (self.rows, self.columns)))
-        whole = np.zeros((self.shape[0] * 8 * down, self.shape[1] * 8 * right), np.int64)
-        whole[: pixels.shape[0], : pixels.shape[1]] = pixels
-        return whole.reshape(self.shape[0], 8 * down, self.shape[1], 8 * right).sum((1, 3))
-
-
-def _table(
-    components: Sequence[_Component],
-    planes: Sequence[np.ndarray],
-    sure: Sequence[np.ndarray],
-    base: np.ndarray,
-    quality: int,
-) -> tuple[np.ndarray, int, float]:
-    """The table of some components, its quality, and the part of some blocks that fit it, by blocks whose samples are sure."""
-    blocks = []
-    for component, plane, is_sure in zip(components, planes, sure):
-        rows, columns = component.shape
-        whole = component.padded(plane).reshape(rows, 8, columns, 8).swapaxes(1, 2).reshape(-1, 8, 8)
-        count = component.padded(is_sure, False).reshape(rows, 8, columns, 8).sum((1, 3)).ravel()
-        blocks.append(whole[count >= min(64, np.sort(count)[-min(_LEAST_CLEAN, count.size)])])
-    clean = np.concatenate(blocks)
-    coefficients = fitting.transform(clean.reshape(-1, 8).astype(np.float64), fitting.BASIS)[:, 0]
-    found = tables.candidates(coefficients, base, quality)
-    some = clean[:: -(-len(clean) // _TRIED)].reshape(-1, 8) * 1.0
-    levels = np.zeros((len(some) // 8, 1, 64), np.int16)
-    is_exact = clean.dtype == np.int64
-    fits = [
-        fitting.fit(some, some, some, table, fitting.BASIS, levels, np.ones(levels.shape[:2], bool), is_exact).mean()
-        for table, _ in found
-    ]
-    best = next(number for number, fit in enumerate(fits) if fit >= _ENOUGH * max(fits))
-    return *found[best], fits[best]
-
-
-def _samplings(planes: Sequence[np.ndarray], is_sure: np.ndarray) -> Iterator[Sampling]:
-    """The samplings that chroma may have, by the middle of the image; at last that of all pixels."""
-    height, width = is_sure.shape
-    top, left = max(0, height - _WINDOW) // 4 * 2, max(0, width - _WINDOW) // 4 * 2
-    window = slice(top, top + _WINDOW), slice(left, left + _WINDOW)
-    for sampling in SAMPLINGS[1:]:
-        if all(chroma.is_sampled(plane[window], is_sure[window], sampling) for plane in planes):
-            yield sampling
-    yield SAMPLINGS[0]
+def _clamped(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds of samples before they were clamped."""
+    return np.where(low <= 0, -fitting.OPEN, low), np.where(high >= 255, fitting.OPEN, high)

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from dqcodec.exact.jpeg import decoding, fitting
+from dqcodec.exact.jpeg.rounding import Search
 from dqcodec.frozen.jpeg import MAX_STEP
 
 _NOISE = 0.29  # the deviation that rounding samples gives a coefficient
@@ -9,6 +11,11 @@ _LEAST = 2.2  # smaller coefficients may be nothing but noise
 _OUTLIERS = 0.01
 _MOST_BLOCKS = 512
 _BUSY = 3  # coefficients of a block whose noise is like noise; rounding a flat block moves it as a whole
+_LEAST_VARIANCE = 20  # of the samples of a block that is not flat
+_LEAST_CLEAN, _LEAST_KNOWN = 16, 24  # blocks; samples of a block
+_TRIED, _FEW = 128, 6  # blocks by which a table is chosen, and those by which it is tried first
+_LIKELY, _CERTAIN, _ENOUGH = 0.3, 0.7, 0.95  # parts of these that fit
+_USUAL = 75
 # nats by which a step must be likelier than 1, and than a table of the standard that is scaled
 _EVIDENCE, _DOUBT = 8, 3
 
@@ -37,11 +44,59 @@ def candidates(coefficients: np.ndarray, base: np.ndarray, quality: int = 0) -> 
     return [*found, (own, 0)]
 
 
-def gain(coefficients: np.ndarray) -> float:
-    """By how many nats a coefficient of (n, 64) the likeliest steps are likelier than steps of 1."""
-    likelihood = _likelihoods(coefficients)
-    count = (np.abs(coefficients) > _LEAST).sum()
-    return float((likelihood[:, 1:].max(1) - likelihood[:, 1]).sum()) / max(1, int(count))
+def telling(samples: np.ndarray, is_sure: np.ndarray) -> np.ndarray:
+    """The numbers of the blocks (n, 64) that tell a table: those that are not flat, and whose samples are all sure; or, if these are
+    few, most of whose samples are sure, surest first."""
+    count = is_sure.sum(1)
+    mean = (samples * is_sure).sum(1) / np.maximum(count, 1)
+    is_busy = (samples**2 * is_sure).sum(1) > (mean**2 + _LEAST_VARIANCE) * np.maximum(count, 1)
+    clean = np.flatnonzero(is_busy & (count == 64))
+    if len(clean) >= _LEAST_CLEAN:
+        return clean
+    known = np.flatnonzero(is_busy & (count >= _LEAST_KNOWN))
+    return known[np.argsort(-count[known], kind="stable")][:_TRIED]
+
+
+def choose(samples: np.ndarray, is_sure: np.ndarray, base: np.ndarray, quality: int) -> tuple[np.ndarray, int, float]:
+    """The table of samples in blocks (n, 64), its quality, 0 for a table of one's own, and the part of some blocks that fit it.
+
+    Args:
+        samples: int64 if they are exact, or float64.
+        is_sure: which of them are known.
+        base: LUMA or CHROMA.
+        quality: a guess, or 0.
+    """
+    chosen = telling(samples, is_sure)
+    if not len(chosen):
+        return standard(base, quality or _USUAL), quality, 0.0
+    is_clean = bool(is_sure[chosen].all())
+    if is_clean:
+        coefficients = fitting.transform(samples[chosen].reshape(-1, 8).astype(np.float64), fitting.BASIS)[:, 0]
+        found = candidates(coefficients, base, quality)
+        chosen = chosen[:: -(-len(chosen) // _TRIED)]
+    else:
+        found = [(standard(base, each), each) for each in dict.fromkeys((quality, *range(1, 101))) if each]
+    some, sure, fits = samples[chosen], is_sure[chosen], []
+    few = slice(None, None, -(-len(chosen) // _FEW))
+    for table, _ in found:
+        is_likely = is_clean or _part(some[few], sure[few], table) >= _LIKELY
+        fits.append(_part(some, sure, table) if is_likely else 0.0)
+        if not is_clean and fits[-1] >= _CERTAIN:
+            break
+    best = next(number for number, fit in enumerate(fits) if fit >= _ENOUGH * max(fits))
+    return *found[best], fits[best]
+
+
+def _part(blocks: np.ndarray, is_sure: np.ndarray, table: np.ndarray) -> float:
+    """The part of blocks (n, 64) that a table fits."""
+    plane, sure = np.rint(blocks).astype(np.int64).reshape(-1, 8), is_sure.reshape(-1, 8)
+    levels = fitting.rounded(blocks.reshape(-1, 8).astype(np.float64), table)
+    variances, factors = fitting.variances_of(levels[:0, 0], table), np.array([1, 1, *plane.shape, 0])
+    return fitting.fit(
+        np.where(sure | (plane >= 255), plane, -fitting.OPEN), np.where(sure | (plane <= 0), plane, fitting.OPEN), plane,
+        factors, table, variances, np.array([(fitting.spread(table, variances), 1.0)]), 1, int(blocks.dtype != np.int64),
+        fitting.BASIS, Search.new(8), levels, decoding.samples(levels, table), np.ones(levels.shape[:2], bool),
+    ).mean()  # fmt: skip
 
 
 def _likelihoods(coefficients: np.ndarray) -> np.ndarray:

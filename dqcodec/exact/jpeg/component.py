@@ -1,0 +1,80 @@
+"""One component of an image: its blocks, its table, and the levels that are found for it."""
+
+import numpy as np
+
+from dqcodec.exact.jpeg import decoding, fitting
+from dqcodec.exact.jpeg.decoding import Sampling
+from dqcodec.exact.jpeg.rounding import Search
+
+# Searches for the blocks that do not fit yet: (deviation in spreads, factor of the variances) in turn, candidates, sweeps.
+_PASSES = (((1.0, 1.0), (1.0, 10.0)), 8, 0), (((0.4, 1.0), (2.5, 1.0), (1.0, 0.1)), 8, 0), (((1.0, 1.0),), 64, 4)
+_HOPELESS = 0.2  # blocks that fit after the first searches
+
+
+class Component:
+    """The blocks of a component of an image.
+
+    Attributes:
+        size, shape: its rows and columns of samples, and of blocks.
+        table: its steps, int64 (64,).
+        levels: int16 (rows, columns, 64).
+    """
+
+    def __init__(self, height: int, width: int, sampling: Sampling) -> None:
+        """height, width: of the image. sampling: of the component."""
+        self.sampling, self.size = sampling, decoding.component_size(height, width, sampling)
+        self.shape = decoding.blocks_of(self.size[0]), decoding.blocks_of(self.size[1])
+        self.table = np.ones(64, np.int64)
+        self.levels = np.zeros((*self.shape, 64), np.int16)
+
+    def start(self, samples: np.ndarray) -> None:
+        """Set the levels by samples (rows, columns)."""
+        self.levels = fitting.rounded(padded(samples).astype(np.float64), self.table)
+
+    def fit(self, low: np.ndarray, high: np.ndarray, start: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+        """Find levels of the wanted blocks (rows, columns) that make pixels within bounds.
+
+        Args:
+            low, high, start: bounds and guesses at all pixels, int64 (H, W).
+
+        Returns which of all blocks fit or were not wanted.
+        """
+        is_fancy = self.sampling.fancy and (self.sampling.columns == 1 or self.size[1] > 2)
+        factors = np.array([*self.sampling[:2], *self.size, is_fancy])
+        low, high, start = (np.ascontiguousarray(each, np.int64) for each in (low, high, start))
+        samples = decoding.samples(self.levels, self.table)
+
+        def fit(trials: np.ndarray, most: int, sweeps: int, wanted: np.ndarray) -> np.ndarray:
+            variances = fitting.variances_of(self.levels[fits], self.table)
+            trials = trials * [fitting.spread(self.table, variances), 1.0]
+            return fitting.fit(
+                low, high, start, factors, self.table, variances, trials, sweeps, 0, fitting.BASIS, Search.new(most),
+                self.levels, samples, wanted,
+            )  # fmt: skip
+
+        fits = np.zeros(self.shape, bool)
+        fits = fit(np.zeros((0, 2)), 1, 0, wanted)
+        for trials, most, sweeps in _PASSES:
+            fits |= fit(np.array(trials), most, sweeps, ~fits) & ~fits
+            if fits.all() or fits.mean() < _HOPELESS:
+                break
+        return fits
+
+    def wrong(self, pixels: np.ndarray) -> np.ndarray:
+        """How many pixels of each block are wrong. pixels: whether they are, (H, W)."""
+        down, right = self.sampling[:2]
+        whole = np.zeros((self.shape[0] * 8 * down, self.shape[1] * 8 * right), np.int64)
+        whole[: pixels.shape[0], : pixels.shape[1]] = pixels
+        return whole.reshape(self.shape[0], 8 * down, self.shape[1], 8 * right).sum((1, 3))
+
+
+def padded(plane: np.ndarray) -> np.ndarray:
+    """A plane (rows, columns) with whole blocks: its edges go on; those of bools are False."""
+    missing = [(0, -length % 8) for length in plane.shape]
+    return np.pad(plane, missing) if plane.dtype == bool else np.pad(plane, missing, mode="edge")
+
+
+def blocks(plane: np.ndarray) -> np.ndarray:
+    """The blocks (n, 64) of a plane (rows, columns)."""
+    whole = padded(plane)
+    return whole.reshape(whole.shape[0] // 8, 8, -1, 8).swapaxes(1, 2).reshape(-1, 64)
