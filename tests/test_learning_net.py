@@ -22,10 +22,9 @@ few = settings(max_examples=4)
 every_channels = pytest.mark.parametrize("channels", [1, 3])
 
 
-def program_of(channels: int = 3, learning: int = 4, haste: int = 0) -> AutoregressiveProgram:
-    """Of whose network the last so many layers learn. haste: binary logarithm of what multiplies the rates."""
-    whole = programs.program(LEARNING, channels).description.learning[:learning]
-    lessons = [[lesson.gradient_bits, lesson.rate_bits - haste, lesson.input_bits] for lesson in whole]
+def program_of(channels: int = 3, learning: int = 4) -> AutoregressiveProgram:
+    """Of whose network the last so many layers learn."""
+    lessons = [list(lesson) for lesson in programs.program(LEARNING, channels).description.learning[:learning]]
     return load_program(write(programs.described(LEARNING, channels, learning=lessons)))
 
 
@@ -55,7 +54,7 @@ def test_any_image_codes(seed):
 
 @every_channels
 def test_the_more_layers_learn_the_better_a_program_of_random_weights_gets_at_an_image(channels):
-    bits = [program_of(channels, learning, 4).slots([image(48, 64, channels)]).bits for learning in (0, 1, 4)]
+    bits = [program_of(channels, learning).slots([image(48, 64, channels)]).bits for learning in (0, 1, 4)]
     assert bits[0] > bits[1] > bits[2]
 
 

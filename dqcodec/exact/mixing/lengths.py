@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dqcodec.base.compiled import compiled, implements
-from dqcodec.exact.autoregressive.front import code_front, code_symbols
+from dqcodec.exact.autoregressive.front import code_symbols
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram, by_tiles
 from dqcodec.exact.autoregressive.walk import Walk
 from dqcodec.exact.mixing.context_mixing import _HIGH, _LOW, _POSITION, Mixer, canvas_shape, code_sample, fill
@@ -38,7 +38,7 @@ def model_lengths(program: AutoregressiveProgram, tiles: Sequence[np.ndarray], m
     for front in walk.learning_fronts():
         places = walk.fronts.places(front)
         slots = np.empty((len(places), program.channels, 2), np.int32)
-        walk.gradients += code_front(walk.model, walk.canvas, walk.predictor, places, coder, slots)
+        walk.code_by(coder, places, slots)
     return by_tiles(coder.lengths, shapes)
 
 
