@@ -100,12 +100,13 @@ def test_a_law_gives_each_sample_the_probability_between_its_thresholds(mean, sl
     assert share < 0.05 or abs(probability / share - 1) < 0.05
 
 
-def test_no_model_is_tried_on_an_icon(monkeypatch):
+def test_no_model_is_tried_on_a_drawn_icon(monkeypatch):
     def by_model(*_):
         raise AssertionError
 
     monkeypatch.setattr(candidates, "by_model", by_model)
-    report = codec.compress(pngs.write(soft(32)), [PROGRAM])[1]
+    drawn = np.random.default_rng(1).integers(0, 256, (4, 4, 3)).repeat(8, 0).repeat(8, 1)
+    report = codec.compress(pngs.write(drawn), [PROGRAM])[1]
     assert report.method == Method.TRAINED_MIXING.label
 
 

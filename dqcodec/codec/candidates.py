@@ -187,15 +187,18 @@ def _without(sources: Mapping[int, Source], numbers: set[int]) -> dict[int, Sour
 
 
 def is_icon(source: Source, programs: Sequence[Program], effort: Effort) -> bool:
-    """Whether an image is so small, and drawn, that trained mixing alone is tried: models take longer, and gain nothing."""
+    """Whether an image is so small, and drawn in colours, that trained mixing alone is tried: models take longer, and gain
+    nothing."""
     pixels = sum(height * width for height, width in source.sizes)
     if effort.best or not source.is_expressible or source.image.header.bit_depth == 16 or pixels > _MAX_ICON_PIXELS:
         return False
     layers = list(layers_for_models(source))
     if any(program.bits == bits < 8 for program in programs for bits, *_ in layers):  # such models are for such images
         return False
-    is_palette = source.image.header.color_type == PALETTE
-    return pixels <= _TINY_PIXELS or is_palette or all(_is_drawn(layer) for *_, layer in layers[:1])
+    if pixels <= _TINY_PIXELS or source.image.header.color_type == PALETTE or not layers:
+        return True
+    bits, *_, colors = layers[0]
+    return bits < 8 or (colors.shape[2] == 3 and _is_drawn(colors))
 
 
 def _is_drawing(source: Source) -> bool:
