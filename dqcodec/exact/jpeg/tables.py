@@ -18,6 +18,7 @@ _LIKELY, _CERTAIN, _ENOUGH = 0.3, 0.7, 0.95  # parts of these that fit
 _USUAL = 75
 # nats by which a step must be likelier than 1, and than a table of the standard that is scaled
 _EVIDENCE, _DOUBT = 8, 3
+_FAR = 400  # nats by which a table of one's own is likelier than one of the standard; its steps take 355
 
 
 def standard(base: np.ndarray, quality: int) -> np.ndarray:
@@ -27,7 +28,8 @@ def standard(base: np.ndarray, quality: int) -> np.ndarray:
 
 
 def candidates(coefficients: np.ndarray, base: np.ndarray, quality: int = 0) -> list[tuple[np.ndarray, int]]:
-    """Tables (64,) that coefficients (n, 64) may have, and their qualities; 0 for one that is not of the standard.
+    """Tables (64,) that coefficients (n, 64) may have, and their qualities; 0 for one that is not of the standard. It is the first
+    if it is far likelier than the others, which may be finer and so fit as well.
 
     base: LUMA or CHROMA. quality: a guess.
     """
@@ -41,7 +43,8 @@ def candidates(coefficients: np.ndarray, base: np.ndarray, quality: int = 0) -> 
     )
     own = np.where(likelihood[place, steps] - likelihood[place, scaled] > _DOUBT, steps, scaled)
     found = [(tables[each - 1], each) for each in dict.fromkeys((quality, likeliest)) if each]
-    return [*found, (own, 0)]
+    gain = likelihood[place, own].sum() - likelihood[place, tables[likeliest - 1]].sum()
+    return [(own, 0), *found] if gain > _FAR else [*found, (own, 0)]
 
 
 def telling(samples: np.ndarray, is_sure: np.ndarray) -> np.ndarray:
