@@ -57,7 +57,7 @@ class LearningNet:
 
     def __init__(self, net: ContextNet, lessons: tuple[Lesson, ...]):
         self.weights = copy.deepcopy(net.weights) if lessons else net.weights
-        self.scales = np.array([2.0**lesson.gradient_bits for lesson in lessons], np.float32)
+        self.scales = np.ldexp(np.float32(1), np.array([lesson.gradient_bits for lesson in lessons], np.int32))
         matrices = [self.weights.heads, *self.weights.blocks.reshape(-1, *self.weights.blocks.shape[2:])[::-1]]
         self._layers = [
             _learning(matrix, *layer, lesson, is_last=index == len(lessons) - 1)
@@ -86,7 +86,7 @@ def _learning(matrix: np.ndarray, layer: Linear, activations: int, lesson: Lesso
     matrix: float32 (I + 1, O). Its inputs are activations, then inputs of the network or the like, and the constant 1.
     """
     counts = [activations, len(matrix) - 1 - activations, 1]
-    rates = np.exp2(-np.repeat([lesson.input_bits, _INPUT_BITS, 0], counts) - float(lesson.rate_bits))
+    rates = np.ldexp(1.0, -lesson.rate_bits - np.repeat([lesson.input_bits, _INPUT_BITS, 0], counts))
     return LearningLinears(
         matrix[None],
         layer.shift[None],
