@@ -19,7 +19,8 @@ COMMANDS = {
     "crops": "dqcodec bench crops -o benchmarks/results/crops.json -f --codec dqcodec --codec webp --codec jxl-e9",
     "kinds": "dqcodec bench kinds -o benchmarks/results/kinds.json -f "
     "--codec dqcodec --codec oxipng --codec webp --codec jxl-e9",
-    "from_jpeg": "python benchmarks/from_jpeg.py photos_test --images 4 --qualities 75 90 --json benchmarks/results/from_jpeg.json",
+    "from_jpeg": "python benchmarks/from_jpeg.py photos_test --images 4 --qualities 75 90 --clipped "
+    "--json benchmarks/results/from_jpeg.json",
     "cifar10_bound": "python benchmarks/bound.py cifar/test_00.png --run models/cifar10 --model cifar10 "
     "--json benchmarks/results/cifar10_bound.json",
     "cifar10_ard_bound": "python benchmarks/bound.py cifar/test_00.png --run models/cifar10-ard --model cifar10-ard "
