@@ -21,6 +21,8 @@ from dqcodec.codec import zoo
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram
 from dqcodec.exact.model_file import load
 
+_DEPTHS = 1, 3  # the heads; these and the last block
+
 
 def main() -> None:
     """The command line, see the module."""
@@ -37,10 +39,10 @@ def main() -> None:
     for name in arguments.model:
         program = zoo.load(name)
         images = [pixels(file, program.channels) for file in files]
-        for layers in sorted({0, 1, len(program.description.learning) // 2 - 1, len(program.description.learning)}):
-            if 0 <= layers <= len(program.description.learning):
-                result["rows"].append(coded(name, layers, images))
-                print(result["rows"][-1], flush=True)
+        most = len(program.description.learning)
+        for layers in sorted({layers for layers in (0, *_DEPTHS, most) if layers <= most}):
+            result["rows"].append(coded(name, layers, images))
+            print(result["rows"][-1], flush=True)
     if arguments.json:
         arguments.json.write_text(json.dumps(result, indent=1) + "\n")
 

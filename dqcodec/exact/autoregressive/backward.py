@@ -52,7 +52,7 @@ def add_net_gradients(net, scales, inputs, activations, gradients, sums):
         gradients: by the sums of all heads, float32 (P H, N).
         sums: of the layers that learn, the heads first, one after the other, float64 (all their weights,).
     """
-    depth, trunk, bound = len(scales), net.blocks.shape[3], max(int(net.level), _INPUT_BOUND)
+    depth, trunk, bound = len(scales), net.blocks.shape[3], int(net.level)
     _add_layer(activations[-1], gradients, bound, sums[: net.heads.size].reshape(net.heads.shape))
     if depth == 1:
         return
