@@ -7,17 +7,18 @@ from dqcodec.base.compiled import compiled
 from dqcodec.base.errors import SymbolError
 
 
-def checked_sizes(sizes: np.ndarray | int) -> np.ndarray:
-    """Sizes as int32 (N,).
+def checked_sizes(sizes: np.ndarray | int) -> tuple[np.ndarray, int]:
+    """(sizes as int32 (N,), the least of them; MAX_SIZE of none).
 
     Raises:
         SymbolError: a size is not from 1 to MAX_SIZE.
     """
     flat = _flat(sizes)
     narrow = np.empty(len(flat), np.int32)
-    if not _narrow(flat, narrow):
+    least = _narrow(flat, narrow)
+    if least < 1:
         raise SymbolError(f"a stack codes symbols of sizes from 1 to {MAX_SIZE}")
-    return narrow
+    return narrow, least
 
 
 def checked_symbols(symbols: np.ndarray, sizes: np.ndarray) -> np.ndarray:
@@ -40,11 +41,14 @@ def _flat(numbers: np.ndarray | int) -> np.ndarray:
 
 @compiled
 def _narrow(sizes, narrow):
+    """Set narrow to sizes; returns the least of them, or 0."""
+    least = MAX_SIZE
     for n in range(len(sizes)):
         if not 1 <= sizes[n] <= MAX_SIZE:
-            return False
+            return 0
+        least = min(least, sizes[n])
         narrow[n] = sizes[n]
-    return True
+    return least
 
 
 @compiled

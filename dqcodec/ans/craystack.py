@@ -57,7 +57,7 @@ class CraystackStack:
         return self._head.reshape(self._shape).copy(), self._tail
 
     def push(self, symbols: np.ndarray, sizes: np.ndarray | int) -> None:
-        checked_symbols(symbols, checked_sizes(sizes))
+        checked_symbols(symbols, checked_sizes(sizes)[0])
         symbols, sizes = symbols.ravel().astype(np.uint64), np.broadcast_to(sizes, symbols.shape).ravel()
         for row in reversed(self._rows(len(symbols))):
             lanes = row.stop - row.start

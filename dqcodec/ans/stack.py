@@ -71,13 +71,13 @@ class Stack:
         Raises:
             SymbolError: a symbol or a size is out of range; then nothing is pushed.
         """
-        flat = checked_sizes(sizes)
+        flat, least = checked_sizes(sizes)
         symbols = checked_symbols(symbols, flat)
         if np.ndim(sizes) == 0:
-            if sizes > 1:
+            if least > 1:
                 self._coder.encode_reverse(symbols, Uniform(int(sizes)))
             return
-        if len(flat) and flat.min() == 1:  # an alphabet of one symbol takes no bits, and the coder refuses it
+        if least == 1:  # an alphabet of one symbol takes no bits, and the coder refuses it
             symbols, flat = symbols[flat > 1], flat[flat > 1]
         if len(symbols):
             self._coder.encode_reverse(symbols, Uniform(), flat)
@@ -89,18 +89,17 @@ class Stack:
             StackUnderflow: the stack holds too few bits.
             SymbolError: a size is out of range, 1 to 2^23; then nothing is popped.
         """
-        flat = checked_sizes(sizes)
+        flat, least = checked_sizes(sizes)
         if np.ndim(sizes) == 0:
             symbols = np.zeros(shape, np.int64)
-            if sizes > 1 and symbols.size:
+            if least > 1 and symbols.size:
                 symbols = self._coder.decode(Uniform(int(sizes)), symbols.size).astype(np.int64).reshape(shape)
+        elif least > 1 and len(flat):
+            symbols = self._coder.decode(Uniform(), flat).astype(np.int64).reshape(sizes.shape)
         else:
-            symbols = np.zeros(flat.shape, np.int64)
-            if len(flat) and flat.min() > 1:
-                symbols[:] = self._coder.decode(Uniform(), flat)
-            elif (several := flat > 1).any():
-                symbols[several] = self._coder.decode(Uniform(), flat[several])
-            symbols = symbols.reshape(sizes.shape)
+            symbols, several = np.zeros(sizes.shape, np.int64), flat > 1
+            if several.any():
+                symbols.reshape(-1)[several] = self._coder.decode(Uniform(), flat[several])
         words, state = self._coder.pos()
         if words == 0 and state < _FULL_STATE:
             raise StackUnderflow("the bit stack ran out")
