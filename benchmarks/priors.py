@@ -88,13 +88,13 @@ def learned(layers: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
 
 def coded(layer: np.ndarray, prior: Prior) -> Prior:
     """What mixers know after a layer (H, W, C) uint8."""
-    height, width, channels = layer.shape
+    height, width, _ = layer.shape
     bits, pixels = int(layer.max()).bit_length(), Pixels([layer.shape])
     pixels.part(0)[:] = numbers(layer)
     hits, mixer = PixelMixer.new(height * width, width, prior), BitMixer.new(layer.size, prior)
     coder = BinaryCoder.writer(most_bytes([layer.shape], [bits]))
-    periods = np.array([up * stride_of(width) + left for up, left in DEFAULT_PERIODS])
-    code_layer(hits, mixer, coder, pixels.flat, pixels.firsts[0], height, width, channels, bits, periods, 0)
+    periods = [up * stride_of(width) + left for up, left in DEFAULT_PERIODS]
+    code_layer(hits, mixer, coder, pixels.layer(0, bits, periods))
     return Prior(
         hits.weights, hits.trust, mixer.weights, mixer.finals, mixer.maps, mixer.trust, mixer.laws.errors, prior.done
     )

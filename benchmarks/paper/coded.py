@@ -39,7 +39,9 @@ def main() -> None:
     """The command line, see the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path)
-    parser.add_argument("-o", "--output", type=Path, required=True, help="folder that holds the run folders of images.py")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, help="folder that holds the run folders of images.py"
+    )
     parser.add_argument("--cell", action="append", help="only this cell, e.g. iw4-4 (repeatable)")
     parser.add_argument("--test-images", type=int, help="number of test images (default: all)")
     parser.add_argument("--json", type=Path, default=RESULTS / "coded.json")

@@ -48,6 +48,12 @@ def compiled_in_place(loop: Callable) -> Callable:
     return _kept(loop, numba.njit(nogil=True, error_model="numpy", _nrt=False))
 
 
+def part_of_loop(function: Callable) -> Callable:
+    """A decorator: the function becomes a part of the compiled loops that call it. A call that passes tuples of many arrays costs
+    more than what a short function does."""
+    return numba.njit(nogil=True, error_model="numpy", _nrt=False, inline="always")(function)
+
+
 def implements(generic: Callable, kind: type) -> Callable[[Callable], Callable]:
     """Mark a loop as what `generic`, a functools.singledispatch function, does for a first argument of a NamedTuple kind.
 

@@ -80,16 +80,14 @@ def _code(
     widest = max(width for _, width, _ in pixels.shapes)
     pixel_mixer = PixelMixer.new(count, widest, has_canvas=True)
     bit_mixer = BitMixer.new(count * pixels.shapes[0][2])
-    for number, (spot, (height, width, channels)) in enumerate(zip(spots, pixels.shapes)):
+    for number, (spot, (height, width, _)) in enumerate(zip(spots, pixels.shapes)):
         first, below, canvas = pixels.firsts[number], place_of_first(width), canvases[spot.canvas]
         places, distance = [up * stride_of(width) + left for up, left in DEFAULT_PERIODS], 0
         if not canvas.is_blank:
             places[0] = distance = first - below
             pixels.flat[: _room(height, width)] = 0
             part_of(pixels.flat, below, height, width)[:] = canvas.region(spot, height, width)
-        code_layer(
-            pixel_mixer, bit_mixer, coder, pixels.flat, first, height, width, channels, bits, np.array(places), distance
-        )
+        code_layer(pixel_mixer, bit_mixer, coder, pixels.layer(number, bits, places, distance))
         canvas.draw(spot, pixels.part(number))
         yield coder.position
 

@@ -91,9 +91,10 @@ def _code(
     widest = max(width for _, width, _ in pixels.shapes)
     pixel_mixer = PixelMixer.new(count, widest, prior)
     bit_mixer = BitMixer.new(count * pixels.shapes[0][2], prior)
-    for first, (height, width, channels), each, found in zip(pixels.firsts, pixels.shapes, bits, periods):
-        places = np.array([up * stride_of(width) + left for up, left in found])
-        code_layer(pixel_mixer, bit_mixer, coder, pixels.flat, first, height, width, channels, each, places, 0)
+    for number, (each, found) in enumerate(zip(bits, periods)):
+        stride = stride_of(pixels.shapes[number][1])
+        places = [up * stride + left for up, left in found]
+        code_layer(pixel_mixer, bit_mixer, coder, pixels.layer(number, each, places))
         yield coder.position
 
 

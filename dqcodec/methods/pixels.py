@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dqcodec.base.errors import CorruptError
+from dqcodec.exact.mixing.layer import Layer
 from dqcodec.frozen.mixing import ORDERS
 from dqcodec.frozen.pixel_mixing import MARGIN
 
@@ -40,6 +41,12 @@ class Pixels:
     def part(self, number: int) -> np.ndarray:
         """The pixels of a layer, a view (H, W)."""
         return part_of(self.flat, self.firsts[number], *self.shapes[number][:2])
+
+    def layer(self, number: int, bits: int, periods: Sequence[int], canvas: int = 0) -> Layer:
+        """A layer for the loops of mixing; see Layer."""
+        height, width, channels = self.shapes[number]
+        first, stride = self.firsts[number], stride_of(width)
+        return Layer(self.flat, first, height, width, stride, channels, bits, np.array(periods), canvas)
 
     def layers(self) -> list[np.ndarray]:
         """All layers (H, W, C) uint8."""

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled_in_place
+from dqcodec.base.compiled import compiled_in_place, part_of_loop
 from dqcodec.exact.mixing.binary_coder import code_bit
-from dqcodec.exact.mixing.bit_mixing import code_samples, hashed, place_of
+from dqcodec.exact.mixing.bit_mixing import code_samples
+from dqcodec.exact.mixing.layer import equals, hashed, place_of
 from dqcodec.exact.mixing.logistic import count, counted, learn, learn_stage, mixed, squash, staged
 from dqcodec.exact.mixing.priors import UNTRAINED, Prior
 from dqcodec.frozen.pixel_mixing import (
@@ -26,7 +27,6 @@ from dqcodec.frozen.pixel_mixing import (
     LEAST_HIT,
     LEAST_MATCH,
     LONGEST,
-    MARGIN,
     MAX_HIT_BITS,
     STAGE,
 )
@@ -76,155 +76,55 @@ class PixelMixer(NamedTuple):
         )  # fmt: skip
 
 
-@compiled_in_place
-def code_layer(pixel_mixer, bit_mixer, coder, pixels, first, height, width, channels, bits, periods, canvas):
-    """Code the pixels of a layer, row by row.
+class _Around(NamedTuple):
+    """Hashes of the pixels around a pixel, uint64."""
 
-    Args:
-        pixel_mixer, bit_mixer: a PixelMixer and a BitMixer, which change.
-        coder: a BinaryCoder.
-        pixels: of all layers, see bit_mixing; those of this layer are entered if they are read.
-        first: the place of this layer's first pixel.
-        height, width, channels, bits: of the layer.
-        periods: places to the left, int64 (2,).
-        canvas: places to the left, where the canvas has what is drawn at the same place; 0 without a canvas. It is period 0 too.
+    near: int
+    wide: int
+    widest: int
+
+
+class _Guess(NamedTuple):
+    """The prediction of a pixel.
+
+    Attributes:
+        pixel: the predicted one.
+        best: the number of the candidate that predicts it; 3: the canvas.
+        trust: the context in which it is trusted.
+        shape: which of the pixels around are as predicted.
+        match: which of the matches predict it, and which there are.
     """
-    counters, weights, stages, trust = pixel_mixer.counters, pixel_mixer.weights, pixel_mixer.stages, pixel_mixer.trust
-    places, inputs, logits, rows = pixel_mixer.places, pixel_mixer.inputs, pixel_mixer.logits, pixel_mixer.rows
-    candidates, matches, size = pixel_mixer.candidates, pixel_mixer.matches, pixel_mixer.bits
-    inputs[:] = bit_mixer.inputs[:] = 0  # those of a canvas stay 0 without one
-    stride = width + 2 * MARGIN
-    above, hits = pixel_mixer.above, pixel_mixer.hits
+
+    pixel: int
+    best: int
+    trust: int
+    shape: int
+    match: int
+
+
+@compiled_in_place
+def code_layer(pixel_mixer, bit_mixer, coder, layer):
+    """Code the pixels of a Layer, row by row, with a PixelMixer, a BitMixer and a BinaryCoder, which change."""
+    pixels, size = layer.pixels, pixel_mixer.bits
+    places, matches, above, hits = pixel_mixer.places, pixel_mixer.matches, pixel_mixer.above, pixel_mixer.hits
+    pixel_mixer.inputs[:] = bit_mixer.inputs[:] = 0  # those of a canvas stay 0 without one
     above[:], hits[:] = 0, 0
     distance = length = np.int64(0)  # of the long match
-    for y in range(height):
-        run = past = np.int64(0)
-        corner = np.int64(0)
-        for x in range(width):
-            at = first + y * stride + x
-            W, N, NW, NE = pixels[at - 1], pixels[at - stride], pixels[at - stride - 1], pixels[at - stride + 1]
-            WW, NN = pixels[at - 2], pixels[at - 2 * stride]
-            NWW, NEE = pixels[at - stride - 2], pixels[at - stride + 2]
-            NNW, NNE = pixels[at - 2 * stride - 1], pixels[at - 2 * stride + 1]
-            near = hashed(hashed(hashed(hashed(np.uint64(1), W), N), NW), NE)
-            wide = hashed(hashed(hashed(hashed(near, WW), NN), NNE), NEE)
-            widest = hashed(hashed(hashed(hashed(wide, NWW), NNW), pixels[at - 3]), pixels[at - stride + 3])
-            widest = hashed(hashed(hashed(widest, pixels[at - 4]), pixels[at - stride + 4]), pixels[at - 3 * stride])
-            wide_place, widest_place = place_of(wide, size), (1 << size) + place_of(widest, size)
-
-            # matches
-            if length == 0 and above[x]:
-                o = at - above[x]
-                length = np.int64(pixels[o - 1] == W and pixels[o - stride] == N and pixels[o - stride + 1] == NE)
-                distance = above[x]
-            if length == 0 and places[widest_place] > 2 * stride:
-                o = np.int64(places[widest_place])
-                same = pixels[o - 1] == W and pixels[o - stride] == N and pixels[o - stride + 1] == NE
-                same = same and pixels[o - 2] == WW and pixels[o - 2 * stride] == NN and pixels[o - stride - 1] == NW
-                length = np.int64(same and pixels[o - 3] == pixels[at - 3] and pixels[o - 4] == pixels[at - 4])
-                distance = at - o
-            o = np.int64(places[wide_place])
-            matches[0, 1], matches[1, 1] = min(length, LONGEST), 0
-            matches[0, 0] = np.int64(pixels[at - distance]) if length else -1
-            matches[1, 0] = -1
-            if o > 2 * stride:
-                matches[1, 0] = np.int64(pixels[o])
-                matches[1, 1] = 1 + np.int64(pixels[o - 1] == W) + 2 * np.int64(pixels[o - stride] == N)
-                matches[1, 1] += 4 * np.int64(pixels[o - 2] == WW) + 8 * np.int64(pixels[o - stride + 1] == NE)
-
-            # the prediction
-            pattern = np.int64(W == N) | np.int64(N == NW) << 1 | np.int64(N == NE) << 2 | np.int64(W == NW) << 3
-            pattern |= np.int64(W == WW) << 4 | np.int64(N == NN) << 5
-            candidates[0, 0], candidates[1, 0] = W, pattern
-            candidates[0, 1], candidates[1, 1] = N, 64 + pattern
-            candidates[0, 2], candidates[1, 2] = matches[0, 0], 128 + matches[0, 1]
-            candidates[0, 3], candidates[1, 3] = matches[1, 0], 192 + matches[1, 1]
-            best = 0
-            for k in range(1, 2 + np.int64(length > LEAST_MATCH)):
-                if trust[candidates[1, k]] >> 10 > trust[candidates[1, best]] >> 10:
-                    best = k
-            predicted, trusted = np.int64(candidates[0, best]), candidates[1, best]
-            if canvas:
-                drawn, alike = np.int64(pixels[at - canvas]), _agreement(pixels, at, at - canvas, stride)
-                matches[2, 0], matches[2, 1], of_canvas = drawn, 1 + alike, CANVAS_TRUST + alike
-                if trust[of_canvas] >> 10 > trust[trusted] >> 10:
-                    best, predicted, trusted = 3, drawn, of_canvas
-
-            # how likely it is right
-            shape = np.int64(W == predicted) | np.int64(N == predicted) << 1 | np.int64(NW == predicted) << 2
-            shape |= np.int64(NE == predicted) << 3 | np.int64(WW == predicted) << 4 | np.int64(NN == predicted) << 5
-            farther = np.int64(NNE == predicted) | np.int64(NNW == predicted) << 1 | np.int64(NWW == predicted) << 2
-            shape |= (farther | np.int64(NEE == predicted) << 3) << 6
-            match = np.int64(matches[0, 0] == predicted) | np.int64(matches[1, 0] == predicted) << 1
-            match |= np.int64(length > 0) << 2 | np.int64(matches[1, 1] > 0) << 3
+    for y in range(layer.height):
+        run = past = corner = np.int64(0)
+        for x in range(layer.width):
+            at = layer.first + y * layer.stride + x
+            around = _around(pixels, at, layer.stride)
+            wide_place, widest_place = place_of(around.wide, size), (1 << size) + place_of(around.widest, size)
+            if length == 0:
+                length, distance = _long_match(layer, at, above[x], np.int64(places[widest_place]))
+            _set_matches(matches, layer, at, length, distance, np.int64(places[wide_place]))
+            _set_candidates(pixel_mixer, layer, at)
+            guess = _guess(pixel_mixer, layer, at, length)
             history = past & 15 | (hits[x + 1] & 3) << 4 | (hits[x + 2] & 3) << 6 | (corner & 3) << 8
-            lengths = matches[0, 1] << 12 | matches[1, 1] << 8 | match << 4 | best
-            rows[0] = place_of(hashed(near, predicted), size)
-            rows[1] = place_of(hashed(np.uint64(2), shape << 4 | match), size)
-            rows[2] = place_of(hashed(wide, predicted), size)
-            rows[3] = place_of(hashed(np.uint64(3), lengths), size)
-            rows[4] = place_of(hashed(hashed(hashed(np.uint64(4), W), N), predicted), size)
-            rows[5] = place_of(hashed(np.uint64(5), history << 8 | (shape & 15) << 4 | match), size)
-            rows[6] = place_of(hashed(widest, predicted), size)
-            rows[7] = place_of(hashed(np.uint64(6), min(run, 255) << 8 | (shape & 15) << 4 | match), size)
-            if canvas:
-                o = at - canvas
-                rows[4] = place_of(
-                    hashed(hashed(hashed(hashed(hashed(np.uint64(4), drawn), N), predicted), W), pixels[o + 1]), size
-                )
-                flat = np.int64(pixels[o + 1] == drawn) | np.int64(pixels[o + stride] == drawn) << 1
-                kind = alike << 13 | np.int64(drawn == predicted) << 12 | flat << 10 | shape
-                rows[CANVAS_ROW] = (HIT_CONTEXTS << size) + place_of(hashed(np.uint64(7), kind), size)
-                logit = counted(trust, of_canvas)
-                inputs[HIT_CONTEXTS + 6] = logit if drawn == predicted else -logit
-                inputs[HIT_CONTEXTS + 7] = counted(counters, rows[CANVAS_ROW])
-            for i in range(HIT_CONTEXTS):
-                rows[i] += i << size
-                inputs[i] = counted(counters, rows[i])
-            for k in range(4):
-                logit = counted(trust, candidates[1, k])
-                inputs[HIT_CONTEXTS + k] = logit if candidates[0, k] == predicted else -logit
-            if matches[0, 1] == 0:
-                inputs[HIT_CONTEXTS + 2] = 0
-            if matches[1, 1] == 0:
-                inputs[HIT_CONTEXTS + 3] = 0
-            inputs[HIT_CONTEXTS + 4] = counted(trust, trusted)
-            inputs[HIT_CONTEXTS + 5] = 256
-            rows[HIT_CONTEXTS] = FIRST_HIT_ROWS[0] + (shape & 63)
-            rows[HIT_CONTEXTS + 1] = FIRST_HIT_ROWS[1] + (match << 2 | best)
-            rows[HIT_CONTEXTS + 2] = FIRST_HIT_ROWS[2] + (history & 255)
-            total = np.int64(0)
-            for k in range(HIT_SETS):
-                logits[k] = mixed(weights, rows[HIT_CONTEXTS + k], inputs)
-                total += logits[k]
-            logit = total // HIT_SETS
-            corrected, cell = staged(stages, shape, logit)
-            probability = min(65535, max(1, squash(logit) + corrected >> 1))
-
-            # the pixel
-            hit = np.int64(pixels[at] == predicted)
-            is_likely = np.int64(probability >= LEAST_HIT)
-            if is_likely:
-                hit = code_bit(coder, probability, hit)
-            if is_likely and hit:
-                pixels[at] = predicted
-            else:
-                code_samples(
-                    bit_mixer, coder, pixels, at, stride, channels, bits, periods, is_likely, predicted, matches, canvas
-                )
-                hit = np.int64(pixels[at] == predicted)
-
-            learn_stage(stages, shape, cell, hit)
-            target = (hit << 16) - hit
-            for k in range(HIT_SETS):
-                learn(weights, rows[HIT_CONTEXTS + k], inputs, target - squash(logits[k]), HIT_RATE)
-            for i in range(HIT_CONTEXTS):
-                count(counters, rows[i], hit)
-            for k in range(4):
-                count(trust, candidates[1, k], np.int64(candidates[0, k] == np.int64(pixels[at])))
-            if canvas:
-                count(counters, rows[CANVAS_ROW], hit)
-                count(trust, of_canvas, np.int64(drawn == np.int64(pixels[at])))
+            _set_rows(pixel_mixer, layer, at, around, guess, history, run)
+            _set_inputs(pixel_mixer, layer, guess)
+            hit = _code_pixel(pixel_mixer, bit_mixer, coder, layer, at, guess)
             corner = hits[x + 1]
             past = (past << 1 | hit) & 15
             hits[x + 1] = past
@@ -236,10 +136,201 @@ def code_layer(pixel_mixer, bit_mixer, coder, pixels, first, height, width, chan
 
 
 @compiled_in_place
+def _around(pixels, at, stride):
+    """The hashes of a pixel's neighbourhoods."""
+    north, second = at - stride, at - 2 * stride
+    near = hashed(hashed(np.uint64(1), pixels[at - 1]), pixels[north])
+    near = hashed(hashed(near, pixels[north - 1]), pixels[north + 1])
+    wide = hashed(hashed(near, pixels[at - 2]), pixels[second])
+    wide = hashed(hashed(wide, pixels[second + 1]), pixels[north + 2])
+    widest = hashed(hashed(wide, pixels[north - 2]), pixels[second - 1])
+    widest = hashed(hashed(widest, pixels[at - 3]), pixels[north + 3])
+    widest = hashed(hashed(widest, pixels[at - 4]), pixels[north + 4])
+    return _Around(near, wide, hashed(widest, pixels[second - stride]))
+
+
+@part_of_loop
+def _long_match(layer, at, above, last):
+    """(length, distance) of a new long match, or a length of 0. above: the distance of the match of the pixel above, or 0. last:
+    where the widest neighbourhood was last."""
+    pixels, stride = layer.pixels, layer.stride
+    length = np.int64(0)
+    if above:
+        o = at - above
+        length = equals(pixels, o - 1, at - 1) & equals(pixels, o - stride, at - stride)
+        length &= equals(pixels, o - stride + 1, at - stride + 1)
+    if length == 0 and last > 2 * stride:
+        length = np.int64(_agreement(pixels, at, last, stride) == 63)
+        length &= equals(pixels, last - 3, at - 3) & equals(pixels, last - 4, at - 4)
+        return length, at - last
+    return length, above
+
+
+@part_of_loop
+def _set_matches(matches, layer, at, length, distance, last):
+    """Set the long match, and the short one: where the wide neighbourhood was `last`. See bit_mixing.code_samples."""
+    pixels, stride = layer.pixels, layer.stride
+    matches[0, 0], matches[0, 1] = np.int64(pixels[at - distance]) if length else -1, min(length, LONGEST)
+    matches[1, 0], matches[1, 1] = -1, 0
+    if last > 2 * stride:
+        matches[1, 0] = np.int64(pixels[last])
+        matches[1, 1] = 1 + equals(pixels, last - 1, at - 1) + 2 * equals(pixels, last - stride, at - stride)
+        matches[1, 1] += 4 * equals(pixels, last - 2, at - 2) + 8 * equals(pixels, last - stride + 1, at - stride + 1)
+    if layer.canvas:
+        matches[2, 0] = np.int64(pixels[at - layer.canvas])
+        matches[2, 1] = 1 + _agreement(pixels, at, at - layer.canvas, stride)
+
+
+@part_of_loop
+def _of_canvas(matches):
+    """The context in which the canvas is trusted."""
+    return CANVAS_TRUST + matches[2, 1] - 1
+
+
+@part_of_loop
+def _set_candidates(mixer, layer, at):
+    """Set the candidates: the left pixel, the upper one, and what the matches expect."""
+    pixels, candidates, matches = layer.pixels, mixer.candidates, mixer.matches
+    north = at - layer.stride
+    pattern = (
+        equals(pixels, at - 1, north) | equals(pixels, north, north - 1) << 1 | equals(pixels, north, north + 1) << 2
+    )
+    pattern |= equals(pixels, at - 1, north - 1) << 3 | equals(pixels, at - 1, at - 2) << 4
+    pattern |= equals(pixels, north, north - layer.stride) << 5
+    candidates[0, 0], candidates[1, 0] = np.int64(pixels[at - 1]), pattern
+    candidates[0, 1], candidates[1, 1] = np.int64(pixels[north]), 64 + pattern
+    candidates[0, 2], candidates[1, 2] = matches[0, 0], 128 + matches[0, 1]
+    candidates[0, 3], candidates[1, 3] = matches[1, 0], 192 + matches[1, 1]
+
+
+@part_of_loop
+def _guess(mixer, layer, at, length):
+    """The _Guess of a pixel: the candidate that is trusted most. length: of the long match."""
+    trust, candidates, matches = mixer.trust, mixer.candidates, mixer.matches
+    best = np.int64(0)
+    for k in range(1, 2 + np.int64(length > LEAST_MATCH)):
+        if trust[candidates[1, k]] >> 10 > trust[candidates[1, best]] >> 10:
+            best = k
+    pixel, trusted = candidates[0, best], candidates[1, best]
+    if layer.canvas and trust[_of_canvas(matches)] >> 10 > trust[trusted] >> 10:
+        best, pixel, trusted = np.int64(3), matches[2, 0], _of_canvas(matches)
+    match = np.int64(matches[0, 0] == pixel) | np.int64(matches[1, 0] == pixel) << 1
+    match |= np.int64(length > 0) << 2 | np.int64(matches[1, 1] > 0) << 3
+    return _Guess(pixel, best, trusted, _shape(layer.pixels, at, layer.stride, pixel), match)
+
+
+@compiled_in_place
+def _shape(pixels, at, stride, pixel):
+    """Which of the pixels around are as predicted."""
+    north, second = at - stride, at - 2 * stride
+    shape = np.int64(pixels[at - 1] == pixel) | np.int64(pixels[north] == pixel) << 1
+    shape |= np.int64(pixels[north - 1] == pixel) << 2 | np.int64(pixels[north + 1] == pixel) << 3
+    shape |= np.int64(pixels[at - 2] == pixel) << 4 | np.int64(pixels[second] == pixel) << 5
+    shape |= np.int64(pixels[second + 1] == pixel) << 6 | np.int64(pixels[second - 1] == pixel) << 7
+    return shape | np.int64(pixels[north - 2] == pixel) << 8 | np.int64(pixels[north + 2] == pixel) << 9
+
+
+@part_of_loop
+def _set_rows(mixer, layer, at, around, guess, history, run):
+    """Set the counters and weights that tell how likely a guess is right. history: of hits nearby. run: of hits before the pixel."""
+    pixels, rows, matches, size = layer.pixels, mixer.rows, mixer.matches, mixer.bits
+    W, N, pixel, shape, match = pixels[at - 1], pixels[at - layer.stride], guess.pixel, guess.shape, guess.match
+    lengths = matches[0, 1] << 12 | matches[1, 1] << 8 | match << 4 | guess.best
+    rows[0] = place_of(hashed(around.near, pixel), size)
+    rows[1] = place_of(hashed(np.uint64(2), shape << 4 | match), size)
+    rows[2] = place_of(hashed(around.wide, pixel), size)
+    rows[3] = place_of(hashed(np.uint64(3), lengths), size)
+    rows[4] = place_of(hashed(hashed(hashed(np.uint64(4), W), N), pixel), size)
+    rows[5] = place_of(hashed(np.uint64(5), history << 8 | (shape & 15) << 4 | match), size)
+    rows[6] = place_of(hashed(around.widest, pixel), size)
+    rows[7] = place_of(hashed(np.uint64(6), min(run, 255) << 8 | (shape & 15) << 4 | match), size)
+    if layer.canvas:
+        o, drawn = at - layer.canvas, matches[2, 0]
+        of_canvas = hashed(hashed(hashed(hashed(np.uint64(4), drawn), N), pixel), W)
+        rows[4] = place_of(hashed(of_canvas, pixels[o + 1]), size)
+        flat = equals(pixels, o + 1, o) | equals(pixels, o + layer.stride, o) << 1
+        kind = matches[2, 1] - 1 << 13 | np.int64(drawn == pixel) << 12 | flat << 10 | shape
+        rows[CANVAS_ROW] = (HIT_CONTEXTS << size) + place_of(hashed(np.uint64(7), kind), size)
+    for i in range(HIT_CONTEXTS):
+        rows[i] += i << size
+    rows[HIT_CONTEXTS] = FIRST_HIT_ROWS[0] + (shape & 63)
+    rows[HIT_CONTEXTS + 1] = FIRST_HIT_ROWS[1] + (match << 2 | guess.best)
+    rows[HIT_CONTEXTS + 2] = FIRST_HIT_ROWS[2] + (history & 255)
+
+
+@part_of_loop
+def _set_inputs(mixer, layer, guess):
+    """Set the logits that counters and candidates give to a guess."""
+    counters, trust, inputs, rows = mixer.counters, mixer.trust, mixer.inputs, mixer.rows
+    candidates, matches = mixer.candidates, mixer.matches
+    for i in range(HIT_CONTEXTS):
+        inputs[i] = counted(counters, rows[i])
+    for k in range(4):
+        logit = counted(trust, candidates[1, k])
+        inputs[HIT_CONTEXTS + k] = logit if candidates[0, k] == guess.pixel else -logit
+    for k in range(2):
+        if matches[k, 1] == 0:
+            inputs[HIT_CONTEXTS + 2 + k] = 0
+    inputs[HIT_CONTEXTS + 4] = counted(trust, guess.trust)
+    inputs[HIT_CONTEXTS + 5] = 256
+    if layer.canvas:
+        logit = counted(trust, _of_canvas(matches))
+        inputs[HIT_CONTEXTS + 6] = logit if matches[2, 0] == guess.pixel else -logit
+        inputs[HIT_CONTEXTS + 7] = counted(counters, rows[CANVAS_ROW])
+
+
+@part_of_loop
+def _code_pixel(mixer, bit_mixer, coder, layer, at, guess):
+    """Code a pixel, and learn from it; returns whether the guess is right: 0 or 1."""
+    pixels, weights, stages, logits, rows = layer.pixels, mixer.weights, mixer.stages, mixer.logits, mixer.rows
+    total = np.int64(0)
+    for k in range(HIT_SETS):
+        logits[k] = mixed(weights, rows[HIT_CONTEXTS + k], mixer.inputs)
+        total += logits[k]
+    logit = total // HIT_SETS
+    corrected, cell = staged(stages, guess.shape, logit)
+    probability = min(65535, max(1, squash(logit) + corrected >> 1))
+    hit = np.int64(pixels[at] == guess.pixel)
+    is_likely = np.int64(probability >= LEAST_HIT)
+    if is_likely:
+        hit = code_bit(coder, probability, hit)
+    if is_likely and hit:
+        pixels[at] = guess.pixel
+    else:
+        code_samples(bit_mixer, coder, layer, at, guess.pixel, is_likely, mixer.matches)
+        hit = np.int64(pixels[at] == guess.pixel)
+    learn_stage(stages, guess.shape, cell, hit)
+    target = (hit << 16) - hit
+    for k in range(HIT_SETS):
+        learn(weights, rows[HIT_CONTEXTS + k], mixer.inputs, target - squash(logits[k]), HIT_RATE)
+    _count(mixer, layer, np.int64(pixels[at]), hit)
+    return hit
+
+
+@part_of_loop
+def _count(mixer, layer, pixel, hit):
+    """Count in the contexts of a pixel whether the guess, and each candidate, was right."""
+    counters, trust, rows, candidates, matches = (
+        mixer.counters,
+        mixer.trust,
+        mixer.rows,
+        mixer.candidates,
+        mixer.matches,
+    )
+    for i in range(HIT_CONTEXTS):
+        count(counters, rows[i], hit)
+    for k in range(4):
+        count(trust, candidates[1, k], np.int64(candidates[0, k] == pixel))
+    if layer.canvas:
+        count(counters, rows[CANVAS_ROW], hit)
+        count(trust, _of_canvas(matches), np.int64(matches[2, 0] == pixel))
+
+
+@compiled_in_place
 def _agreement(pixels, at, o, stride):
     """Which neighbours of two places are equal."""
-    agree = np.int64(pixels[at - 1] == pixels[o - 1]) | np.int64(pixels[at - stride] == pixels[o - stride]) << 1
-    agree |= np.int64(pixels[at - stride + 1] == pixels[o - stride + 1]) << 2
-    agree |= np.int64(pixels[at - stride - 1] == pixels[o - stride - 1]) << 3
-    agree |= np.int64(pixels[at - 2] == pixels[o - 2]) << 4
-    return agree | np.int64(pixels[at - 2 * stride] == pixels[o - 2 * stride]) << 5
+    agree = equals(pixels, at - 1, o - 1) | equals(pixels, at - stride, o - stride) << 1
+    agree |= equals(pixels, at - stride + 1, o - stride + 1) << 2
+    agree |= equals(pixels, at - stride - 1, o - stride - 1) << 3
+    agree |= equals(pixels, at - 2, o - 2) << 4
+    return agree | equals(pixels, at - 2 * stride, o - 2 * stride) << 5

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dqcodec.base.compiled import compiled_in_place
+from dqcodec.exact.mixing.layer import channel
 from dqcodec.exact.mixing.logistic import squash, stretch
 from dqcodec.frozen.mixing import LIMIT
 from dqcodec.frozen.pixel_mixing import COUNT_RATES
@@ -42,23 +43,18 @@ class SampleLaws(NamedTuple):
 
 
 @compiled_in_place
-def channel(pixel, shift):
-    """The channel of a pixel whose lowest bit is bit `shift`."""
-    return np.int64(pixel) >> shift & 255
-
-
-@compiled_in_place
 def clamped(value):
     """The nearest number from 0 to 255."""
     return min(255, max(0, value))
 
 
 @compiled_in_place
-def set_laws(laws, pixels, at, stride, c, channels, bits, known):
-    """Set the laws of a sample; returns their row. Compass points: neighbours; small letters: the channel before.
+def set_laws(laws, layer, at, c, known):
+    """Set the laws of a sample, channel c; returns their row. Compass points: neighbours; small letters: the channel before.
 
-    Args: see bit_mixing.code_samples. known: the channels before c.
+    known: the channels before c.
     """
+    pixels, stride, channels = layer.pixels, layer.stride, layer.channels
     shift = 8 * (channels - 1 - c)
     W, N = channel(pixels[at - 1], shift), channel(pixels[at - stride], shift)
     NW, NE = channel(pixels[at - stride - 1], shift), channel(pixels[at - stride + 1], shift)
@@ -94,7 +90,7 @@ def set_laws(laws, pixels, at, stride, c, channels, bits, known):
     means[5] = 3 * (W + N) + NE + NW
     spread = max(max(abs(W - NW), abs(N - NW)), abs(N - NE))
     row = ((c * 3 + alpha) * 6 + _level(spread)) * 6 + _level(surprise)
-    largest = (1 << bits) - 1 << 3
+    largest = (1 << layer.bits) - 1 << 3
     for k in range(LAWS):
         means[k] = min(max(means[k], 0), largest)
         laws.slopes[k] = (SLOPE << 19) // (np.int64(laws.errors[row, k] >> 10) + LEAST_ERROR)
