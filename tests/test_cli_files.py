@@ -309,9 +309,24 @@ def test_work_goes_on_with_closed_or_full_standard_streams(folder):
         assert (
             result.returncode == 1 and result.stderr == b"" and tree(folder / str(number)) == ["a.png.dqc", "b.png.dqc"]
         )
-    for command in ("compress - -o x <&-", "compress a.png -o - >&-", "info 0/a.png.dqc > /dev/full"):
+    for command in (
+        "compress - -o x <&-",
+        "compress a.png -o - >&-",
+        "info 0/a.png.dqc > /dev/full",
+        "--help > /dev/full",
+        "compress --help > /dev/full",
+    ):
         result = shell(f"$dqcodec {command}")
         assert result.returncode in (1, 3) and result.stderr.count(b"\n") == 1, (command, result.stderr)
+
+
+def test_an_output_that_cannot_be_written_is_named_beside_its_source(folder):
+    grow(folder, ["a.png", "file"])
+    cases = {"file/b": "Not a directory", "/dev/full": "No space left on device", "x" * 300: "File name too long"}
+    for target, reason in cases.items():
+        assert run("compress", "a.png", "-o", target).stderr == f"dqcodec: a.png: cannot write {target}: {reason}\n"
+    full = shell("$dqcodec compress a.png -o - > /dev/full")
+    assert full.stderr == b"dqcodec: a.png: cannot write standard output: No space left on device\n"
 
 
 @pytest.mark.parametrize("variables", [{"PYTHONIOENCODING": "ascii"}, {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}])
