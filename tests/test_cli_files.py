@@ -1,5 +1,6 @@
 """What the command takes, leaves out, refuses and removes; its standard streams, pipes and devices."""
 
+import errno
 import functools
 import json
 import os
@@ -15,7 +16,7 @@ from test_broken import BROKEN
 
 import dqcodec
 from dqcodec.codec import codec
-from dqcodec.command import kinds
+from dqcodec.command import files, kinds
 from dqcodec.command.cli import main
 from dqcodec.command.compress import compress_bytes
 from dqcodec.command.options import Compressing, Decompressing
@@ -145,6 +146,17 @@ def test_rm_keeps_a_file_that_took_the_place_of_its_source(folder, monkeypatch):
     result = run("compress", "--rm", "a.png")
     assert result.exit_code == 1 and (folder / "a.png").exists() and (folder / "a.png.dqc").exists()
     assert "written, but it has changed meanwhile" in result.stderr
+
+
+def test_rm_says_that_a_source_cannot_be_removed(folder, monkeypatch):
+    grow(folder, ["a.png"])
+
+    def refuse(path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("dqcodec.command.files.os.unlink", refuse)
+    with pytest.raises(OSError, match=r"^it cannot be removed: Permission denied$"):
+        files.remove(folder / "a.png", files.Stamp.at(folder / "a.png"))
 
 
 @pytest.mark.parametrize(

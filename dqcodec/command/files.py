@@ -147,7 +147,10 @@ def remove(source: Path, stamp: Stamp) -> None:
         raise OSError("it is a symbolic link and is not removed")
     if Stamp.of(status).identity != stamp.identity:
         raise OSError("it has changed meanwhile and is not removed")
-    os.unlink(source)
+    try:
+        os.unlink(source)
+    except OSError as error:
+        raise OSError(f"it cannot be removed: {error.strerror or error}") from error
 
 
 def check_target(target: Path | None, *, force: bool) -> None:
