@@ -1,5 +1,6 @@
 """What the command takes, leaves out, refuses and removes; its standard streams, pipes and devices."""
 
+import errno
 import functools
 import json
 import os
@@ -15,7 +16,7 @@ from test_broken import BROKEN
 
 import dqcodec
 from dqcodec.codec import codec
-from dqcodec.command import kinds
+from dqcodec.command import files, kinds
 from dqcodec.command.cli import main
 from dqcodec.command.compress import compress_bytes
 from dqcodec.command.options import Compressing, Decompressing
@@ -145,6 +146,17 @@ def test_rm_keeps_a_file_that_took_the_place_of_its_source(folder, monkeypatch):
     result = run("compress", "--rm", "a.png")
     assert result.exit_code == 1 and (folder / "a.png").exists() and (folder / "a.png.dqc").exists()
     assert "written, but it has changed meanwhile" in result.stderr
+
+
+def test_rm_says_that_a_source_cannot_be_removed(folder, monkeypatch):
+    grow(folder, ["a.png"])
+
+    def refuse(path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("dqcodec.command.files.os.unlink", refuse)
+    with pytest.raises(OSError, match=r"^it cannot be removed: Permission denied$"):
+        files.remove(folder / "a.png", files.Stamp.at(folder / "a.png"))
 
 
 @pytest.mark.parametrize(
@@ -309,9 +321,24 @@ def test_work_goes_on_with_closed_or_full_standard_streams(folder):
         assert (
             result.returncode == 1 and result.stderr == b"" and tree(folder / str(number)) == ["a.png.dqc", "b.png.dqc"]
         )
-    for command in ("compress - -o x <&-", "compress a.png -o - >&-", "info 0/a.png.dqc > /dev/full"):
+    for command in (
+        "compress - -o x <&-",
+        "compress a.png -o - >&-",
+        "info 0/a.png.dqc > /dev/full",
+        "--help > /dev/full",
+        "compress --help > /dev/full",
+    ):
         result = shell(f"$dqcodec {command}")
         assert result.returncode in (1, 3) and result.stderr.count(b"\n") == 1, (command, result.stderr)
+
+
+def test_an_output_that_cannot_be_written_is_named_beside_its_source(folder):
+    grow(folder, ["a.png", "file"])
+    cases = {"file/b": "Not a directory", "/dev/full": "No space left on device", "x" * 300: "File name too long"}
+    for target, reason in cases.items():
+        assert run("compress", "a.png", "-o", target).stderr == f"dqcodec: a.png: cannot write {target}: {reason}\n"
+    full = shell("$dqcodec compress a.png -o - > /dev/full")
+    assert full.stderr == b"dqcodec: a.png: cannot write standard output: No space left on device\n"
 
 
 @pytest.mark.parametrize("variables", [{"PYTHONIOENCODING": "ascii"}, {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}])

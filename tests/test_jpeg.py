@@ -225,9 +225,10 @@ def test_malformed_heads_are_refused(head, channels):
         jpeg.decode(head, [(8, 8, channels)])
 
 
-def test_a_short_payload_for_a_large_layer_is_refused():
+@pytest.mark.parametrize("side, count", [(20000, 1), (720, 2)])
+def test_a_payload_too_short_for_all_its_layers_together_is_refused(side, count):
     with pytest.raises(CorruptError, match="too short"):
-        jpeg.decode(b"\0\x32abc", [(20000, 20000, 1)])
+        jpeg.decode(b"\0\x32" * count + b"abc", [(side, side, 1)] * count)
 
 
 def test_layers_with_alpha_are_refused():

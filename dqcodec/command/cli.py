@@ -31,6 +31,10 @@ class _Commands(click.Group):
         streams.prepare()
         return super().main(*arguments, **options)
 
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        with streams.one_line_errors():  # of --help and --version
+            return super().make_context(*arguments, **options)
+
     def invoke(self, context: click.Context) -> Any:
         with streams.one_line_errors():
             return super().invoke(context)

@@ -147,7 +147,10 @@ def remove(source: Path, stamp: Stamp) -> None:
         raise OSError("it is a symbolic link and is not removed")
     if Stamp.of(status).identity != stamp.identity:
         raise OSError("it has changed meanwhile and is not removed")
-    os.unlink(source)
+    try:
+        os.unlink(source)
+    except OSError as error:
+        raise OSError(f"it cannot be removed: {error.strerror or error}") from error
 
 
 def check_target(target: Path | None, *, force: bool) -> None:
@@ -160,6 +163,8 @@ def check_target(target: Path | None, *, force: bool) -> None:
         mode = os.stat(target).st_mode
     except FileNotFoundError:
         return
+    except OSError as error:
+        raise _not_written(target, error) from error
     if not (stat.S_ISREG(mode) or _is_stream(mode)):
         raise FileExistsError(f"{target} exists and is not a regular file")
     if stat.S_ISREG(mode) and not force:
@@ -167,18 +172,27 @@ def check_target(target: Path | None, *, force: bool) -> None:
 
 
 def write(target: Path | None, data: bytes, *, force: bool = False, stamp: Stamp | None = None) -> None:
-    """Write a file; None is standard output. See `writing`."""
-    if target is None:
-        check_target(target, force=force)
-        try:
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
-        except OSError:
-            streams.drop_output()
+    """Write a file; None is standard output. See `writing`. Every error names the target."""
+    try:
+        if target is None:
+            check_target(target, force=force)
+            _write_output(data)
+        else:
+            with writing(target, force=force, stamp=stamp) as file:
+                file.write(data)
+    except OSError as error:
+        if error.errno is None:  # it has the name
             raise
-        return
-    with writing(target, force=force, stamp=stamp) as file:
-        file.write(data)
+        raise _not_written(target, error) from error
+
+
+def _write_output(data: bytes) -> None:
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except OSError:
+        streams.drop_output()
+        raise
 
 
 def write_once(target: Path | None, data: bytes, *, force: bool = False, stamp: Stamp | None = None) -> None:
@@ -257,6 +271,10 @@ def _move_without_links(temporary: Path, target: Path) -> None:
 
 def _exists(target: Path) -> FileExistsError:
     return FileExistsError(f"{target} exists (-f overwrites it)")
+
+
+def _not_written(target: Path | None, error: OSError) -> OSError:
+    return OSError(f"cannot write {target or 'standard output'}: {error.strerror or error}")
 
 
 @contextlib.contextmanager

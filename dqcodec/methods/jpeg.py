@@ -64,6 +64,13 @@ def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = 
         jpeg, is_different, position = _read_head(data, position, shape)
         jpegs.append(jpeg)
         differs.append(is_different)
+    grids = [_grids(jpeg, shape) for jpeg, shape in zip(jpegs, shapes)]
+    if sum(rows * columns for each in grids for rows, columns in each) > MAX_BLOCKS_A_BYTE * (len(data) - position + 5):
+        raise CorruptError("the payload is too short for its image")
+    jpegs = [
+        jpeg._replace(levels=tuple(np.zeros((*grid, 64), np.int16) for grid in each))
+        for jpeg, each in zip(jpegs, grids)
+    ]
     mixer = CoefficientMixer.new(sum(levels.size for jpeg in jpegs for levels in jpeg.levels))
     coder, layers = BinaryCoder.reader(data[position:]), []
     for shape, jpeg, is_different in zip(shapes, jpegs, differs):
@@ -104,8 +111,8 @@ def _head(jpeg: Jpeg, *, differs: bool) -> bytes:
 
 
 def _read_head(data: bytes, position: int, shape: tuple[int, int, int]) -> tuple[Jpeg, bool, int]:
-    """The inverse of _head: a Jpeg whose levels are 0, whether pixels differ, and the position after them."""
-    height, width, channels = shape
+    """The inverse of _head: a Jpeg without levels, whether pixels differ, and the position after them."""
+    channels = shape[2]
     if channels not in (1, 3):
         raise CorruptError("the image has channels that no JPEG has")
     kind, position = _byte(data, position)
@@ -113,8 +120,6 @@ def _read_head(data: bytes, position: int, shape: tuple[int, int, int]) -> tuple
     if kind >> 5 or not sampling.rows or (channels == 1 and kind & 7):
         raise CorruptError("malformed payload")
     cut, position = _byte(data, position) if kind & _IS_CUT else (0, position)
-    offset = cut >> 4, cut & 15
-    height, width = height + offset[0], width + offset[1]
     tables = []
     for base in (LUMA, CHROMA)[: 1 + (channels == 3)]:
         quality, position = _byte(data, position)
@@ -129,15 +134,15 @@ def _read_head(data: bytes, position: int, shape: tuple[int, int, int]) -> tuple
             tables.append(np.empty(64, np.int64))
             tables[-1][ZIGZAG] = steps
             position += 64
-    sizes = [(height, width), *[decoding.component_size(height, width, sampling)] * (channels - 1)]
-    blocks = [tuple(map(decoding.blocks_of, size)) for size in sizes]
-    if sum(rows * columns for rows, columns in blocks) > MAX_BLOCKS_A_BYTE * (len(data) - position + 5):
-        raise CorruptError("the payload is too short for its image")
-    return (
-        Jpeg(sampling, tuple(tables), tuple(np.zeros((*each, 64), np.int16) for each in blocks), offset),
-        bool(kind & _DIFFERS),
-        position,
-    )
+    return Jpeg(sampling, tuple(tables), (), (cut >> 4, cut & 15)), bool(kind & _DIFFERS), position
+
+
+def _grids(jpeg: Jpeg, shape: tuple[int, int, int]) -> list[tuple[int, int]]:
+    """The rows and columns of blocks of each component of a layer (H, W, C)."""
+    height, width = shape[0] + jpeg.offset[0], shape[1] + jpeg.offset[1]
+    small = decoding.component_size(height, width, jpeg.sampling)
+    sizes = [(height, width), *[small] * (shape[2] - 1)]
+    return [(decoding.blocks_of(rows), decoding.blocks_of(columns)) for rows, columns in sizes]
 
 
 def _byte(data: bytes, position: int) -> tuple[int, int]:
