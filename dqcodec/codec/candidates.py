@@ -33,11 +33,14 @@ _MIN_MODEL_PIXELS = 64
 _MAX_MIXING_SAMPLES = 1 << 21  # of a layer in all views, as many as mixing codes bit by bit: about six seconds ...
 _MAX_RIVAL_SAMPLES = 1 << 18  # ... and one if a model codes the layer too
 # A sample of layers shows by what part of the bits of the model, or of its mixing, a method that learns may win on the whole.
-_HOPELESS = {Method.TRAINED_MIXING: 1.08, Method.MODEL_MIXING: 1.0, Method.EXPERTS: 1.05}
+_HOPELESS = {Method.TRAINED_MIXING: 1.03, Method.MODEL_MIXING: 1.0, Method.EXPERTS: 1.02}
 _AHEAD = 0.97  # by a smaller part, a method that learns wins on the whole layers
 _DRAWN_BITS = 4  # of a pixel of a drawing that differs from its neighbours; photographs take more
 _JPEG_PART = 0.5  # of WebP's bytes; other methods take more
-_NEW_PART = 2 / 3  # of the pixels of a small layer; if more are new, models always win
+# Of the pixels of a layer: if fewer are new, models gain nothing; if more are new, a sample shows whether they win; of small layers
+# models always win.
+_FEW_NEW, _SOME_NEW, _MOST_NEW = 0.35, 0.4, 2 / 3
+_MAX_SOFT_PIXELS = 1 << 16  # of larger icons with alpha and few new pixels
 _MAX_ICON_PIXELS = 1 << 14
 _TINY_PIXELS = 1 << 8  # of icons that may look like photographs
 _WHOLE_PIXELS = 4  # that mixing codes whole in the time of a sample
@@ -192,14 +195,18 @@ def is_icon(source: Source, programs: Sequence[Program], effort: Effort) -> bool
     """Whether an image is so small, and drawn in colours, that trained mixing alone is tried: models take longer, and gain
     nothing."""
     pixels = sum(height * width for height, width in source.sizes)
-    if effort.best or not source.is_expressible or source.image.header.bit_depth == 16 or pixels > _MAX_ICON_PIXELS:
+    header = source.image.header
+    limit = _MAX_SOFT_PIXELS if header.samples == 4 else _MAX_ICON_PIXELS
+    if effort.best or not source.is_expressible or header.bit_depth == 16 or pixels > limit:
         return False
     layers = list(layers_for_models(source))
     if any(program.bits == bits < 8 for program in programs for bits, *_ in layers):  # such models are for such images
         return False
-    if pixels <= _TINY_PIXELS or source.image.header.color_type == PALETTE or not layers:
-        return True
+    if pixels <= _TINY_PIXELS or header.color_type == PALETTE or not layers:
+        return pixels <= _MAX_ICON_PIXELS
     bits, *_, colors = layers[0]
+    if pixels > _MAX_ICON_PIXELS:
+        return bits == 8 and colors.shape[2] == 3 and _new_part(colors) < _FEW_NEW
     return bits < 8 or (colors.shape[2] == 3 and _is_drawn(colors))
 
 
@@ -233,12 +240,11 @@ def _photographs(
     for (number, split, layer), (coded, *others) in modelled.items():
         if layer == 0 and sources[number].view(split).header.bit_depth >= 8:
             pixels = sources[number].layers(split)[0]
-            if len(sources) == 1 and trial.is_small([pixels]) and _new_part(pixels) > _NEW_PART and not effort.best:
+            part = _new_part(pixels)  # if few are new, as in drawings, a sample says little
+            if len(sources) == 1 and trial.is_small([pixels]) and part > _MOST_NEW and not effort.best:
                 photographs.add(number)
-            elif (effort.best or takes_mixing(pixels, is_modelled=True)) and not _is_drawn(pixels):
-                images.setdefault((coded.program, _is_mixed([coded, *others])), {})[number] = (
-                    pixels  # of a drawing, samples say little
-                )
+            elif (effort.best or takes_mixing(pixels, is_modelled=True)) and part > _SOME_NEW:
+                images.setdefault((coded.program, _is_mixed([coded, *others])), {})[number] = pixels
     for (program, is_mixed), alike in images.items():
         if not _may_win(Method.TRAINED_MIXING, list(alike.values()), program, is_mixed=is_mixed):
             photographs |= set(alike)
