@@ -5,7 +5,8 @@
 A large image is a mosaic of all photographs, cropped to their smallest height and width, and mirrored until it has its
 size (4 : 3). An archive's images are crops of 32 x 32 pixels of that mosaic. Each is measured on one processor, on two,
 and, for archives, on a Dask cluster of two workers that runs here; all else is default. Memory is that of the largest
-process. Every image comes back the same.
+process. Every image comes back the same. Two processors of a machine may share a core: so it is measured, too, how much more two
+processes multiply than one.
 """
 
 import argparse
@@ -33,6 +34,12 @@ _MEASURE = (
     "import resource, subprocess, sys, time; start = time.monotonic(); subprocess.run(sys.argv[1:], check=True); "
     "print(time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
 )
+# multiplies matrices for some seconds; prints products a second
+_MULTIPLY = (
+    "import numpy, time; a = numpy.ones((512, 512), numpy.float32); a @ a; start = time.monotonic(); count = 0\n"
+    "while time.monotonic() < start + 4: a @ a; count += 1\n"
+    "print(count / (time.monotonic() - start))"
+)
 
 
 def main() -> None:
@@ -46,17 +53,37 @@ def main() -> None:
     arguments = parser.parse_args()
     found = [sorted(path.iterdir()) if path.is_dir() else [path] for path in arguments.paths]
     photos = mosaic([np.asarray(Image.open(file).convert("RGB")) for files in found for file in files])
-    result: dict = {"machine": machine(), "images": [], "archives": []}
+    result: dict = {"machine": machine(), "two_processes": two_processes(), "images": [], "archives": []}
+
+    def add(table: str, row: dict) -> None:
+        result[table].append(row)
+        print(row, flush=True)
+        if arguments.json:
+            arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+
     with tempfile.TemporaryDirectory() as name:
         large_image(photos, 1, Path(name))  # compiles, which is kept
+        archive(photos, 10, Path(name))
         for size in arguments.megapixels:
-            result["images"].append({"megapixels": size, **large_image(photos, size, Path(name))})
-            print(result["images"][-1], flush=True)
+            add("images", {"megapixels": size, **large_image(photos, size, Path(name))})
         for count in arguments.images:
-            result["archives"].append({"images": count, **archive(photos, count, Path(name))})
-            print(result["archives"][-1], flush=True)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+            add("archives", {"images": count, **archive(photos, count, Path(name))})
+
+
+def two_processes() -> float:
+    """The matrix products a second of two processes at once, relative to those of one: what the machine's processors share."""
+    (alone,), together = _products(1), _products(2)
+    return round(sum(together) / alone, 2)
+
+
+def _products(processes: int) -> list[float]:
+    """Matrix products a second of each of some processes of one thread that run at once."""
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    runs = [
+        subprocess.Popen([sys.executable, "-c", _MULTIPLY], env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(processes)
+    ]
+    return [float(run.communicate()[0]) for run in runs]
 
 
 def mosaic(photos: Sequence[np.ndarray]) -> np.ndarray:

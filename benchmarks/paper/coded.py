@@ -1,10 +1,9 @@
 """Code binary MNIST with flows and a uniform dequantizer, at the vi bound and at the importance-weighted bound.
 
-    python benchmarks/paper/coded.py binarized_mnist_larochelle.npz -o runs --minutes 30
+    python benchmarks/paper/coded.py binarized_mnist_larochelle.npz -o runs --test-images 1000
 
-It trains a flow with vi. From this flow it trains one with iw of 4 samples and one with iw of 16 samples. Each training
-takes the given time; existing runs are used as they are. Each model is exported as an integer program. It codes the
-test images on one stack with K coupled particles (particles.py); they are decoded and compared.
+The runs are those of images.py: the flow trained with vi, and with iw of 4 samples. Each model is exported as an integer
+program. It codes the test images on one stack with K coupled particles (particles.py); they are decoded and compared.
 
 The results also hold the float model's bounds on the same images: vi, iw with K independent samples, and iw with K
 coupled samples. The two iw bounds are vi minus their gain on every fifth image. results/coded.json gets one cell at a
@@ -13,99 +12,52 @@ time; existing cells are kept.
 
 import argparse
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from coding import exported, symbols
-from images import CONFIGS, read_mnist
+from images import read_mnist
 from particles import rates
 from results import RESULTS, Results
 from torch import Tensor
 
 from dqcodec.ans.particles import coupled_offsets
 from dqcodec.flows.model import DequantizedModel, bits_per_dim
-from dqcodec.training import config as configs
-from dqcodec.training.config import Config
-from dqcodec.training.data import Images
-from dqcodec.training.progress import LineProgress
 from dqcodec.training.runs import RunFolder
-from dqcodec.training.trainer import Budget, Trainer, load_model
+from dqcodec.training.trainer import load_model
 
 _BATCH = 50
 _IW_STRIDE = 5
 
-
-@dataclass(frozen=True)
-class Objective:
-    """samples: of the bound; the same number of particles code. batch: such that a step takes about the same time."""
-
-    samples: int
-    batch: int
-
-    @property
-    def name(self) -> str:
-        """Its name in the results and of its run."""
-        return f"iw{self.samples}" if self.samples > 1 else "vi"
-
-    def config(self) -> Config:
-        """The configuration of its training."""
-        overrides = ["dequantizer.kind=uniform", f"training.batch={self.batch}"]
-        if self.samples > 1:
-            overrides += [
-                "objective.alpha=0.0",
-                f"objective.samples={self.samples}",
-                "training.learning_rate=2e-3",
-                "training.muon_learning_rate=0.008",
-                "training.warmup_steps=20",
-            ]
-        return configs.load(CONFIGS / "mnist_flow.toml", tuple(overrides))
-
-
-OBJECTIVES = (Objective(1, 32), Objective(4, 32), Objective(16, 12))
-CELLS = [("vi", 1), ("iw4", 4), ("iw16", 16)]  # trained with, particles
+# objective, see images.OBJECTIVES -> the run that images.py made
+RUNS = {"vi": "flow-uniform", "iw4": "flow-uniform-iw4"}
+CELLS = [("vi", 1), ("iw4", 4), ("iw4", 16)]  # trained with, particles
 
 
 def main() -> None:
     """The command line, see the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path)
-    parser.add_argument("-o", "--output", type=Path, required=True, help="folder that holds the run folders")
-    parser.add_argument("--minutes", type=float, default=30, help="minutes to train each missing model")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="folder that holds the run folders of images.py")
     parser.add_argument("--cell", action="append", help="only this cell, e.g. iw4-4 (repeatable)")
     parser.add_argument("--test-images", type=int, help="number of test images (default: all)")
     parser.add_argument("--json", type=Path, default=RESULTS / "coded.json")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    splits = read_mnist(arguments.data, OBJECTIVES[0].config())
-    runs = {objective.name: arguments.output / objective.name for objective in OBJECTIVES}
-    for objective in OBJECTIVES:
-        if not (runs[objective.name] / "checkpoint.pt").exists():
-            train(objective, splits.images, arguments.minutes, runs)
-    x = symbols(splits.test, arguments.test_images)
+    runs = {objective: arguments.output / "mnist" / name for objective, name in RUNS.items()}
+    x = symbols(read_mnist(arguments.data, load_model(runs["vi"])[1]).test, arguments.test_images)
     results = Results(arguments.json, {"iw_images": -(-len(x) // _IW_STRIDE)})
-    for name, particles in CELLS:
-        cell = f"{name}-{particles}"
+    for objective, particles in CELLS:
+        cell = f"{objective}-{particles}"
         if cell not in results and (not arguments.cell or cell in arguments.cell):
-            results.add(cell, measure(runs[name], x, particles))
+            results.add(cell, measure(runs[objective], x, particles))
             print(cell, results.cells[cell], flush=True)
-
-
-def train(objective: Objective, images: Images, minutes: float, runs: dict[str, Path]) -> None:
-    """Train the model of an objective; all but vi start from the vi model."""
-    trainer = Trainer(objective.config(), images, runs[objective.name], Budget(minutes), "cpu")
-    if objective.samples > 1:
-        trainer.start_from(runs["vi"])
-    else:
-        trainer.start()
-    if not trainer.run(LineProgress()):
-        raise SystemExit("stopped and saved; dqcodec train --resume continues")
 
 
 def measure(run: Path, x: np.ndarray, particles: int) -> dict:
     """Code test images x, (N, H, W, 1) symbols, with the run's model -> the cell."""
-    model, _ = load_model(run)
+    model, config = load_model(run)
     state = RunFolder(run).checkpoint()
     some, vi_bpd = x[::_IW_STRIDE], bound(model, x, 1, independent)
     rest = vi_bpd - bound(model, some, 1, independent)
@@ -116,7 +68,7 @@ def measure(run: Path, x: np.ndarray, particles: int) -> dict:
         **rates(exported(run, x.shape[1]), x, particles),
         "test_images": len(x),
         "minutes": round(state["seconds"] / 60, 1),
-        "steps": state["step"],
+        "images": state["step"] * config.training.batch,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
     }
 

@@ -79,16 +79,14 @@ def mnist_objectives() -> str:
 def mnist_coded() -> str:
     """Binary MNIST, coded with particles."""
     measured = cells("coded")
-    labels = {"vi": "vi", "iw4": "iw (M = 4)", "iw16": "iw (M = 16)"}
+    labels = {"vi": "vi", "iw4": "iw (M = 4)"}
     rows = []
     for name, cell in measured.items():
         objective, particles = name.split("-")
         net = {"net_bpd": cell["coded_bpd"] - cell["initial_bpd"]}
         keys = ((cell, "vi_bpd"), (cell, "iw_bpd"), (cell, "coupled_bpd"), (net, "net_bpd"), (cell, "coded_bpd"))
         values = [_value(values, key, 4) for values, key in keys]
-        rows.append(
-            [labels[objective], particles, *values[:3], f"**{values[3]}**", values[4], _value(cell, "minutes", 0)]
-        )
+        rows.append([labels[objective], particles, *values[:3], f"**{values[3]}**", values[4]])
     header = [
         "trained with",
         "particles K",
@@ -97,7 +95,6 @@ def mnist_coded() -> str:
         "iw bound, K coupled samples",
         "coded, without initial bits",
         "coded, all",
-        "minutes",
     ]
     return _markdown(header, rows)
 

@@ -7,25 +7,31 @@ from dqcodec.base.compiled import compiled
 from dqcodec.base.errors import SymbolError
 
 
-def check_sizes(sizes: np.ndarray | int) -> None:
-    """Check that 1 <= size <= MAX_SIZE.
+def checked_sizes(sizes: np.ndarray | int) -> tuple[np.ndarray, int]:
+    """(sizes as int32 (N,), the least of them; MAX_SIZE of none).
 
     Raises:
-        SymbolError: a size is out of range.
+        SymbolError: a size is not from 1 to MAX_SIZE.
     """
-    if not _are_sizes(_flat(sizes)):
+    flat = _flat(sizes)
+    narrow = np.empty(len(flat), np.int32)
+    least = _narrow(flat, narrow)
+    if least < 1:
         raise SymbolError(f"a stack codes symbols of sizes from 1 to {MAX_SIZE}")
+    return narrow, least
 
 
-def check_symbols(symbols: np.ndarray, sizes: np.ndarray | int) -> None:
-    """Check that 0 <= symbol < size and 1 <= size <= MAX_SIZE, for arrays of one shape, or one size for all.
+def checked_symbols(symbols: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Symbols as int32 (N,), below checked sizes, (N,) or one for all.
 
     Raises:
-        SymbolError: a symbol or a size is out of range.
+        SymbolError: a symbol is negative or not below its size.
     """
-    check_sizes(sizes)
-    if not _are_symbols(_flat(symbols), _flat(sizes)):
+    flat = _flat(symbols)
+    narrow = np.empty(len(flat), np.int32)
+    if not _narrow_below(flat, sizes, narrow):
         raise SymbolError("a symbol is negative or not below its size")
+    return narrow
 
 
 def _flat(numbers: np.ndarray | int) -> np.ndarray:
@@ -34,17 +40,22 @@ def _flat(numbers: np.ndarray | int) -> np.ndarray:
 
 
 @compiled
-def _are_sizes(sizes):
+def _narrow(sizes, narrow):
+    """Set narrow to sizes; returns the least of them, or 0."""
+    least = MAX_SIZE
     for n in range(len(sizes)):
         if not 1 <= sizes[n] <= MAX_SIZE:
-            return False
-    return True
+            return 0
+        least = min(least, sizes[n])
+        narrow[n] = sizes[n]
+    return least
 
 
 @compiled
-def _are_symbols(symbols, sizes):
+def _narrow_below(symbols, sizes, narrow):
     last = len(sizes) - 1
     for n in range(len(symbols)):
         if not 0 <= symbols[n] < sizes[min(n, last)]:
             return False
+        narrow[n] = symbols[n]
     return True

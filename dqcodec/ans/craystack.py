@@ -28,7 +28,7 @@ any number of lanes. Pushes and pops return a new message; they never change the
 import numpy as np
 from craystack import Codec, rans
 
-from dqcodec.ans.checks import check_sizes, check_symbols
+from dqcodec.ans.checks import checked_sizes, checked_symbols
 from dqcodec.ans.protocol import ImageCodec
 from dqcodec.base.errors import CorruptError, StackUnderflow
 
@@ -57,7 +57,7 @@ class CraystackStack:
         return self._head.reshape(self._shape).copy(), self._tail
 
     def push(self, symbols: np.ndarray, sizes: np.ndarray | int) -> None:
-        check_symbols(symbols, sizes)
+        checked_symbols(symbols, checked_sizes(sizes)[0])
         symbols, sizes = symbols.ravel().astype(np.uint64), np.broadcast_to(sizes, symbols.shape).ravel()
         for row in reversed(self._rows(len(symbols))):
             lanes = row.stop - row.start
@@ -67,7 +67,7 @@ class CraystackStack:
             )
 
     def pop(self, sizes: np.ndarray | int, shape: tuple[int, ...] | None = None) -> np.ndarray:
-        check_sizes(sizes)
+        checked_sizes(sizes)
         sizes = np.broadcast_to(sizes, shape) if np.ndim(sizes) == 0 else sizes
         symbols, flat = np.empty(sizes.size, np.int64), sizes.ravel()
         for row in self._rows(len(flat)):

@@ -4,7 +4,7 @@ zeros from an empty stack."""
 import constriction
 import numpy as np
 
-from dqcodec.ans.checks import check_sizes, check_symbols
+from dqcodec.ans.checks import checked_sizes, checked_symbols
 from dqcodec.base.errors import CorruptError, StackUnderflow
 
 AnsCoder = constriction.stream.stack.AnsCoder
@@ -71,17 +71,16 @@ class Stack:
         Raises:
             SymbolError: a symbol or a size is out of range; then nothing is pushed.
         """
-        check_symbols(symbols, sizes)
-        symbols = symbols.ravel().astype(np.int32)
+        flat, least = checked_sizes(sizes)
+        symbols = checked_symbols(symbols, flat)
         if np.ndim(sizes) == 0:
-            if sizes > 1:
+            if least > 1:
                 self._coder.encode_reverse(symbols, Uniform(int(sizes)))
             return
-        sizes = sizes.ravel().astype(np.int32)
-        if len(sizes) and sizes.min() == 1:  # an alphabet of one symbol takes no bits, and the coder refuses it
-            symbols, sizes = symbols[sizes > 1], sizes[sizes > 1]
+        if least == 1:  # an alphabet of one symbol takes no bits, and the coder refuses it
+            symbols, flat = symbols[flat > 1], flat[flat > 1]
         if len(symbols):
-            self._coder.encode_reverse(symbols, Uniform(), sizes)
+            self._coder.encode_reverse(symbols, Uniform(), flat)
 
     def pop(self, sizes: np.ndarray | int, shape: tuple[int, ...] | None = None) -> np.ndarray:
         """Pop int64 integers below sizes: an array's shape, or `shape` with one size for all.
@@ -90,19 +89,17 @@ class Stack:
             StackUnderflow: the stack holds too few bits.
             SymbolError: a size is out of range, 1 to 2^23; then nothing is popped.
         """
-        check_sizes(sizes)
+        flat, least = checked_sizes(sizes)
         if np.ndim(sizes) == 0:
             symbols = np.zeros(shape, np.int64)
-            if sizes > 1 and symbols.size:
+            if least > 1 and symbols.size:
                 symbols = self._coder.decode(Uniform(int(sizes)), symbols.size).astype(np.int64).reshape(shape)
+        elif least > 1 and len(flat):
+            symbols = self._coder.decode(Uniform(), flat).astype(np.int64).reshape(sizes.shape)
         else:
-            flat = sizes.ravel().astype(np.int32)
-            symbols = np.zeros(flat.shape, np.int64)
-            if len(flat) and flat.min() > 1:
-                symbols[:] = self._coder.decode(Uniform(), flat)
-            elif (several := flat > 1).any():
-                symbols[several] = self._coder.decode(Uniform(), flat[several])
-            symbols = symbols.reshape(sizes.shape)
+            symbols, several = np.zeros(sizes.shape, np.int64), flat > 1
+            if several.any():
+                symbols.reshape(-1)[several] = self._coder.decode(Uniform(), flat[several])
         words, state = self._coder.pos()
         if words == 0 and state < _FULL_STATE:
             raise StackUnderflow("the bit stack ran out")

@@ -29,6 +29,12 @@ class Gradients(NamedTuple):
     out: np.ndarray
     net: np.ndarray
 
+    def take(self, other: "Gradients") -> None:
+        """Add those of another thread, which then starts anew."""
+        for own, others in zip(self, other):
+            own += others
+            others[:] = 0
+
 
 class Model(NamedTuple):
     """A program's constants and layers. Layers learn after a front.

@@ -65,13 +65,15 @@ class LearningNet:
                 zip(lessons, [*matrices, self.weights.first], _backwards(net))
             )
         ]
-        self._ends = np.cumsum([layer.matrices.size for layer in self._layers])
-        self.size = int(self._ends[-1]) if lessons else 0
+        self.size = sum(layer.matrices.size for layer in self._layers)
 
     def step(self, sums: np.ndarray) -> None:
         """Learn from the sums of the gradients by all weights of these layers, one after the other, float64 (size,)."""
-        for layer, part in zip(self._layers, np.split(sums, self._ends)):
-            layer.step(part.reshape(layer.matrices.shape))
+        first = 0
+        for layer in self._layers:
+            end = first + layer.matrices.size
+            layer.step(sums[first:end].reshape(layer.matrices.shape))
+            first = end
 
 
 def _backwards(net: ContextNet) -> list[tuple[Linear, int]]:

@@ -60,16 +60,17 @@ class Walk:
 
     def _learn(self, pixels: int) -> None:
         """The layers learn from a front of so many pixels, or, those of the network, from several together."""
-        self._out.step(sum(gradients.out for gradients in self._gradients))
+        gradients, *others = self._gradients
         self._unlearned += pixels
         is_due = self._unlearned >= LESSON
+        for other in others:
+            gradients.take(other)
+        self._out.step(gradients.out)
+        gradients.out[:] = 0
         if is_due:
-            self._net.step(sum(gradients.net for gradients in self._gradients))
+            self._net.step(gradients.net)
+            gradients.net[:] = 0
             self._unlearned = 0
-        for gradients in self._gradients:
-            gradients.out[:] = 0
-            if is_due:
-                gradients.net[:] = 0
 
     def enter(self, tiles: Sequence[np.ndarray]) -> None:
         """Put known tiles, uint8 (H, W, C), on the canvas."""
