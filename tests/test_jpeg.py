@@ -197,7 +197,9 @@ def test_images_from_jpegs_are_told_from_others(channels):
 
 
 def test_small_images_of_clamped_blocks_are_not_searched():
-    strokes = np.where(np.random.default_rng(5).random((16, 16, 1)) < 0.3, 0, 255).astype(np.uint8).repeat(3, 0).repeat(3, 1)
+    strokes = (
+        np.where(np.random.default_rng(5).random((16, 16, 1)) < 0.3, 0, 255).astype(np.uint8).repeat(3, 0).repeat(3, 1)
+    )
     pixels, _ = through_jpeg(strokes, quality=70)
     assert not recovery.may_be_decoded(pixels)
     assert recovery.may_be_decoded(through_jpeg(scene(48, 48, 1), quality=70)[0])
