@@ -245,6 +245,15 @@ def test_the_effort_bounds_the_multiplications_of_a_model(effort, chosen):
     assert trial.best_program(layers, known[:1], effort).name == "large"  # the only one
 
 
+def test_a_program_codes_a_sample_once_however_many_methods_are_compared_with_it():
+    program, calls = fake_learned.Program("one"), []
+    program.code_length = lambda parts: calls.append(parts) or 8.0
+    layers = layers_of((96, 96))
+    ratios = [trial.beside_model(method, layers, program) for method in (Method.TRAINED_MIXING, Method.EXPERTS)]
+    assert len(calls) == 1 and ratios[0] != ratios[1]
+    assert trial.beside_model(Method.EXPERTS, layers, program) == ratios[1] and len(calls) == 1
+
+
 def test_a_small_lone_layer_takes_the_largest_model_without_a_trial():
     def sized(name: str, multiplications: int, bits: float) -> fake_learned.Program:
         program = fake_learned.Program(name, card={"multiplications_per_pixel": multiplications})

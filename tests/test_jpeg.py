@@ -196,6 +196,15 @@ def test_images_from_jpegs_are_told_from_others(channels):
     assert recovery.may_be_decoded(through_jpeg(pixels, quality=85)[0])
 
 
+def test_small_images_of_clamped_blocks_are_not_searched():
+    strokes = (
+        np.where(np.random.default_rng(5).random((16, 16, 1)) < 0.3, 0, 255).astype(np.uint8).repeat(3, 0).repeat(3, 1)
+    )
+    pixels, _ = through_jpeg(strokes, quality=70)
+    assert not recovery.may_be_decoded(pixels)
+    assert recovery.may_be_decoded(through_jpeg(scene(48, 48, 1), quality=70)[0])
+
+
 def test_standard_tables_are_those_of_libjpeg():
     for quality in (1, 30, 49, 50, 75, 99, 100):
         _, file = through_jpeg(scene(8, 8), quality=quality)

@@ -32,10 +32,15 @@ if TYPE_CHECKING:
 _MIN_MODEL_PIXELS = 64
 _MAX_MIXING_SAMPLES = 1 << 21  # of a layer in all views, as many as mixing codes bit by bit: about six seconds ...
 _MAX_RIVAL_SAMPLES = 1 << 18  # ... and one if a model codes the layer too
-# A sample of layers shows by what part of the model's bits a method that learns may win on the whole layers.
-_HOPELESS = {Method.TRAINED_MIXING: 1.25, Method.MODEL_MIXING: 1.0, Method.EXPERTS: 1.05}
+# A sample of layers shows by what part of the bits of the model, or of its mixing, a method that learns may win on the whole.
+_HOPELESS = {Method.TRAINED_MIXING: 1.03, Method.MODEL_MIXING: 1.0, Method.EXPERTS: 1.02}
+_AHEAD = 0.97  # by a smaller part, a method that learns wins on the whole layers
 _DRAWN_BITS = 4  # of a pixel of a drawing that differs from its neighbours; photographs take more
 _JPEG_PART = 0.5  # of WebP's bytes; other methods take more
+# Of the pixels of a layer: if fewer are new, models gain nothing; if more are new, a sample shows whether they win; of small layers
+# models always win.
+_FEW_NEW, _SOME_NEW, _MOST_NEW = 0.35, 0.4, 2 / 3
+_MAX_SOFT_PIXELS = 1 << 16  # of larger icons with alpha and few new pixels
 _MAX_ICON_PIXELS = 1 << 14
 _TINY_PIXELS = 1 << 8  # of icons that may look like photographs
 _WHOLE_PIXELS = 4  # that mixing codes whole in the time of a sample
@@ -124,8 +129,8 @@ def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
         for row in table.rows_of(program)
         if not row.is_slow or ((effort.best or is_small) and _may_win(row.number, layers, program))
     ]
-    if len(layers) == 1 and trial.is_small(layers):
-        rows = rows[-1:]  # the first bits on a stack make a model alone larger than mixing with it
+    if len(layers) == 1 < len(rows) and _is_ahead(rows[-1].number, layers, program):
+        rows = rows[-1:]
     try:
         payloads = {row.number: table.encode(row.number, layers, program, effort) for row in rows}
     except (LatentOverflow, StackUnderflow):  # out of range, or too small for the first loan
@@ -190,14 +195,18 @@ def is_icon(source: Source, programs: Sequence[Program], effort: Effort) -> bool
     """Whether an image is so small, and drawn in colours, that trained mixing alone is tried: models take longer, and gain
     nothing."""
     pixels = sum(height * width for height, width in source.sizes)
-    if effort.best or not source.is_expressible or source.image.header.bit_depth == 16 or pixels > _MAX_ICON_PIXELS:
+    header = source.image.header
+    limit = _MAX_SOFT_PIXELS if header.samples == 4 else _MAX_ICON_PIXELS
+    if effort.best or not source.is_expressible or header.bit_depth == 16 or pixels > limit:
         return False
     layers = list(layers_for_models(source))
     if any(program.bits == bits < 8 for program in programs for bits, *_ in layers):  # such models are for such images
         return False
-    if pixels <= _TINY_PIXELS or source.image.header.color_type == PALETTE or not layers:
-        return True
+    if pixels <= _TINY_PIXELS or header.color_type == PALETTE or not layers:
+        return pixels <= _MAX_ICON_PIXELS
     bits, *_, colors = layers[0]
+    if pixels > _MAX_ICON_PIXELS:
+        return bits == 8 and colors.shape[2] == 3 and _new_part(colors) < _FEW_NEW
     return bits < 8 or (colors.shape[2] == 3 and _is_drawn(colors))
 
 
@@ -226,18 +235,25 @@ def _photographs(
 
     Images of fewer than 8 bits are not tested: mixing them is fast.
     """
-    images: dict[Program, dict[int, np.ndarray]] = {}
-    for (number, split, layer), (coded, *_) in modelled.items():
+    images: dict[tuple[Program, bool], dict[int, np.ndarray]] = {}
+    photographs = set()
+    for (number, split, layer), (coded, *others) in modelled.items():
         if layer == 0 and sources[number].view(split).header.bit_depth >= 8:
             pixels = sources[number].layers(split)[0]
-            if (effort.best or takes_mixing(pixels, is_modelled=True)) and not _is_drawn(pixels):
-                images.setdefault(coded.program, {})[number] = pixels  # a sample of a drawing would say little
-    return {
-        number
-        for program, alike in images.items()
-        if not _may_win(Method.TRAINED_MIXING, list(alike.values()), program)
-        for number in alike
-    }
+            part = _new_part(pixels)  # if few are new, as in drawings, a sample says little
+            if len(sources) == 1 and trial.is_small([pixels]) and part > _MOST_NEW and not effort.best:
+                photographs.add(number)
+            elif (effort.best or takes_mixing(pixels, is_modelled=True)) and part > _SOME_NEW:
+                images.setdefault((coded.program, _is_mixed([coded, *others])), {})[number] = pixels
+    for (program, is_mixed), alike in images.items():
+        if not _may_win(Method.TRAINED_MIXING, list(alike.values()), program, is_mixed=is_mixed):
+            photographs |= set(alike)
+    return photographs
+
+
+def _is_mixed(ways: Sequence[CodedLayer]) -> bool:
+    """Whether a layer has been coded by a model with mixing."""
+    return any(way.layer.method == Method.MODEL_MIXING for way in ways)
 
 
 def _mixed(
@@ -257,11 +273,10 @@ def _mixed(
         for split in candidates(source.image) if source.is_expressible else ():
             if split.alpha and number in icons:
                 continue
-            view = source.view(split)
-            names = itertools.cycle(split.names(view.skeleton))
-            for layer, (pixels, name) in enumerate(zip(source.layers(split), names)):
-                is_alpha = name.startswith("alpha")
-                is_modelled = number in modelled and not is_alpha and view.header.bit_depth >= 8
+            is_deep = source.view(split).header.bit_depth >= 8
+            for layer, pixels in enumerate(source.layers(split)):
+                is_alpha = _is_alpha(source, split, layer)
+                is_modelled = number in modelled and not is_alpha and is_deep
                 samples = spent[layer] + _mixing_samples(pixels)  # by all views; mixing is fast below 8 bits
                 is_quick = samples <= _MAX_MIXING_SAMPLES and takes_mixing(pixels, is_modelled=is_modelled)
                 if split.step == Step.WHOLE:
@@ -280,7 +295,7 @@ def _expert(
 ) -> dict[Place, list[CodedLayer]]:
     """The layers of 8 bits that experts code: small gray ones; with effort.best, all that may suit a model. Layers of
     which a sample shows that their model is much smaller are left out."""
-    of_programs: dict[tuple[Program | None, Split | None], dict[Place, np.ndarray]] = {}
+    of_programs: dict[tuple[Program | None, bool, Split | None], dict[Place, np.ndarray]] = {}
     is_lone = len(sources) == 1
     for number, source in sources.items():
         for split in _splits_for_models(source, every=is_lone):
@@ -289,24 +304,34 @@ def _expert(
             for layer, pixels in enumerate(source.layers(split)):
                 if takes_experts(pixels, effort):
                     place = number, split, layer
-                    program = modelled[place][0].program if place in modelled else None
-                    of_programs.setdefault((program, split if is_lone else None), {})[place] = pixels
+                    ways = modelled.get(place, ())
+                    key = ways[0].program if ways else None, _is_mixed(ways), split if is_lone else None
+                    of_programs.setdefault(key, {})[place] = pixels
     together: dict[Split | None, dict[Place, np.ndarray]] = {}
-    for (program, split), alike in of_programs.items():
-        if program is None or _may_win(Method.EXPERTS, list(alike.values()), program):
+    for (program, is_mixed, split), alike in of_programs.items():
+        if program is None or _may_win(Method.EXPERTS, list(alike.values()), program, is_mixed=is_mixed):
             together[split] = together.get(split, {}) | alike
     return {place: ways for places in together.values() for place, ways in _by_channels(places, by_experts).items()}
 
 
 def _jpeg(sources: Mapping[int, Source]) -> dict[Place, list[CodedLayer]]:
-    """The layers that came out of a JPEG decoder, by the coefficients of the JPEG files."""
+    """The layers that came out of a JPEG decoder, by the coefficients of the JPEG files. Alpha does not."""
     places = {
         (number, split, layer): pixels
         for number, source in sources.items()
         for bits, split, layer, pixels in layers_for_models(source)
-        if bits == 8 and source.view(split).header.bit_depth == 8 and takes_jpeg(pixels)
+        if bits == 8
+        and source.view(split).header.bit_depth == 8
+        and not _is_alpha(source, split, layer)
+        and takes_jpeg(pixels)
     }
     return _by_channels(places, lambda layers: by_mixing(layers, Method.JPEG))
+
+
+def _is_alpha(source: Source, split: Split, layer: int) -> bool:
+    """Whether a layer is what a split has set apart as alpha."""
+    names = split.names(source.view(split).skeleton)
+    return names[layer % len(names)].startswith("alpha")
 
 
 def _is_whole(layers: Sequence[np.ndarray], coded: CodedLayer) -> bool:
@@ -319,9 +344,21 @@ def takes_jpeg(pixels: np.ndarray) -> bool:
     return recovery.may_be_decoded(pixels)
 
 
-def _may_win(method: Method, layers: Sequence[np.ndarray], program: Program) -> bool:
-    """Whether a method may code layers with fewer bits than a program, by a sample of them; small layers are not sampled."""
-    return trial.is_small(layers) or trial.beside_model(method, layers, program) <= _HOPELESS[method]
+def _may_win(method: Method, layers: Sequence[np.ndarray], program: Program, *, is_mixed: bool = False) -> bool:
+    """Whether a method may code layers with fewer bits than a program, by a sample of them; small layers are not sampled.
+
+    is_mixed: the program with mixing has coded the layers too.
+    """
+    if trial.is_small(layers):
+        return True
+    rival = min(1.0, trial.beside_model(Method.MODEL_MIXING, layers, program)) if is_mixed else 1.0
+    return trial.beside_model(method, layers, program) <= _HOPELESS[method] * rival
+
+
+def _is_ahead(method: Method, layers: Sequence[np.ndarray], program: Program) -> bool:
+    """Whether a method surely codes layers with fewer bits than a program alone, by a sample of them. The first bits on a stack
+    make a model alone larger on small ones."""
+    return trial.is_small(layers) or trial.beside_model(method, layers, program) < _AHEAD
 
 
 def layers_for_models(source: Source, *, every: bool = False) -> Iterator[tuple[int, Split, int, np.ndarray]]:
@@ -379,18 +416,22 @@ def _differing(pixels: np.ndarray) -> np.ndarray:
 
 
 def _is_drawn(pixels: np.ndarray) -> bool:
-    """Whether most pixels of a layer equal their neighbours or repeat: they have the same pixels around them as an
-    earlier one, as in text, tiles and textures. In photographs noise makes most pixels new."""
+    """Whether most pixels of a layer equal their neighbours or are not new, as in text, tiles and textures. In photographs noise
+    makes most pixels new."""
+    return 2 * _differing(pixels)[:, :-1].sum() <= pixels[..., 0].size or _new_part(pixels) <= 0.5
+
+
+def _new_part(pixels: np.ndarray) -> float:
+    """The part of the pixels of a layer that are new: they differ from a neighbour, and have other pixels around them than all
+    earlier ones."""
     differs = _differing(pixels)[:, :-1]
-    if 2 * differs.sum() <= pixels[..., 0].size:
-        return True
     whole = sum(pixels[..., channel].astype(np.uint64) << 8 * channel for channel in range(pixels.shape[2]))
     around = np.zeros(int(differs.sum()), np.uint64)
     for y, x in itertools.product(range(2), range(3)):  # the pixel, its left and right neighbours, and the three above
         height, width = differs.shape
         around = (around + whole[y : y + height, x : x + width][differs]) * np.uint64(0xE7037ED1A0B428DB)
         around ^= around >> np.uint64(29)
-    return 2 * len(np.unique(around)) <= pixels[..., 0].size
+    return len(np.unique(around)) / pixels[..., 0].size
 
 
 def _by_channels(

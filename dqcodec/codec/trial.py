@@ -3,7 +3,8 @@ uint8."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,9 +16,12 @@ from dqcodec.methods.payload import Effort
 if TYPE_CHECKING:
     from dqcodec.exact.program import Program
 
+    _Parts = tuple[tuple[tuple[int, ...], bytes], ...]  # shape and samples of each
+
 _LEAST_SAMPLE, _LARGEST_SAMPLE = 1 << 12, 1 << 14  # pixels
 _SAMPLE_PART = 8  # of the pixels, one in so many: a trial is to cost less than coding
 _SAMPLE_SIDE = 64
+_KEPT = 16  # results of trials: methods are compared with the same program on the same sample
 _LARGEST_SUITS = 1 << 10  # pixels of a small lone layer from which on the largest program nearly always codes it best
 
 
@@ -40,13 +44,13 @@ def best_program(
     if is_untried and all(map(multiplications, fitting)):
         return max(fitting, key=multiplications)
     parts = list(sample(layers))
-    return min(fitting, key=lambda program: program.code_length(parts))
+    return min(fitting, key=lambda program: _bits(None, program, _frozen(parts)))
 
 
 def estimated_bits(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: Effort) -> float:
     """The bits that layers take by the program that suits them best, by a sample; inf if no program fits them."""
     program, parts = best_program(layers, programs, effort), list(sample(layers))
-    return program.code_length(parts) * _pixels(layers) / _pixels(parts) if program else float("inf")
+    return _bits(None, program, _frozen(parts)) * _pixels(layers) / _pixels(parts) if program else float("inf")
 
 
 def multiplications(program: Program) -> int:
@@ -62,8 +66,19 @@ def is_small(layers: Sequence[np.ndarray]) -> bool:
 
 def beside_model(method: Method, layers: Sequence[np.ndarray], program: Program) -> float:
     """The bits that a sample of the layers takes by a method, divided by its bits by the program alone."""
-    parts = list(sample(layers))
-    return 8 * len(table.encode(method, parts, program).data) / program.code_length(parts)
+    parts = _frozen(sample(layers))
+    return _bits(method, program, parts) / _bits(None, program, parts)
+
+
+def _frozen(parts: Iterable[np.ndarray]) -> _Parts:
+    return tuple((part.shape, part.tobytes()) for part in parts)
+
+
+@functools.lru_cache(_KEPT)
+def _bits(method: Method | None, program: Program, parts: _Parts) -> float:
+    """The bits of parts by a method, or by the program alone."""
+    arrays = [np.frombuffer(samples, np.uint8).reshape(shape) for shape, samples in parts]
+    return program.code_length(arrays) if method is None else 8 * len(table.encode(method, arrays, program).data)
 
 
 def _sample_pixels(layers: Sequence[np.ndarray]) -> int:

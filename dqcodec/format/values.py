@@ -214,7 +214,8 @@ def _find(image: Png) -> dict[Values, View | None]:
     if colors is not None and len(colors) <= _FEW:
         return found | own if is_small else {Values.INDICES: found[Values.INDICES]}
     found = {kind: found[kind] for kind in (Values.RANKS, Values.INDICES) if kind in found}
-    return found if Values.RANKS in found and not is_small else found | own
+    is_needless = Values.RANKS in found and not (is_small and any(len(table) > 1 for table in tables))
+    return found if is_needless else found | own
 
 
 def _view(image: Png, modes: tuple[int, ...], tables: tuple[np.ndarray, ...], *, is_merged: bool = False) -> View:

@@ -14,6 +14,7 @@ _PROGRESS = 0.9  # a refinement is repeated while it leaves less than this part 
 _LEAST_SIDE = 16  # pixels; of smaller images little is sure
 _SAMPLED, _SAMPLED_PIXELS, _LEAST_COLOURED = 160, 4096, 64  # blocks; pixels; pixels in colour that say something
 _ON_LATTICE, _LEAST_FIT, _LEAST_STEP = 0.98, 0.5, 1.5
+_SMALL_PIXELS = 6144  # in smaller images only blocks free of clamped samples count: others tell no table by themselves
 _FEW, _HOPELESS = 0.1, 0.5  # wrong pixels of a sampling that is taken at once, and of one that is left as it is
 
 
@@ -33,7 +34,10 @@ def _offset(pixels: np.ndarray) -> tuple[int, int] | None:
         rows, columns = (8 * ((length - shift) // 8) for length, shift in zip(luma.shape, (down, right)))
         if rows and columns:
             part = slice(down, down + rows), slice(right, right + columns)
-            chosen = tables.telling(blocks(luma[part]), blocks(is_free[part]))
+            free = blocks(is_free[part])
+            chosen = tables.telling(blocks(luma[part]), free)
+            if luma.size < _SMALL_PIXELS:
+                chosen = chosen[free[chosen].all(1)]
             if len(chosen) and _is_quantised(_blocks_of_pixels(pixels[part], chosen[:: -(-len(chosen) // _SAMPLED)])):
                 return -down % 8, -right % 8
     return None
@@ -52,6 +56,8 @@ def _is_quantised(some: np.ndarray) -> bool:
     if some.shape[-1] == 3:
         found, is_sure = lattice.components(some)
         luma = found[..., 0]
+    if not tables.may_fit(luma, is_sure, LUMA, _LEAST_STEP):
+        return False
     table, _, fits = tables.choose(luma, is_sure, LUMA, 0)
     return fits >= _LEAST_FIT and table.mean() >= _LEAST_STEP
 

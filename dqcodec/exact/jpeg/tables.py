@@ -14,6 +14,7 @@ _BUSY = 3  # coefficients of a block whose noise is like noise; rounding a flat 
 _LEAST_VARIANCE = 20  # of the samples of a block that is not flat
 _LEAST_CLEAN, _LEAST_KNOWN = 16, 24  # blocks; samples of a block
 _TRIED, _FEW = 128, 6  # blocks by which a table is chosen, and those by which it is tried first
+_SUREST = 3  # blocks that show whether a table may fit at all
 _LIKELY, _CERTAIN, _ENOUGH = 0.3, 0.7, 0.95  # parts of these that fit
 _USUAL = 75
 # nats by which a step must be likelier than 1, and than a table of the standard that is scaled
@@ -72,13 +73,9 @@ def choose(samples: np.ndarray, is_sure: np.ndarray, base: np.ndarray, quality: 
     chosen = telling(samples, is_sure)
     if not len(chosen):
         return standard(base, quality or _USUAL), quality, 0.0
-    is_clean = bool(is_sure[chosen].all())
+    is_clean, found = bool(is_sure[chosen].all()), _found(samples[chosen], is_sure[chosen], base, quality)
     if is_clean:
-        coefficients = fitting.transform(samples[chosen].reshape(-1, 8).astype(np.float64), fitting.BASIS)[:, 0]
-        found = candidates(coefficients, base, quality)
         chosen = chosen[:: -(-len(chosen) // _TRIED)]
-    else:
-        found = [(standard(base, each), each) for each in dict.fromkeys((quality, *range(1, 101))) if each]
     some, sure, fits = samples[chosen], is_sure[chosen], []
     few = slice(None, None, -(-len(chosen) // _FEW))
     for table, _ in found:
@@ -88,6 +85,25 @@ def choose(samples: np.ndarray, is_sure: np.ndarray, base: np.ndarray, quality: 
             break
     best = next(number for number, fit in enumerate(fits) if fit >= _ENOUGH * max(fits))
     return *found[best], fits[best]
+
+
+def may_fit(samples: np.ndarray, is_sure: np.ndarray, base: np.ndarray, least: float) -> bool:
+    """Whether a table whose steps have at least the mean `least` fits one of the surest blocks; other arguments: see choose."""
+    chosen = telling(samples, is_sure)
+    if not len(chosen):
+        return False
+    found = _found(samples[chosen], is_sure[chosen], base, 0)
+    some = chosen[:_SUREST]
+    return any(table.mean() >= least and _part(samples[some], is_sure[some], table) > 0 for table, _ in found)
+
+
+def _found(samples: np.ndarray, is_sure: np.ndarray, base: np.ndarray, quality: int) -> list[tuple[np.ndarray, int]]:
+    """Tables that blocks (n, 64) may have, and their qualities: by their coefficients if all samples are sure, else all of the
+    standard."""
+    if not is_sure.all():
+        return [(standard(base, each), each) for each in dict.fromkeys((quality, *range(1, 101))) if each]
+    coefficients = fitting.transform(samples.reshape(-1, 8).astype(np.float64), fitting.BASIS)[:, 0]
+    return candidates(coefficients, base, quality)
 
 
 def _part(blocks: np.ndarray, is_sure: np.ndarray, table: np.ndarray) -> float:
