@@ -4,6 +4,7 @@ import numpy as np
 
 from dqcodec.exact.jpeg import decoding, fitting
 from dqcodec.exact.jpeg.decoding import Sampling
+from dqcodec.exact.jpeg.fitting import Aim, Plane
 from dqcodec.exact.jpeg.rounding import Search
 
 # Searches for the blocks that do not fit yet: (deviation in spreads, factor of the variances) in turn, candidates, sweeps.
@@ -41,16 +42,13 @@ class Component:
         """
         is_fancy = self.sampling.fancy and (self.sampling.columns == 1 or self.size[1] > 2)
         factors = np.array([*self.sampling[:2], *self.size, is_fancy])
-        low, high, start = (np.ascontiguousarray(each, np.int64) for each in (low, high, start))
-        samples = decoding.samples(self.levels, self.table)
+        aim = Aim(*(np.ascontiguousarray(each, np.int64) for each in (low, high, start)), factors, 0)
+        plane = Plane(self.table, self.levels, decoding.samples(self.levels, self.table))
 
         def fit(trials: np.ndarray, most: int, sweeps: int, wanted: np.ndarray) -> np.ndarray:
             variances = fitting.variances_of(self.levels[fits], self.table)
             trials = trials * [fitting.spread(self.table, variances), 1.0]
-            return fitting.fit(
-                low, high, start, factors, self.table, variances, trials, sweeps, 0, fitting.BASIS, Search.new(most),
-                self.levels, samples, wanted,
-            )  # fmt: skip
+            return fitting.fit(aim, plane, wanted, variances, trials, sweeps, Search.new(most), fitting.BASIS)
 
         fits = np.zeros(self.shape, bool)
         fits = fit(np.zeros((0, 2)), 1, 0, wanted)

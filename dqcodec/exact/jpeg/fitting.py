@@ -1,5 +1,7 @@
 """Coefficients whose samples are those of an image, block by block."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from dqcodec.base.compiled import compiled, compiled_in_place
@@ -24,7 +26,7 @@ def _basis() -> np.ndarray:
     return basis
 
 
-BASIS = _basis()
+BASIS = _basis()  # loops take it as an argument: LLVM unrolls loops over constants, which takes long
 _FREQUENCIES = np.add.outer(np.arange(8), np.arange(8)).ravel()
 
 
@@ -67,70 +69,125 @@ def rounded(plane: np.ndarray, table: np.ndarray) -> np.ndarray:
     return np.clip(np.rint(transform(plane, BASIS) / table), -MAX_NUMBER, MAX_NUMBER).astype(np.int16)
 
 
-@compiled
-def fit(low, high, start, factors, table, variances, trials, sweeps, tolerance, basis, search, levels, samples, wanted):
-    """Find the levels of blocks that make the pixels of a component, as well as it can.
+class Aim(NamedTuple):
+    """The pixels that the samples of a component are to make.
 
-    Args:
+    Attributes:
         low, high: bounds of the component at all pixels, int64 (H, W).
         start: guesses of the component at all pixels, int64 (H, W).
         factors: rows and columns of pixels for a sample, the component's rows and columns of samples, and whether pixels
             are interpolated, int64 (5,).
+        tolerance: by how much pixels may miss their bounds.
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+    start: np.ndarray
+    factors: np.ndarray
+    tolerance: int
+
+
+class Plane(NamedTuple):
+    """The blocks of a component.
+
+    Attributes:
         table: the steps, int64 (64,).
+        levels: int16 (rows, columns, 64).
+        samples: those of the levels, int64 (8 rows, 8 columns).
+    """
+
+    table: np.ndarray
+    levels: np.ndarray
+    samples: np.ndarray
+
+
+class _Room(NamedTuple):
+    """Room for a block: levels, samples, what pixels say of them, and variances."""
+
+    levels: np.ndarray
+    block: np.ndarray
+    whole: np.ndarray
+    half: np.ndarray
+    precision: np.ndarray
+    target: np.ndarray
+    variances: np.ndarray
+
+
+@compiled
+def fit(aim, plane, wanted, variances, trials, sweeps, search, basis):
+    """Find the levels of blocks that make the pixels of a component, as well as it can.
+
+    Args:
+        aim: an Aim.
+        plane: a Plane, whose levels and samples change.
+        wanted: blocks to fit, bool (rows, columns).
         variances: of the coefficients, float64 (64,).
         trials: searches to make in turn, float64 (n, 2): the deviation of samples that are not known from what they were before
             they were coded, and a factor of the variances.
         sweeps: in which levels change by one at last, at most.
-        tolerance: by how much pixels may miss their bounds.
-        basis: BASIS.
         search: a Search.
-        levels: int16 (rows, columns, 64), which change.
-        samples: those of the levels, int64 (8 rows, 8 columns), which change.
-        wanted: blocks to fit, bool (rows, columns).
+        basis: BASIS.
 
     Returns the blocks that fit, bool (rows, columns).
     """
     fits = np.ones(wanted.shape, np.bool_)
-    one, block, whole, half = np.empty(64, np.int64), np.empty((8, 8), np.int64), np.empty((8, 8)), np.empty((8, 8))
-    precision, target, scaled = np.empty((64, 64)), np.empty((8, 8)), np.empty(64)
-    for row in range(levels.shape[0]):
-        for column in range(levels.shape[1]):
+    room = _Room(
+        np.empty(64, np.int64), np.empty((8, 8), np.int64), np.empty((8, 8)), np.empty((8, 8)), np.empty((64, 64)),
+        np.empty((8, 8)), np.empty(64),
+    )  # fmt: skip
+    for row in range(wanted.shape[0]):
+        for column in range(wanted.shape[1]):
             if not wanted[row, column]:
                 continue
-            found, at = levels[row, column], (row, column)
-            best = _errors(found, table, block, samples, low, high, factors, at, tolerance, _ALL)
+            at, found = (row, column), plane.levels[row, column]
+            errors = _errors(found, aim, plane, at, room.block, _ALL)
             for trial in range(len(trials)):
-                if best == 0:
-                    break
-                _observe(precision, target, samples, low, high, start, factors, at, trials[trial, 0])
-                _transform_both(precision, whole, half, basis)
-                _transform(target, half, basis)
-                for place in range(64):
-                    scaled[place] = variances[place] * trials[trial, 1]
-                for n in range(search_levels(search, precision, target, scaled, table)):
-                    one[:] = search.levels[0, n]
-                    errors = _errors(one, table, block, samples, low, high, factors, at, tolerance, best)
-                    if errors < best:
-                        best = errors
-                        for place in range(64):
-                            found[place] = one[place]
-                    if best == 0:
-                        break
+                if errors:
+                    for place in range(64):
+                        room.variances[place] = variances[place] * trials[trial, 1]
+                    errors = _search_levels(found, aim, plane, at, trials[trial, 0], search, room, basis, errors)
             for _ in range(sweeps):
-                before = best
-                for place in range(64):
-                    for move in (-1, 1):
-                        found[place] += move
-                        errors = _errors(found, table, block, samples, low, high, factors, at, tolerance, best)
-                        if errors < best:
-                            best = errors
-                        else:
-                            found[place] -= move
-                if best == before or best == 0:
+                before = errors
+                if errors:
+                    errors = _change_levels(found, aim, plane, at, room.block, errors)
+                if errors == before:
                     break
-            _errors(found, table, block, samples, low, high, factors, at, tolerance, _ALL)
-            fits[row, column] = best == 0
+            _errors(found, aim, plane, at, room.block, _ALL)
+            fits[row, column] = errors == 0
     return fits
+
+
+@compiled_in_place
+def _search_levels(found, aim, plane, at, spread, search, room, basis, least):
+    """Set the levels found to those of the candidates with the least errors, if these are below `least`; returns the least."""
+    _observe(room.precision, room.target, plane.samples, aim, at, spread)
+    _transform_both(room.precision, room.whole, room.half, basis)
+    _transform(room.target, room.half, basis)
+    for n in range(search_levels(search, room.precision, room.target, room.variances, plane.table)):
+        for place in range(64):
+            room.levels[place] = search.levels[0, n, place]
+        errors = _errors(room.levels, aim, plane, at, room.block, least)
+        if errors < least:
+            least = errors
+            for place in range(64):
+                found[place] = room.levels[place]
+        if least == 0:
+            break
+    return least
+
+
+@compiled_in_place
+def _change_levels(found, aim, plane, at, block, least):
+    """Change each level found by one where this leaves fewer errors than `least`; returns the least."""
+    for place in range(64):
+        for move in (-1, 1):
+            found[place] += move
+            errors = _errors(found, aim, plane, at, block, least)
+            if errors < least:
+                least = errors
+            else:
+                found[place] -= move
+    return least
 
 
 @compiled_in_place
@@ -175,8 +232,9 @@ def _taps(at, factor, length, is_fancy):
 
 
 @compiled_in_place
-def _observe(precision, target, samples, low, high, start, factors, at, spread):
+def _observe(precision, target, samples, aim, at, spread):
     """Set what pixels say of a block's samples: precision (64, 64), and precision times values (8, 8)."""
+    low, high, start, factors = aim.low, aim.high, aim.start, aim.factors
     precision[:] = 0.0
     target[:] = 0.0
     row, column = at
@@ -223,9 +281,10 @@ def _observe(precision, target, samples, low, high, start, factors, at, spread):
 
 
 @compiled_in_place
-def _errors(levels, table, block, samples, low, high, factors, at, tolerance, enough):
+def _errors(levels, aim, plane, at, block, enough):
     """Enter a block's samples; the squared errors of the pixels that they reach, counted until they are enough."""
-    row, column = at
+    (row, column), low, high, factors, tolerance = at, aim.low, aim.high, aim.factors, aim.tolerance
+    table, samples = plane.table, plane.samples
     for place in range(64):
         block[place >> 3, place & 7] = np.int64(levels[place]) * table[place]
     inverse(block)

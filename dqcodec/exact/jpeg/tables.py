@@ -111,11 +111,14 @@ def _part(blocks: np.ndarray, is_sure: np.ndarray, table: np.ndarray) -> float:
     plane, sure = np.rint(blocks).astype(np.int64).reshape(-1, 8), is_sure.reshape(-1, 8)
     levels = fitting.rounded(blocks.reshape(-1, 8).astype(np.float64), table)
     variances, factors = fitting.variances_of(levels[:0, 0], table), np.array([1, 1, *plane.shape, 0])
-    return fitting.fit(
+    aim = fitting.Aim(
         np.where(sure | (plane >= 255), plane, -fitting.OPEN), np.where(sure | (plane <= 0), plane, fitting.OPEN), plane,
-        factors, table, variances, np.array([(fitting.spread(table, variances), 1.0)]), 1, int(blocks.dtype != np.int64),
-        fitting.BASIS, Search.new(8), levels, decoding.samples(levels, table), np.ones(levels.shape[:2], bool),
-    ).mean()  # fmt: skip
+        factors, int(blocks.dtype != np.int64),
+    )  # fmt: skip
+    found = fitting.Plane(table, levels, decoding.samples(levels, table))
+    trials = np.array([(fitting.spread(table, variances), 1.0)])
+    wanted = np.ones(levels.shape[:2], bool)
+    return fitting.fit(aim, found, wanted, variances, trials, 1, Search.new(8), fitting.BASIS).mean()
 
 
 def _likelihoods(coefficients: np.ndarray) -> np.ndarray:

@@ -168,6 +168,33 @@ def _set_hashes(mixer, seed, first, second, third):
     mixer.keys[0], mixer.keys[1], mixer.keys[2] = first, second, third
 
 
+class _Around(NamedTuple):
+    """The blocks around a block, and its block of the other component, int16 (64,) each; zeros where there is none."""
+
+    above: np.ndarray
+    left: np.ndarray
+    corner: np.ndarray
+    right: np.ndarray
+    across: np.ndarray
+
+
+class _Progress(NamedTuple):
+    """How far the coding of a block has come.
+
+    Attributes:
+        z: the number of the next coefficient, in zigzag order.
+        last: that of the first one.
+        seen, energy: the number of coefficients so far that are not 0, and the sum of their sizes.
+        counts: the sum of `last` of the blocks above and to the left.
+    """
+
+    z: int
+    last: int
+    seen: int
+    energy: int
+    counts: int
+
+
 @compiled
 def code_component(mixer, coder, levels, other, factors, component, table):
     """Code the levels of a component, block by block, each from its last coefficient in zigzag order to its first.
@@ -203,15 +230,14 @@ def code_component(mixer, coder, levels, other, factors, component, table):
             beside = counts[1, column] if column else counts[0, column + 1]
             far = _last(across) if component else np.int64(0)
             last = _code_last(mixer, coder, last, component, before, beside, far)
-            seen, energy, predicted = np.int64(0), np.int64(0), np.int64(0)
+            around, seen, energy = _Around(above, left, corner, right, across), np.int64(0), np.int64(0)
+            predicted = np.int64(0)
             for z in range(last, -1, -1):
                 place = ZIGZAG[z]
                 down, side = _expected(block, bottoms[column], rights, table, place, row > 0, column > 0)
                 if z:
-                    _set_contexts(
-                        mixer, block, above, left, corner, right, across, place, z, last, seen, energy, component, down, side,
-                        before + beside,
-                    )  # fmt: skip
+                    progress = _Progress(z, last, seen, energy, before + beside)
+                    _set_contexts(mixer, block, around, component, progress, down, side)
                 else:
                     predicted = _clipped((down + side) // (2 if row == 0 or column == 0 else 4), MAX_NUMBER)
                     gap = _size_class(abs(down - side) >> 1) if row and column else np.int64(31)
@@ -290,15 +316,15 @@ def _set_edges(block, table, bottom, rights):
 
 
 @compiled_in_place
-def _set_contexts(
-    mixer, block, above, left, corner, right, across, place, z, last, seen, energy, component, down, side, counts
-):
-    """Set the contexts of a coefficient."""
-    values = mixer.values
+def _set_contexts(mixer, block, around, component, progress, down, side):
+    """Set the contexts of a coefficient. down, side: see _expected."""
+    values, (above, left, corner, right, across) = mixer.values, around
+    z, last, seen, energy, counts = progress
+    place = ZIGZAG[z]
     v, u = place >> 3, place & 7
     north, west = np.int64(above[place]), np.int64(left[place])
     northwest, northeast = np.int64(corner[place]), np.int64(right[place])
-    around = _size_class(3 * (abs(north) + abs(west)) + abs(northwest) + abs(northeast) + 1 >> 1)
+    neighbours = _size_class(3 * (abs(north) + abs(west)) + abs(northwest) + abs(northeast) + 1 >> 1)
     below = np.int64(block[place + 8]) if v < 7 else np.int64(0)
     beside = np.int64(block[place + 1]) if u < 7 else np.int64(0)
     inner = np.int64(block[place + 9]) if v < 7 and u < 7 else np.int64(0)
@@ -307,24 +333,24 @@ def _set_contexts(
     near = _size_class(2 * (abs(below) + abs(beside)) + abs(inner) + far)
     down, side = _clipped(down, 40), _clipped(side, 40)
     other, total, both = np.int64(across[place]), _size_class(energy), _size_class(abs(down + side))
-    values[0] = around
+    values[0] = neighbours
     values[1] = near
     values[2] = down + 40
     values[3] = side + 40
     values[4] = _clipped(down >> 1, 7) + 7 << 4 | _clipped(side >> 1, 7) + 7
     values[5] = seen << 6 | last
-    values[6] = near << 5 | around
+    values[6] = near << 5 | neighbours
     values[7] = _clipped(north, 7) + 7 << 4 | _clipped(west, 7) + 7
-    values[8] = _clipped(other, 15) + 15 << 3 | min(around, 7)
+    values[8] = _clipped(other, 15) + 15 << 3 | min(neighbours, 7)
     values[9] = min(near, 15) << 7 | counts
     values[10] = total << 5 | min(seen, 31)
     values[11] = _clipped(below, 7) + 7 << 4 | _clipped(beside, 7) + 7
-    values[12] = total << 5 | around
-    values[13] = min(around, 15) << 8 | min(near, 15) << 4 | min(both, 15)
+    values[12] = total << 5 | neighbours
+    values[13] = min(neighbours, 15) << 8 | min(near, 15) << 4 | min(both, 15)
     values[14] = _clipped(north + west, 15) + 15 << 5 | _clipped(down + side >> 2, 15) + 15
     values[15] = min(abs(north), 3) << 6 | min(abs(west), 3) << 4 | min(abs(northwest), 3) << 2 | min(abs(northeast), 3)
     seed = hashed(hashed(np.uint64(2), component), z)
-    _set_hashes(mixer, seed, z, min(around, 7) << 3 | min(near, 7), min(component, 1) << 3 | min(both, 7))
+    _set_hashes(mixer, seed, z, min(neighbours, 7) << 3 | min(near, 7), min(component, 1) << 3 | min(both, 7))
     mixer.hashes[6] = hashed(hashed(hashed(np.uint64(3), min(component, 1)), z >> 2), values[6])
     mixer.hashes[12] = hashed(hashed(hashed(np.uint64(4), min(component, 1)), z), values[12])
 
