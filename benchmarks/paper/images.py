@@ -72,6 +72,7 @@ class Cell:
     def config(self) -> Config:
         """The configuration of its training."""
         overrides = (f"dequantizer.kind={self.dequantizer}", *OBJECTIVES[self.objective or "vi"])
+        overrides += _TUNING if self.objective else ()
         return configs.load(CONFIGS / f"{self.table}_{self.row}.toml", overrides)
 
     def budget(self, minutes: float | None, images: int | None) -> Budget:
@@ -81,6 +82,8 @@ class Cell:
         return Budget(minutes and minutes / _TUNING_PART, images and images // _TUNING_PART)
 
 
+# a model that is trained already goes on at lower rates
+_TUNING = ("training.learning_rate=2e-3", "training.muon_learning_rate=8e-3", "training.warmup_steps=20")
 OBJECTIVES = {
     "vi": (),
     "iw4": ("objective.alpha=0.0", "objective.samples=4"),
