@@ -5,6 +5,7 @@
 Needs numpy alone.
 """
 
+import itertools
 import re
 import sys
 from collections.abc import Iterator
@@ -95,6 +96,9 @@ def checkerboard() -> Iterator[str]:
             yield from _not_worse(measured, f"flow-{q}-{objective}", "iw_bits", value)
 
 
+_SEED_BPD = 0.005  # by which another seed may differ
+
+
 def images() -> Iterator[str]:
     """Bounds or dequantizers in a wrong order, and files that are far from the bound."""
     for table, rows in IMAGES.items():
@@ -106,7 +110,7 @@ def images() -> Iterator[str]:
                 yield f"{table} {name}: what is coded is far from vi"
         for row, published in rows.items():
             rates = [measured[f"{row}-{q}"]["vi_bpd"] for q in published]
-            if rates != sorted(rates, reverse=True):
+            if any(later > earlier + _SEED_BPD for earlier, later in itertools.pairwise(rates)):
                 yield f"{table} {row}: dequantizers are not in the paper's order"
     for q, (_, vi, _) in IMAGES["mnist"]["covariance"].items():
         if cells("mnist")[f"covariance-{q}"]["vi_bpd"] > vi + 0.02:

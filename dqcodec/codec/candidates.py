@@ -32,15 +32,12 @@ if TYPE_CHECKING:
 _MIN_MODEL_PIXELS = 64
 _MAX_MIXING_SAMPLES = 1 << 21  # of a layer in all views, as many as mixing codes bit by bit: about six seconds ...
 _MAX_RIVAL_SAMPLES = 1 << 18  # ... and one if a model codes the layer too
-# A sample of layers shows by what part of the bits of the model, or of its mixing, a method that learns may win on the whole.
-_HOPELESS = {Method.TRAINED_MIXING: 1.03, Method.MODEL_MIXING: 1.0, Method.EXPERTS: 1.02}
+# A sample of layers shows by what part of the model's bits a method that learns may win on the whole layers.
+_HOPELESS = {Method.TRAINED_MIXING: 1.25, Method.MODEL_MIXING: 1.0, Method.EXPERTS: 1.05}
 _AHEAD = 0.97  # by a smaller part, a method that learns wins on the whole layers
 _DRAWN_BITS = 4  # of a pixel of a drawing that differs from its neighbours; photographs take more
 _JPEG_PART = 0.5  # of WebP's bytes; other methods take more
-# Of the pixels of a layer: if fewer are new, models gain nothing; if more are new, a sample shows whether they win; of small layers
-# models always win.
-_FEW_NEW, _SOME_NEW, _MOST_NEW = 0.35, 0.4, 2 / 3
-_MAX_SOFT_PIXELS = 1 << 16  # of larger icons with alpha and few new pixels
+_MAX_SOFT_PIXELS, _FEW_NEW = 1 << 16, 0.35  # of larger icons with alpha; the part of their pixels that is new at most
 _MAX_ICON_PIXELS = 1 << 14
 _TINY_PIXELS = 1 << 8  # of icons that may look like photographs
 _WHOLE_PIXELS = 4  # that mixing codes whole in the time of a sample
@@ -235,25 +232,18 @@ def _photographs(
 
     Images of fewer than 8 bits are not tested: mixing them is fast.
     """
-    images: dict[tuple[Program, bool], dict[int, np.ndarray]] = {}
-    photographs = set()
-    for (number, split, layer), (coded, *others) in modelled.items():
+    images: dict[Program, dict[int, np.ndarray]] = {}
+    for (number, split, layer), (coded, *_) in modelled.items():
         if layer == 0 and sources[number].view(split).header.bit_depth >= 8:
             pixels = sources[number].layers(split)[0]
-            part = _new_part(pixels)  # if few are new, as in drawings, a sample says little
-            if len(sources) == 1 and trial.is_small([pixels]) and part > _MOST_NEW and not effort.best:
-                photographs.add(number)
-            elif (effort.best or takes_mixing(pixels, is_modelled=True)) and part > _SOME_NEW:
-                images.setdefault((coded.program, _is_mixed([coded, *others])), {})[number] = pixels
-    for (program, is_mixed), alike in images.items():
-        if not _may_win(Method.TRAINED_MIXING, list(alike.values()), program, is_mixed=is_mixed):
-            photographs |= set(alike)
-    return photographs
-
-
-def _is_mixed(ways: Sequence[CodedLayer]) -> bool:
-    """Whether a layer has been coded by a model with mixing."""
-    return any(way.layer.method == Method.MODEL_MIXING for way in ways)
+            if (effort.best or takes_mixing(pixels, is_modelled=True)) and not _is_drawn(pixels):
+                images.setdefault(coded.program, {})[number] = pixels  # a sample of a drawing would say little
+    return {
+        number
+        for program, alike in images.items()
+        if not _may_win(Method.TRAINED_MIXING, list(alike.values()), program)
+        for number in alike
+    }
 
 
 def _mixed(
@@ -295,7 +285,7 @@ def _expert(
 ) -> dict[Place, list[CodedLayer]]:
     """The layers of 8 bits that experts code: small gray ones; with effort.best, all that may suit a model. Layers of
     which a sample shows that their model is much smaller are left out."""
-    of_programs: dict[tuple[Program | None, bool, Split | None], dict[Place, np.ndarray]] = {}
+    of_programs: dict[tuple[Program | None, Split | None], dict[Place, np.ndarray]] = {}
     is_lone = len(sources) == 1
     for number, source in sources.items():
         for split in _splits_for_models(source, every=is_lone):
@@ -304,12 +294,11 @@ def _expert(
             for layer, pixels in enumerate(source.layers(split)):
                 if takes_experts(pixels, effort):
                     place = number, split, layer
-                    ways = modelled.get(place, ())
-                    key = ways[0].program if ways else None, _is_mixed(ways), split if is_lone else None
-                    of_programs.setdefault(key, {})[place] = pixels
+                    program = modelled[place][0].program if place in modelled else None
+                    of_programs.setdefault((program, split if is_lone else None), {})[place] = pixels
     together: dict[Split | None, dict[Place, np.ndarray]] = {}
-    for (program, is_mixed, split), alike in of_programs.items():
-        if program is None or _may_win(Method.EXPERTS, list(alike.values()), program, is_mixed=is_mixed):
+    for (program, split), alike in of_programs.items():
+        if program is None or _may_win(Method.EXPERTS, list(alike.values()), program):
             together[split] = together.get(split, {}) | alike
     return {place: ways for places in together.values() for place, ways in _by_channels(places, by_experts).items()}
 
@@ -344,15 +333,9 @@ def takes_jpeg(pixels: np.ndarray) -> bool:
     return recovery.may_be_decoded(pixels)
 
 
-def _may_win(method: Method, layers: Sequence[np.ndarray], program: Program, *, is_mixed: bool = False) -> bool:
-    """Whether a method may code layers with fewer bits than a program, by a sample of them; small layers are not sampled.
-
-    is_mixed: the program with mixing has coded the layers too.
-    """
-    if trial.is_small(layers):
-        return True
-    rival = min(1.0, trial.beside_model(Method.MODEL_MIXING, layers, program)) if is_mixed else 1.0
-    return trial.beside_model(method, layers, program) <= _HOPELESS[method] * rival
+def _may_win(method: Method, layers: Sequence[np.ndarray], program: Program) -> bool:
+    """Whether a method may code layers with fewer bits than a program, by a sample of them; small layers are not sampled."""
+    return trial.is_small(layers) or trial.beside_model(method, layers, program) <= _HOPELESS[method]
 
 
 def _is_ahead(method: Method, layers: Sequence[np.ndarray], program: Program) -> bool:
