@@ -20,11 +20,9 @@ from dqcodec.png.color_types import PALETTE
 
 _ADAM7 = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
 _BAND_BYTES = 1 << 20
-_TRIAL_BYTES = 1 << 16
-_LEVELS = {
-    zlib.Z_DEFAULT_STRATEGY: 9,
-    zlib.Z_FILTERED: 6,
-}  # by strategy: filtered noise takes longer, and gains nothing, at 9
+_TRIAL_BYTES = 1 << 16  # of the rows by which filters and strategy are chosen
+# by strategy: at level 9, filtered noise takes much longer, and gains little
+_LEVELS = {zlib.Z_DEFAULT_STRATEGY: 9, zlib.Z_FILTERED: 6}
 _ZLIB_MAX_RATIO = 1032  # the largest compression ratio of deflate
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dqcodec.base.compiled import compiled, compiled_in_place
 from dqcodec.exact.mixing.binary_coder import code_bit
-from dqcodec.exact.mixing.bit_mixing import hashed, place_of
+from dqcodec.exact.mixing.layer import hashed, place_of
 from dqcodec.exact.mixing.logistic import count, counted, learn, learn_stage, mixed, squash, staged
 from dqcodec.frozen.jpeg import (
     CONTEXTS,
