@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has 
 
 # argv: an archive. Prints for each image whether worker processes decode it as this process did before.
 LOADED = """
-import sys, warnings
+import sys, threading, warnings
 import torch
 from torch.utils.data import DataLoader, Dataset
 
@@ -40,7 +40,7 @@ walk._LEAST_PART = 4  # so that threads have work on small images
 threads.set_threads(3)
 images = Images(Archive(sys.argv[1]))
 before = [*images]
-assert threads._jobs.cache_info().currsize == 2
+assert threading.active_count() == 3
 loader = DataLoader(images, batch_size=None, num_workers=4, multiprocessing_context="fork", timeout=200)
 print([torch.equal(*pair) for pair in zip(before, loader, strict=True)])
 """

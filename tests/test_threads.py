@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from programs import run
 
 from dqcodec.base import threads
-from dqcodec.base.threads import in_threads, set_threads, single_thread
+from dqcodec.base.threads import in_threads, map_in_threads, set_threads, single_thread
 
 few = settings(max_examples=60)
 
@@ -26,12 +26,16 @@ def parts_of(count: int, least: int) -> list[tuple[int, int]]:
     return in_threads(lambda part: (part.start, part.stop), count, least)
 
 
+def covered(parts: list[tuple[int, int]]) -> list[int]:
+    return [i for start, stop in parts for i in range(start, stop)]
+
+
 @few
 @given(st.integers(1, 4), st.integers(0, 500), st.integers(1, 120))
 def test_the_parts_are_all_in_order_and_none_too_short(limit, count, least):
     set_threads(limit)
     parts = parts_of(count, least)
-    assert [i for start, stop in parts for i in range(start, stop)] == list(range(count))
+    assert covered(parts) == list(range(count))
     assert len(parts) == max(1, min(limit, count // least))
     assert len(parts) == 1 or min(stop - start for start, stop in parts) >= least
 
@@ -114,7 +118,7 @@ def test_an_error_in_any_part_reaches_the_caller_and_the_next_call_works(broken,
     for _ in range(2):
         with pytest.raises(error, match="in a part"):
             in_threads(fail, 3, 1)
-        assert parts_of(3, 1) == [(0, 1), (1, 2), (2, 3)]
+        assert covered(parts_of(3, 1)) == [0, 1, 2]  # in fewer parts, if a helper still works for the failed call
 
 
 def test_callers_in_threads_of_their_own_get_their_own_results():
@@ -122,14 +126,56 @@ def test_callers_in_threads_of_their_own_get_their_own_results():
     results = {}
 
     def call(caller: int) -> None:
-        results[caller] = [in_threads(lambda part: (caller, part.start), 9, 1) for _ in range(50)]
+        results[caller] = [
+            in_threads(lambda part: (caller, covered([(part.start, part.stop)])), 9, 1) for _ in range(50)
+        ]
 
     callers = [threading.Thread(target=call, args=(caller,)) for caller in range(4)]
     for caller in callers:
         caller.start()
     for caller in callers:
         caller.join()
-    assert results == {caller: [[(caller, 0), (caller, 3), (caller, 6)]] * 50 for caller in range(4)}
+    assert {*results} == {*range(4)}
+    for caller, calls in results.items():
+        for parts in calls:
+            assert {of for of, _ in parts} == {caller} and sum((own for _, own in parts), []) == list(range(9))
+
+
+def test_inside_a_part_the_work_is_cut_for_threads_that_wait():
+    """The first part is done at once; its thread then waits for the second, which so gets a helper."""
+    set_threads(2)
+
+    def work(part: slice) -> int:
+        if part.start == 0:
+            return 0
+        deadline = 1000
+        while (parts := len(parts_of(2, 1))) < 2 and deadline:
+            threading.Event().wait(0.01)
+            deadline -= 1
+        return parts
+
+    assert in_threads(work, 2, 1) == [0, 2]
+
+
+@few
+@given(st.integers(1, 4), st.lists(st.integers(0, 9), min_size=1, max_size=12))
+def test_a_map_has_all_results_in_order_and_takes_the_largest_first(limit, sizes):
+    set_threads(limit)
+    taken = []
+
+    def note(item: int) -> int:
+        taken.append(sizes[item])
+        return -item
+
+    assert map_in_threads(note, range(len(sizes)), sizes) == [-item for item in range(len(sizes))]
+    assert sorted(taken) == sorted(sizes)
+    assert limit > 1 or taken == sorted(sizes, reverse=True)
+
+
+def test_an_error_in_a_map_reaches_the_caller():
+    set_threads(3)
+    with pytest.raises(ZeroDivisionError):
+        map_in_threads(lambda item: 1 // item, [2, 0, 1], [1, 1, 1])
 
 
 def blas_threads() -> set[int]:

@@ -2,12 +2,12 @@
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Lock, Thread, get_ident, local
+from threading import Lock, Thread, get_ident
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -112,64 +112,97 @@ def _disown() -> None:
 def in_threads(function: Callable[[slice], Any], count: int, least: int) -> list[Any]:
     """Cut range(count) into one slice for each thread, and call `function` with each; returns the results in order.
 
-    No slice is shorter than `least`, unless there is only one. Inside `function`, calls of in_threads use one thread.
-    An error of a thread is raised here.
+    No slice is shorter than `least`, unless there is only one. Inside `function`, in_threads uses threads that have no work
+    or wait for others. An error of a thread is raised here.
     """
-    threads = 1 if _of_thread.is_part else max(1, min(count // least, _threads or available_cpus()))
-    if threads == 1:
-        return [function(slice(0, count))]
-    cuts = [count * thread // threads for thread in range(threads + 1)]
+    parts = 1 + _helpers.take(count // least - 1)
+    cuts = [count * part // parts for part in range(parts + 1)]
     first, *others = (slice(*pair) for pair in zip(cuts, cuts[1:]))
-    answers = [_ask(worker, function, part) for worker, part in enumerate(others)]
-    _of_thread.is_part = True
-    try:
-        own = function(first)
-    finally:
-        _of_thread.is_part = False
-    return [own, *(_result(answer) for answer in answers)]
+    answers = [_helpers.ask(function, part) for part in others]
+    own = function(first)
+    return [own, *_helpers.results(answers)]
 
 
-class _OfThread(local):
-    """is_part: whether the thread works on a slice of in_threads."""
+def map_in_threads(function: Callable[[Any], Any], items: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
+    """The results of a function for each of one or more items, in order. A thread that is done takes the largest item left.
 
-    is_part = False
+    In other respects it is like in_threads.
+    """
+    results: list[Any] = [None] * len(items)
+    waiting = iter(sorted(range(len(items)), key=lambda number: -sizes[number]))  # shared by the threads
 
+    def work(_: slice) -> None:
+        for number in waiting:
+            results[number] = function(items[number])
 
-_of_thread = _OfThread()
-
-
-def _ask(worker: int, function: Callable[[slice], Any], part: slice) -> SimpleQueue:
-    """Give a worker a job. Returns the queue for its (result, None) or (None, error). An executor takes four times as
-    long."""
-    answer: SimpleQueue = SimpleQueue()
-    _jobs(worker).put((function, part, answer))
-    return answer
-
-
-def _result(answer: SimpleQueue) -> Any:
-    """Wait for a worker's result; raises its error."""
-    result, error = answer.get()
-    if error:
-        raise error
-    return result
+    in_threads(work, len(items), 1)
+    return results
 
 
-@cache
-def _jobs(worker: int) -> SimpleQueue:
-    """The queue of jobs of a worker thread, which the first call starts."""
-    jobs: SimpleQueue = SimpleQueue()
+class _Helpers:
+    """Threads that help those that call in_threads. They start when they are first needed, and serve until the process ends.
 
-    def work() -> None:
-        _of_thread.is_part = True
+    An executor takes four times as long for a job.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._jobs: SimpleQueue = SimpleQueue()
+        self._taken = 0  # helpers that may work, less the threads that wait for some
+        self._idle = 0  # helpers that wait for a job
+
+    def take(self, wanted: int) -> int:
+        """Take up to `wanted` helpers, as many as the number of threads allows. `ask` each of them for one job."""
+        if wanted < 1:
+            return 0
+        with self._lock:
+            helpers = max(0, min(wanted, (_threads or available_cpus()) - 1 - self._taken))
+            self._taken += helpers
+        return helpers
+
+    def ask(self, function: Callable[[slice], Any], part: slice) -> SimpleQueue:
+        """Give a helper a job. Returns the queue for its (result, None) or (None, error)."""
+        answer: SimpleQueue = SimpleQueue()
+        with self._lock:
+            self._idle -= 1
+            is_new = self._idle < 0
+            self._idle += is_new
+        if is_new:
+            Thread(target=self._work, daemon=True).start()
+        self._jobs.put((function, part, answer))
+        return answer
+
+    def results(self, answers: Sequence[SimpleQueue]) -> list[Any]:
+        """Wait for the results of jobs; raises the first error. Meanwhile another thread may have one helper more."""
+        if not answers:
+            return []
+        with self._lock:
+            self._taken -= 1
+        try:
+            outcomes = [answer.get() for answer in answers]
+        finally:
+            with self._lock:
+                self._taken += 1
+        for _, error in outcomes:
+            if error:
+                raise error
+        return [result for result, _ in outcomes]
+
+    def _work(self) -> None:
         while True:
-            function, part, answer = jobs.get()
+            function, part, answer = self._jobs.get()
             try:
-                answer.put((function(part), None))
+                outcome = function(part), None
             except BaseException as error:
-                answer.put((None, error))
+                outcome = None, error
+            with self._lock:
+                self._taken -= 1
+                self._idle += 1
+            answer.put(outcome)
+            del function, part, answer, outcome  # they may hold much memory
 
-    Thread(target=work, daemon=True).start()
-    return jobs
+
+_helpers = _Helpers()
 
 
 @cache
@@ -179,9 +212,8 @@ def _blas() -> ThreadpoolController:
 
 def _forked() -> None:
     """In the child of a fork only the thread that forked exists: forget the other threads and what they held."""
-    global _lock
-    _lock = Lock()
-    _jobs.cache_clear()
+    global _lock, _helpers
+    _lock, _helpers = Lock(), _Helpers()
     _let_go([thread for thread in _holders if thread != get_ident()])
 
 

@@ -15,10 +15,12 @@ from dqcodec import png
 from dqcodec.base.errors import FormatError
 from dqcodec.codec import codec, zoo
 from dqcodec.codec.formats import check_size, from_array, from_pillow, lone_image, pixels, to_png
+from dqcodec.codec.group import decode
 from dqcodec.codec.region import Region
 from dqcodec.codec.zoo import Model
 from dqcodec.exact.program import FindProgram
 from dqcodec.format import archive
+from dqcodec.format.container import Group
 from dqcodec.png import MAX_PIXELS
 
 Images = str | os.PathLike | bytes | Image.Image | np.ndarray
@@ -64,8 +66,8 @@ def decompress(
     data, find_program = _dqc_bytes(data), _finder(models)
     if region is not None:
         return pixels(codec.decompress_region(data, Region.of(region), find_program, max_pixels=max_pixels)[0])
-    data, _ = codec.decompress(data, find_program, repack=True, max_pixels=max_pixels)
-    return pixels(lone_image(data, max_pixels))
+    (image,) = decode(Group.parse(data, max_pixels), find_program, max_pixels)
+    return pixels(lone_image(image, max_pixels))
 
 
 def decompress_png(

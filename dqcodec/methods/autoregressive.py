@@ -9,14 +9,13 @@ seed is s zero bytes, which the first pops borrow.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import CorruptError, StackUnderflow, SymbolError
-from dqcodec.base.threads import in_threads, single_thread
+from dqcodec.base.threads import map_in_threads, single_thread
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram, Slots
 from dqcodec.exact.boxes import Box, Window, cut, inside, overlap, part, sides, whole
@@ -33,7 +32,7 @@ def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram, effort:
         return slots.tile_bits, *_push(slots, program)
 
     with single_thread():
-        coded = _for_each(code, of_stacks)
+        coded = map_in_threads(code, of_stacks, [_area(boxes) for boxes in of_stacks])
     for boxes, (tile_bits, *_) in zip(of_stacks, coded):
         np.add.at(layer_bits, [number for number, *_ in boxes], tile_bits)
     payload = b"".join(write_varint(seed_bytes) + write_varint(len(stack)) + stack for _, seed_bytes, stack in coded)
@@ -89,7 +88,7 @@ def decode_windows(
                 layers[number][inside(pixels, windows[number])] = tile[inside(pixels, place)]
 
     with single_thread():
-        _for_each(pop, wanted)
+        map_in_threads(pop, wanted, [_area(boxes) for boxes, *_ in wanted])
     return layers
 
 
@@ -118,10 +117,9 @@ def stacks(shapes: Sequence[tuple[int, int]], program: AutoregressiveProgram) ->
     yield tiles
 
 
-def _for_each(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """The results of a function for each of one or more items, in threads."""
-    results = in_threads(lambda part: [function(item) for item in items[part]], len(items), 1)
-    return [result for of_thread in results for result in of_thread]
+def _area(boxes: Sequence[Box]) -> int:
+    """The number of pixels of tiles."""
+    return sum(math.prod(sides(box)) for box in boxes)
 
 
 def _push(slots: Slots, program: AutoregressiveProgram) -> tuple[int, bytes]:
