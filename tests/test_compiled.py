@@ -22,7 +22,7 @@ import dqcodec
 from dqcodec import ans, exact, methods, png
 from dqcodec import format as formats
 from dqcodec.base import compiled as compiling
-from dqcodec.base.compiled import compiled, implements
+from dqcodec.base.compiled import compiled, implements, part_of_loop, part_of_loop_in_place
 
 
 def compiled_loops() -> dict[str, Dispatcher]:
@@ -45,7 +45,7 @@ def test_all_loops_are_compiled_with_ieee_arithmetic_and_release_the_lock():
     }
     assert some <= loops.keys()
     for name, loop in loops.items():
-        options = {option: value for option, value in loop.targetoptions.items() if value and option != "inline"}
+        options = {option: value for option, value in loop.targetoptions.items() if value}
         assert options == {"nogil": True, "error_model": "numpy", "nopython": True}, name
 
 
@@ -88,13 +88,23 @@ def test_nothing_is_compiled_by_other_means():
     assert [path.name for path in paths if imports.search(path.read_text())] == ["compiled.py"]
 
 
-# --- every operation alone
+# --- every operation alone, in loops and in their parts
+
+
+@part_of_loop
+def _product(a, b):
+    return a * b
+
+
+@part_of_loop_in_place
+def _quotient(a, b):
+    return a / b
 
 
 @compiled
 def _multiply_add(a, b, c, out):
     for n in range(len(a)):
-        out[n] = a[n] * b[n] + c[n]
+        out[n] = _product(a[n], b[n]) + c[n]
 
 
 @compiled
@@ -108,7 +118,7 @@ def _dot(a, b):
 @compiled
 def _shares(a, b, out):
     for n in range(len(a)):
-        out[n] = a[n] / b[n] + np.sqrt(b[n])
+        out[n] = _quotient(a[n], b[n]) + np.sqrt(b[n])
 
 
 def numbers(dtype: type, count: int = 1000) -> np.ndarray:

@@ -7,7 +7,9 @@ import programs
 import pytest
 import torch
 
-from dqcodec.context.context import Canvas, context, log_spreads, standard
+from dqcodec.base.compiled import compiled
+from dqcodec.context import context as contexts
+from dqcodec.context.context import Canvas, log_spreads
 from dqcodec.context.least_squares import predictor
 from dqcodec.flows import context as flows
 from dqcodec.frozen.autoregressive import (
@@ -28,7 +30,8 @@ UNKNOWN = 1 << 14  # what no pixel holds; the table of logarithms is made longer
 LOGARITHMS = np.concatenate([log_spreads(), np.full(1 << 20, 7777, np.int32)])
 NO_PREDICTOR = predictor(np.empty((0, 2), np.int64), 0, 1)
 
-standards = np.vectorize(standard, otypes=[np.float32])
+context = compiled(contexts.context)
+standards = np.vectorize(compiled(contexts.standard), otypes=[np.float32])
 
 
 def images(channels: int, bits: int, height: int, width: int) -> dict[str, np.ndarray]:

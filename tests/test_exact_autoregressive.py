@@ -14,6 +14,7 @@ from programs import AUTOREGRESSIVE, LEARNING, LEAST_SQUARES, LOWEST, cut, noise
 from safetensors.numpy import save
 
 from dqcodec.ans.stack import Stack
+from dqcodec.base.compiled import compiled
 from dqcodec.base.errors import DqcodecError, ModelError, StackUnderflow
 from dqcodec.base.threads import set_threads
 from dqcodec.context import fronts
@@ -23,6 +24,7 @@ from dqcodec.exact.program import load_program
 from dqcodec.flows.model import bits_per_dim
 from dqcodec.frozen.autoregressive import FEATURE_PLACES, NEIGHBOURS, SLOPE
 
+compiled_rows = compiled(fronts._rows)
 few = settings(max_examples=4)
 every_law = pytest.mark.parametrize("channels, bits", [(1, 1), (1, 8), (3, 5), (3, 8)])
 shapes = st.sampled_from([(1, 1), (1, 13), (9, 1), (2, 2), (7, 5), (6, 17)])
@@ -254,8 +256,8 @@ def test_compiled_fronts_equal_plain_python(shapes):
     for height, width in shapes:
         for turn in range(last):
             rows = [y for y in range(height) if 0 <= turn - SLOPE * y < width]
-            start, stop = fronts._rows(height, width, turn)
-            assert (start, stop) == fronts._rows.py_func(height, width, turn)
+            start, stop = compiled_rows(height, width, turn)
+            assert (start, stop) == fronts._rows(height, width, turn)
             assert list(range(start, stop)) == rows
     sizes, theirs = np.zeros((2, last), np.int64)
     fronts._sizes(tiles, sizes)

@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dqcodec.exact.autoregressive.heads import add_gradients
+from dqcodec.base.compiled import compiled
+from dqcodec.exact.autoregressive import heads
 from dqcodec.exact.autoregressive.learning import LearningLinears
 from dqcodec.exact.networks import Linear
 from dqcodec.frozen.autoregressive import GRADIENT_BOUND
 
+add_gradients = compiled(heads.add_gradients)
 few = settings(max_examples=15)
 
 

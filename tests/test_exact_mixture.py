@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dqcodec.base.compiled import compiled
 from dqcodec.base.errors import ModelError
 from dqcodec.context.context import log_spreads
 from dqcodec.exact.autoregressive import mixture
@@ -12,6 +13,9 @@ from dqcodec.exact.autoregressive.mixture import MixtureTables
 from dqcodec.flows.mixture import LEAST_MASS, LogisticMixture
 from dqcodec.frozen import autoregressive as frozen
 from dqcodec.frozen.autoregressive import GRADIENT_BOUND, GRADIENT_GRID, GRID, TOTAL
+
+edges, find, start = map(compiled, (mixture.edges, mixture.find, mixture.start))
+set_gradients, set_mixtures, set_slots = map(compiled, (mixture.set_gradients, mixture.set_mixtures, mixture.set_slots))
 
 few = settings(max_examples=60)
 every_bits = pytest.mark.parametrize("bits", range(1, 9))
@@ -35,7 +39,7 @@ class Mixtures:
         self._moments = np.array([sums, spreads], np.int32)
         offsets = np.broadcast_to(offset, len(out)).astype(np.int32)
         raw = np.ascontiguousarray(out.T)
-        mixture.set_mixtures(
+        set_mixtures(
             self._laws, self.symbols, tables, raw, 8 * self._moments[0], self._moments[1], log_spreads, offsets
         )
 
@@ -44,7 +48,7 @@ class Mixtures:
 
     def starts(self, symbols: np.ndarray) -> np.ndarray:
         pairs = enumerate(symbols.tolist())
-        return np.array([mixture.start(self._laws, n, self._sigmoid, self.symbols, symbol) for n, symbol in pairs])
+        return np.array([start(self._laws, n, self._sigmoid, self.symbols, symbol) for n, symbol in pairs])
 
     def all_starts(self) -> np.ndarray:
         """(2^bits + 1, N): of all symbols, and the end."""
@@ -54,22 +58,22 @@ class Mixtures:
         """The first ones and how many they are."""
         slots = np.empty((len(self), 1, 2), np.int32)
         masses, _ = self._edges(symbols)
-        mixture.set_slots(self._laws, masses, self.symbols, symbols.astype(np.int32), slots, 0)
+        set_slots(self._laws, masses, self.symbols, symbols.astype(np.int32), slots, 0)
         return slots[:, 0, 0], slots[:, 0, 1]
 
     def find(self, slots: np.ndarray) -> np.ndarray:
         found = np.empty(len(self), np.int32)
-        mixture.find(self._laws, self._sigmoid, self.symbols, slots, found)
+        find(self._laws, self._sigmoid, self.symbols, slots, found)
         return found
 
     def gradient(self, symbols: np.ndarray) -> np.ndarray:
         """(N, 3 K)"""
         out = np.full((3 * self._laws.shape[1], len(self)), np.nan, np.float32)
-        mixture.set_gradients(self._laws, *self._edges(symbols), self._moments[1], out)
+        set_gradients(self._laws, *self._edges(symbols), self._moments[1], out)
         return out.T
 
     def _edges(self, symbols: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return mixture.edges(self._laws, self._sigmoid, self.symbols, symbols.astype(np.int32))
+        return edges(self._laws, self._sigmoid, self.symbols, symbols.astype(np.int32))
 
 
 def random_mixtures(bits: int, count: int = 200, seed: int = 0, plausible: bool = True) -> tuple[Mixtures, tuple]:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import dqcodec
+from dqcodec.base.compiled import compiled
 from dqcodec.base.errors import CorruptError
 from dqcodec.codec import candidates
 from dqcodec.exact.jpeg import fitting, recovery
@@ -158,7 +159,7 @@ def test_rounding_in_order_finds_a_point_of_the_lattice_from_some_samples(known)
         (basis @ (weights * np.where(is_known, samples, 0))).reshape(8, 8),
     )
     search = Search.new(16)
-    assert search_levels(search, precision, target, (1.1 * table) ** 2, table) <= 16
+    assert compiled(search_levels)(search, precision, target, (1.1 * table) ** 2, table) <= 16
     assert np.array_equal(search.levels[0, 0], levels)
 
 

@@ -6,12 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_classical import images
 
+from dqcodec.base.compiled import compiled
 from dqcodec.base.errors import CorruptError
-from dqcodec.exact.mixing.binary_coder import BinaryCoder, code_bit
+from dqcodec.exact.mixing import binary_coder
+from dqcodec.exact.mixing.binary_coder import BinaryCoder
 from dqcodec.exact.mixing.periods import find_periods
 from dqcodec.frozen.pixel_mixing import DEFAULT_PERIODS
 from dqcodec.methods import classical, mixing, pixel_mixing
 
+code_bit = compiled(binary_coder.code_bit)
 sizes = st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 256))  # and colours
 
 

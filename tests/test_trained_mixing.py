@@ -10,14 +10,17 @@ from golden.cases import soft
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dqcodec.base.compiled import compiled
 from dqcodec.base.errors import CorruptError
 from dqcodec.codec import candidates, codec
+from dqcodec.exact.mixing import sample_laws
 from dqcodec.exact.mixing.bit_mixing import BitMixer
 from dqcodec.exact.mixing.priors import TABLE, trained_prior
-from dqcodec.exact.mixing.sample_laws import SampleLaws, law_logit, narrow_laws
+from dqcodec.exact.mixing.sample_laws import SampleLaws
 from dqcodec.format.container import Method
 from dqcodec.methods import pixel_mixing, trained_mixing
 
+law_logit, narrow_laws = map(compiled, (sample_laws.law_logit, sample_laws.narrow_laws))
 PROGRAM = Program(kind="autoregressive")
 sizes = st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 256))  # and colours
 

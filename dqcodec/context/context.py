@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled
+from dqcodec.base.compiled import part_of_loop
 from dqcodec.context.least_squares import predict, predicts, set_neighbours, set_pixels, set_rows
 from dqcodec.frozen.autoregressive import (
     ERROR_FLOOR,
@@ -79,19 +79,19 @@ class Seen(NamedTuple):
     rows: np.ndarray
 
 
-@compiled
+@part_of_loop
 def standard(value, mean, spread):
     """(value - mean) / spread in steps of 1/GRID, clamped, float32. mean: 8 times the mean; spread: 64 times the spread."""
     return _standard(np.int32(8 * value - mean), np.float32(256) / np.float32(spread))
 
 
-@compiled
+@part_of_loop
 def _standard(freed, gain):
     """As standard, from 8 (value - mean) and 256 / spread."""
     return min(max(np.floor(np.float32(freed) * gain + np.float32(0.5)), -_BOUND), _BOUND)
 
 
-@compiled
+@part_of_loop
 def context(canvas, predictor, places, log_spreads, bits):
     """The Seen of pixels.
 
@@ -128,7 +128,7 @@ def context(canvas, predictor, places, log_spreads, bits):
     return Seen(inputs, moments, predictions, log_errors, rows)
 
 
-@compiled
+@part_of_loop
 def predict_next(predictor, seen, p, values, known, log_spreads, bits):
     """Enter plane p of pixels, int16 (N,), into the predictor, and predict the next plane, where there is one.
 
@@ -143,7 +143,7 @@ def predict_next(predictor, seen, p, values, known, log_spreads, bits):
         _set_errors_seen(moments[1], seen.log_errors[p], log_spreads, known[2:])
 
 
-@compiled
+@part_of_loop
 def _set_predictions_seen(predictions, moments, out):
     """Set rows of out (2, N) to (prediction - mean) / spread, and the same clamped to one spread, in steps of 1/GRID."""
     for n in range(len(predictions)):
@@ -152,7 +152,7 @@ def _set_predictions_seen(predictions, moments, out):
         out[1, n] = min(max(out[0, n], -_ONE_SPREAD), _ONE_SPREAD)
 
 
-@compiled
+@part_of_loop
 def _set_errors_seen(spreads, log_errors, log_spreads, out):
     """Set rows of out (2, N) to the log errors of predictions, and to these less the log spreads, clamped."""
     for n in range(len(spreads)):
@@ -160,7 +160,7 @@ def _set_errors_seen(spreads, log_errors, log_spreads, out):
         out[1, n] = min(max(np.float32(log_errors[n] - log_spreads[spreads[n]]), -_BOUND), _BOUND)
 
 
-@compiled
+@part_of_loop
 def _set_cells(places, neighbours, cells):
     """Set cells, int64 (neighbours, N), to the positions of pixels' neighbours. At a tile's border other pixels stand in."""
     for n in range(len(places)):
@@ -177,7 +177,7 @@ def _set_cells(places, neighbours, cells):
             cells[i, n] = cell + right - up * width if x or y else _START
 
 
-@compiled
+@part_of_loop
 def _set_near(planes, cells, p, start, near):
     """Set near, int32 (neighbours, N), to plane p of the neighbours; to `start` where there are none."""
     for i in range(len(cells)):
@@ -185,7 +185,7 @@ def _set_near(planes, cells, p, start, near):
             near[i, n] = start if cells[i, n] == _START else planes[cells[i, n], p]
 
 
-@compiled
+@part_of_loop
 def _set_moments(near, weights, moments, predictions):
     """Set 8 mean and 64 spread (2, N) of the nearest neighbours, weighted, and predictions (N,) to the means."""
     means, spreads = moments[0], moments[1]
@@ -201,7 +201,7 @@ def _set_moments(near, weights, moments, predictions):
         predictions[n] = means[n] << PREDICTION_BITS >> 3
 
 
-@compiled
+@part_of_loop
 def _set_standards(near, moments, step, out):
     """Set each step-th row of out to a neighbour, standardised."""
     gains = np.empty(near.shape[1], np.float32)
@@ -212,7 +212,7 @@ def _set_standards(near, moments, step, out):
             out[i * step, n] = _standard(np.int32(8 * near[i, n] - moments[0, n]), gains[n])
 
 
-@compiled
+@part_of_loop
 def _set_levels(moments, p, bits, log_spreads, step, out):
     """Set row 0 of out to the log spreads of plane p, and row `step` to its means; G and gray in 16ths of 8 bits' steps."""
     middle, scale = np.float32(0), np.float32(1)
@@ -223,7 +223,7 @@ def _set_levels(moments, p, bits, log_spreads, step, out):
         out[step, n] = min(max(np.floor((np.float32(moments[0, n]) - middle) * scale), -_BOUND), _BOUND)
 
 
-@compiled
+@part_of_loop
 def _set_borders(places, out):
     """Set rows of out (2, N) to GRID for pixels of a tile's first row, and of its first column; to 0 for others."""
     for n in range(len(places)):
@@ -231,7 +231,7 @@ def _set_borders(places, out):
         out[1, n] = GRID if places[n, 2] == 0 else 0
 
 
-@compiled
+@part_of_loop
 def _set_log_errors(errors, cells, p, weights, log_spreads, out):
     """Set out, int32 (N,), to the piecewise linear log2 of the mean error around plus its floor, in steps of 1/GRID."""
     for n in range(len(out)):
@@ -243,7 +243,7 @@ def _set_log_errors(errors, cells, p, weights, log_spreads, out):
         out[n] = log_spreads[total >> shift] + GRID * (shift - 3)
 
 
-@compiled
+@part_of_loop
 def _set_features(features, places, neighbours, out):
     """Set rows of out (neighbours F, N) to the features of neighbours (rows up, columns to the right); 0 outside the tile."""
     count, cells = features.shape[1], np.empty(len(places), np.int64)

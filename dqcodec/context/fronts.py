@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled
+from dqcodec.base.compiled import compiled, part_of_loop
 from dqcodec.frozen.autoregressive import BITS_FOR_ONE, FRONT, LEAST_CHUNK, SHALLOW_CHUNK, SLOPE
 
 
@@ -100,7 +100,7 @@ def _batches(tiles: np.ndarray) -> Iterator[slice]:
             first, pixels, longest = last + 1, 0, 0
 
 
-@compiled
+@part_of_loop
 def _rows(height: int, width: int, turn: int) -> tuple[int, int]:
     """The rows of a tile that have a pixel where x + SLOPE y = turn: from, to."""
     return max(0, (turn - width + SLOPE) // SLOPE), min(height, turn // SLOPE + 1)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled
+from dqcodec.base.compiled import compiled, part_of_loop
 from dqcodec.frozen.autoregressive import (
     DECAY,
     LEAST_PIVOT,
@@ -104,19 +104,19 @@ def predictor(tiles: np.ndarray, first_tile: int, planes: int) -> Predictor:
     )
 
 
-@compiled
+@part_of_loop
 def predicts(predictor):
     """Whether a Predictor has tiles. One without is of the same type, so that loops are compiled once for both."""
     return len(predictor.starts) > 0
 
 
-@compiled
+@part_of_loop
 def regressors(plane):
     """The number of regressors of a plane."""
     return OWN_REGRESSORS + OTHER_REGRESSORS * plane
 
 
-@compiled
+@part_of_loop
 def _size(n):
     """The number of numbers that describe a regression of n regressors."""
     return n * (n + 1) // 2 + n
@@ -138,7 +138,7 @@ def advance(predictor, front):
             first += _size(n)
 
 
-@compiled
+@part_of_loop
 def _lanes(predictor, block, front, before):
     """The lanes of a block that have a pixel within `before` fronts after a front or within 2 before it: (from, to)."""
     start, lanes = predictor.starts[block], predictor.left.shape[2]
@@ -146,14 +146,14 @@ def _lanes(predictor, block, front, before):
     return np.uint64(max(0, first)), np.uint64(min(lanes, (front + before - start) // SLOPE + 1))
 
 
-@compiled
+@part_of_loop
 def set_rows(first_rows, first_tile, places, rows):
     """Set the rows, int64 (N,), of pixels at places (N, 5) in a Predictor with these attributes."""
     for n in range(len(places)):
         rows[n] = first_rows[places[n, 4] - first_tile] + places[n, 1]
 
 
-@compiled
+@part_of_loop
 def set_neighbours(values, gains, rows, p, near, moments):
     """Set the regressors of plane p that neighbours give, and the gains.
 
@@ -173,7 +173,7 @@ def set_neighbours(values, gains, rows, p, near, moments):
         gains[rows[n]] = np.float32(64) / np.float32(moments[1, n])
 
 
-@compiled
+@part_of_loop
 def predict(values, weights, rows, p, means, least, largest, predictions):
     """Set predictions of plane p, int32 (N,), in steps of 2^-PREDICTION_BITS, when all regressors are set.
 
@@ -189,7 +189,7 @@ def predict(values, weights, rows, p, means, least, largest, predictions):
         predictions[n] = np.int32(min(max(steps, np.float32(least) * scale), np.float32(largest) * scale))
 
 
-@compiled
+@part_of_loop
 def set_pixels(predictor, rows, p, values, means):
     """Set plane p of pixels, int16 (N,), when it is known: as the targets, and as regressors of later planes."""
     for n in range(len(rows)):
@@ -199,7 +199,7 @@ def set_pixels(predictor, rows, p, values, means):
             predictor.values[later, OWN_REGRESSORS + OTHER_REGRESSORS * p, rows[n]] += np.float32(values[n])
 
 
-@compiled
+@part_of_loop
 def _fit(predictor, block, front, p, n, first, lanes, system):
     """Set the weights of plane p of a front in lanes of a block, and forget the pixels of the front before.
 
@@ -231,7 +231,7 @@ def _fit(predictor, block, front, p, n, first, lanes, system):
         gains[row + q] = 0
 
 
-@compiled
+@part_of_loop
 def _solve(system, n, lanes):
     """Replace the right sides of regressions of n regressors by their solutions, with a ridge.
 
@@ -273,7 +273,7 @@ def _solve(system, n, lanes):
                 system[right + i, q] -= system[k * (k + 1) // 2 + i, q] * system[right + k, q]
 
 
-@compiled
+@part_of_loop
 def _remember(predictor, block, front, p, n, first, lanes, scaled):
     """Add the pixels of plane p of a front in lanes of a block.
 

@@ -3,7 +3,7 @@ use."""
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled
+from dqcodec.base.compiled import compiled, part_of_loop
 
 
 def residual(samples: np.ndarray) -> np.ndarray:
@@ -25,7 +25,7 @@ def _add_green(samples: np.ndarray, sign: int) -> np.ndarray:
     return shifted
 
 
-@compiled
+@part_of_loop
 def _predicted(samples, y, x, c):
     """left + up - corner, clamped to the range of left and up."""
     left = np.int64(samples[y, x - 1, c]) if x else 0

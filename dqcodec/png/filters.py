@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled
+from dqcodec.base.compiled import compiled, part_of_loop
 
 FILTERS = 5  # None, Sub, Up, Average, Paeth
 
 
-@compiled
+@part_of_loop
 def _paeth(left, up, corner):
     to_left, to_up, to_corner = abs(up - corner), abs(left - corner), abs(left + up - 2 * corner)
     if to_left <= to_up and to_left <= to_corner:
@@ -15,7 +15,7 @@ def _paeth(left, up, corner):
     return up if to_up <= to_corner else corner
 
 
-@compiled
+@part_of_loop
 def _predicted(rows, y, x, distance, kind):
     """The prediction of a byte by a filter, from the bytes to the left, above, and above on the left."""
     left = np.int64(rows[y, x - distance]) if x >= distance else 0

@@ -7,7 +7,7 @@ numbers.
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled
+from dqcodec.base.compiled import part_of_loop
 from dqcodec.frozen.autoregressive import GRID, NET_GRADIENT_BOUND, STANDARD_BOUND
 from dqcodec.frozen.networks import LEAK
 
@@ -16,7 +16,7 @@ _EXACT = (1 << 24) - 1
 _INPUT_BOUND = STANDARD_BOUND * GRID
 
 
-@compiled
+@part_of_loop
 def head_gradients(matrix, out, units, head, scale, gradients):
     """Set gradients, float32 (H, N), to those by the sums of a plane's head.
 
@@ -29,7 +29,7 @@ def head_gradients(matrix, out, units, head, scale, gradients):
             gradients[i, n] = _gradient(np.float32(passed[i, n] * scale), head[i, n])
 
 
-@compiled
+@part_of_loop
 def add_known_gradients(net, known, p, gradients, sums):
     """Add the gradients by the weights of the known values that plane p's head sees to sums, see add_net_gradients.
 
@@ -40,7 +40,7 @@ def add_known_gradients(net, known, p, gradients, sums):
     _add(known, gradients, _INPUT_BOUND, heads[trunk : trunk + len(known), first : first + len(gradients)])
 
 
-@compiled
+@part_of_loop
 def add_net_gradients(net, scales, inputs, activations, gradients, sums):
     """Add the gradients by the network's layers that learn to sums. Those by the weights of known values are there already.
 
@@ -78,7 +78,7 @@ def add_net_gradients(net, scales, inputs, activations, gradients, sums):
     _add_layer(inputs, stream, _INPUT_BOUND, sums[end:].reshape(net.first.shape))
 
 
-@compiled
+@part_of_loop
 def _pass(passed, activations, scale):
     """Replace the gradients by activations (I, N) by those by the sums before the leaky rectifier, in other steps."""
     for i in range(passed.shape[0]):
@@ -86,18 +86,18 @@ def _pass(passed, activations, scale):
             passed[i, n] = _gradient(passed[i, n] * scale, activations[i, n])
 
 
-@compiled
+@part_of_loop
 def _gradient(passed, activation):
     """A gradient by a sum, from that by the activation."""
     return _bounded(passed if activation > 0 else passed * np.float32(LEAK))
 
 
-@compiled
+@part_of_loop
 def _bounded(value):
     return min(max(np.rint(value), -_BOUND), _BOUND)
 
 
-@compiled
+@part_of_loop
 def _add_layer(activations, gradients, bound, sums):
     """Add a layer's gradients to sums (>= I + 1, O): those by the weights of activations first, those by biases last."""
     _add(activations, gradients, bound, sums)
@@ -108,7 +108,7 @@ def _add_layer(activations, gradients, bound, sums):
         sums[-1, o] += total
 
 
-@compiled
+@part_of_loop
 def _add(activations, gradients, bound, sums):
     """Add the products of activations (I, N) up to a bound and gradients (O, N) to sums (>= I, O)."""
     size = max(1, _EXACT // (NET_GRADIENT_BOUND * bound))  # of so many pixels, the products are exact in float32

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled
+from dqcodec.base.compiled import part_of_loop
 from dqcodec.base.errors import ModelError
 from dqcodec.exact.autoregressive.linear import activated, leaky, linear, rounded
 from dqcodec.exact.model_file import Tensors
@@ -123,7 +123,7 @@ class ContextNet:
                 raise ModelError("a network's sums are not proven exact")
 
 
-@compiled
+@part_of_loop
 def head_sums(net, inputs):
     """Compute the trunk.
 
@@ -152,7 +152,7 @@ def head_sums(net, inputs):
     return linear(net.heads, a[-1]), a
 
 
-@compiled
+@part_of_loop
 def successor_features(net, inputs, standards):
     """The features of pixels that later pixels see, float32 (F, N).
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled
+from dqcodec.base.compiled import compiled, part_of_loop
 from dqcodec.context.context import context, predict_next, standard
 from dqcodec.context.least_squares import predicts
 from dqcodec.exact.autoregressive.backward import add_known_gradients, add_net_gradients, head_gradients
@@ -112,7 +112,7 @@ def code_front(model, canvas, predictor, places, coder, slots, gradients):
     _enter_features(canvas.features, places, successor_features(model.net, seen.inputs, standards))
 
 
-@compiled
+@part_of_loop
 def _record(canvas, places, predictions, moments, p, symbols, offsets, values, standards, known):
     """Record plane p of pixels: its values, int16 (N,), on the canvas, standardised, and as the heads of later planes know it.
 
@@ -131,7 +131,7 @@ def _record(canvas, places, predictions, moments, p, symbols, offsets, values, s
             offsets[n] = symbols[n]
 
 
-@compiled
+@part_of_loop
 def _enter_features(canvas_features, places, features):
     """Enter the features of pixels (F, N) into those of the canvas (pixels, F)."""
     for n in range(len(places)):

@@ -2,18 +2,18 @@
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled
+from dqcodec.base.compiled import part_of_loop
 from dqcodec.exact.autoregressive.linear import activated, rounded
 
 
-@compiled
+@part_of_loop
 def known_inputs(net, planes, p):
     """How many known values the head of plane p sees."""
     of_last = len(net.heads) - net.blocks.shape[3] - 1
     return of_last - 2 * (planes - 1 - p) if p else 0
 
 
-@compiled
+@part_of_loop
 def activations(net, planes, sums, known, p):
     """The last activations of plane p's head and a row of ones, float32 (H + 1, N).
 
@@ -36,7 +36,7 @@ def activations(net, planes, sums, known, p):
     return head
 
 
-@compiled
+@part_of_loop
 def outputs(matrix, head, bound):
     """The outputs of a last layer (H + 1, 3 K) for activations (H + 1, N): float32 (3 K, N), rounded and clamped to
     bound (3 K,)."""
@@ -47,7 +47,7 @@ def outputs(matrix, head, bound):
     return out
 
 
-@compiled
+@part_of_loop
 def add_gradients(head, gradients, matrix_gradients):
     """Add the gradients by a last layer to matrix_gradients, float64 (H + 1, 3 K).
 

@@ -3,11 +3,11 @@
 import numpy as np
 import scipy.linalg.cython_blas  # noqa: F401 np.dot calls it; it must be loaded before its threads are limited
 
-from dqcodec.base.compiled import compiled
+from dqcodec.base.compiled import part_of_loop
 from dqcodec.frozen.networks import LEAK
 
 
-@compiled
+@part_of_loop
 def linear(matrix, a):
     """The outputs of a layer for its first inputs a (I', N), before rounding, float32 (O, N).
 
@@ -20,19 +20,19 @@ def linear(matrix, a):
     return out
 
 
-@compiled
+@part_of_loop
 def rounded(value, bound):
     """Round down and clamp to +-bound."""
     return min(max(np.floor(value), -bound), bound)
 
 
-@compiled
+@part_of_loop
 def activated(value, bound):
     """A leaky rectifier, then `rounded`."""
     return rounded(max(value, value * np.float32(LEAK)), bound)
 
 
-@compiled
+@part_of_loop
 def leaky(value):
     """max(a, a / 8 rounded, half to even)."""
     return max(value, np.rint(value * np.float32(LEAK)))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled
+from dqcodec.base.compiled import part_of_loop
 from dqcodec.base.errors import ModelError
 from dqcodec.frozen.autoregressive import (
     GRADIENT_BOUND,
@@ -56,7 +56,7 @@ class MixtureTables(NamedTuple):
         return cls(*(np.ascontiguousarray(table, np.int32) for table in (sigmoid, weight, inverse_scale)))
 
 
-@compiled
+@part_of_loop
 def set_mixtures(laws, symbols, tables, out, centers, spreads, log_spreads, offsets):
     """Set laws from a network's raw outputs.
 
@@ -82,7 +82,7 @@ def set_mixtures(laws, symbols, tables, out, centers, spreads, log_spreads, offs
             laws[INVERSE_SCALE, k, n] = tables.inverse_scale[min(max(scale, 0), LOG2_SCALE_HIGH - LOG2_SCALE_LOW)]
 
 
-@compiled
+@part_of_loop
 def _set_weights(laws, symbols, tables, out):
     """Set the weights of laws from raw outputs."""
     components, count = laws.shape[1:]
@@ -102,20 +102,20 @@ def _set_weights(laws, symbols, tables, out):
             laws[WEIGHT, k, n] = np.int32(laws[WEIGHT, k, n] * shares / whole[n])
 
 
-@compiled
+@part_of_loop
 def _cell(position, mean, inverse_scale):
     """The cell of the sigmoid's table where a position lies for a component, counted from the middle; not clamped."""
     return np.int32(np.int32(np.int32((position << POSITION_BITS) - mean) * inverse_scale) >> _SIGMOID_SHIFT)
 
 
-@compiled
+@part_of_loop
 def _sigmoid(sigmoid, cell):
     """2^16 times the mass of a component below a cell; cells outside the table count as its first or last."""
     middle = np.int32(SIGMOID_CELLS // 2)
     return sigmoid[min(max(cell, -middle), middle - np.int32(1)) + middle]
 
 
-@compiled
+@part_of_loop
 def start(laws, n, sigmoid, symbols, symbol):
     """The first slot of a symbol by law n. The symbol after the last has TOTAL."""
     if symbol == 0:
@@ -129,7 +129,7 @@ def start(laws, n, sigmoid, symbols, symbol):
     return (slots >> _MASS_SHIFT) + symbol
 
 
-@compiled
+@part_of_loop
 def find(laws, sigmoid, symbols, slots, found):
     """Set found, int32 (N,), to the symbols that hold slots, integers (N,)."""
     components, count = laws.shape[1:]
@@ -149,7 +149,7 @@ def find(laws, sigmoid, symbols, slots, found):
         step >>= 1
 
 
-@compiled
+@part_of_loop
 def edges(laws, sigmoid, symbols, coded):
     """The lower and upper edges of symbols (N,), int32, for every component.
 
@@ -170,7 +170,7 @@ def edges(laws, sigmoid, symbols, coded):
     return masses, places
 
 
-@compiled
+@part_of_loop
 def set_slots(laws, masses, symbols, coded, slots, p):
     """Set slots, int32 (N, P, 2), of plane p to the first slot and the number of slots of symbols. masses: see edges."""
     components, count = laws.shape[1:]
@@ -185,7 +185,7 @@ def set_slots(laws, masses, symbols, coded, slots, p):
         slots[n, p, 1] = end - slots[n, p, 0]
 
 
-@compiled
+@part_of_loop
 def set_gradients(laws, masses, places, spreads, out):
     """Set out (3 K, N) to the derivative of -log P by the raw outputs: integers, 1/GRADIENT_GRID nats.
 

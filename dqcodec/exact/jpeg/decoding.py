@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled, compiled_in_place
+from dqcodec.base.compiled import compiled, part_of_loop_in_place
 from dqcodec.frozen.jpeg import (
     BLUE,
     CONSTANT_BITS,
@@ -110,7 +110,7 @@ def samples(levels, table):
     return plane
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def inverse(block):
     """Replace dequantised coefficients by samples, 0 to 255, int64 (8, 8)."""
     for u in range(8):
@@ -121,7 +121,7 @@ def inverse(block):
             block[y, x] = min(255, max(0, block[y, x] + 128))
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _transform(x, bits):
     """Replace 8 numbers by their inverse transform, divided by 2^bits and rounded."""
     z1 = (x[2] + x[6]) * FIX_0_541

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled, compiled_in_place
+from dqcodec.base.compiled import compiled, part_of_loop_in_place
 from dqcodec.exact.jpeg.decoding import inverse
 from dqcodec.exact.jpeg.rounding import search_levels
 from dqcodec.frozen.jpeg import MAX_NUMBER
@@ -157,7 +157,7 @@ def fit(aim, plane, wanted, variances, trials, sweeps, search, basis):
     return fits
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _search_levels(found, aim, plane, at, spread, search, room, basis, least):
     """Set the levels found to those of the candidates with the least errors, if these are below `least`; returns the least."""
     _observe(room.precision, room.target, plane.samples, aim, at, spread)
@@ -176,7 +176,7 @@ def _search_levels(found, aim, plane, at, spread, search, room, basis, least):
     return least
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _change_levels(found, aim, plane, at, block, least):
     """Change each level found by one where this leaves fewer errors than `least`; returns the least."""
     for place in range(64):
@@ -190,7 +190,7 @@ def _change_levels(found, aim, plane, at, block, least):
     return least
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _transform(block, half, basis):
     """Replace samples (8, 8) by their coefficients."""
     for v in range(8):
@@ -207,7 +207,7 @@ def _transform(block, half, basis):
             block[v, u] = total
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _transform_both(matrix, block, half, basis):
     """Replace a symmetric matrix (64, 64) over samples by that over coefficients."""
     for _ in range(2):
@@ -222,7 +222,7 @@ def _transform_both(matrix, block, half, basis):
                 matrix[n, k], matrix[k, n] = matrix[k, n], matrix[n, k]
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _taps(at, factor, length, is_fancy):
     """The nearest sample of a pixel and the next, and their weights."""
     near = at // factor
@@ -231,7 +231,7 @@ def _taps(at, factor, length, is_fancy):
     return near, min(length - 1, max(0, near + 2 * (at % 2) - 1)), 3, 1
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _observe(precision, target, samples, aim, at, spread):
     """Set what pixels say of a block's samples: precision (64, 64), and precision times values (8, 8)."""
     low, high, start, factors = aim.low, aim.high, aim.start, aim.factors
@@ -280,7 +280,7 @@ def _observe(precision, target, samples, aim, at, spread):
                             precision[n, 8 * (c & 7) + (d & 7)] += weight * others / variance
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _errors(levels, aim, plane, at, block, enough):
     """Enter a block's samples; the squared errors of the pixels that they reach, counted until they are enough."""
     (row, column), low, high, factors, tolerance = at, aim.low, aim.high, aim.factors, aim.tolerance

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled_in_place
+from dqcodec.base.compiled import part_of_loop_in_place
 from dqcodec.frozen.jpeg import MAX_NUMBER
 
 _LEAST_LIKELY = 80.0  # by how much a candidate's cost may be above that of the best one; e^-40
@@ -43,7 +43,7 @@ class Search(NamedTuple):
         )  # fmt: skip
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def search_levels(search, precision, target, variances, table):
     """Find levels of a block; returns how many candidates there are.
 
@@ -73,7 +73,7 @@ def search_levels(search, precision, target, variances, table):
     return count
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _invert(matrix):
     """Replace a positive definite matrix (64, 64) by its inverse, by Gauss-Jordan sweeps."""
     for k in range(64):
@@ -89,7 +89,7 @@ def _invert(matrix):
         matrix[k, k] = pivot
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _eliminate(covariance, order, table):
     """Find the order of rounding. The row of a place becomes its covariance with those after it, once those before it are known."""
     for i in range(64):
@@ -111,7 +111,7 @@ def _eliminate(covariance, order, table):
                 covariance[j, order[m]] -= part * covariance[i, order[m]]
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _choose(search, now, count, place, covariance, table):
     """Round a coefficient of each candidate to its two nearest levels, and keep the best; returns how many these are."""
     costs, following = search.costs[now], search.costs[1 - now]
@@ -137,7 +137,7 @@ def _choose(search, now, count, place, covariance, table):
     return found
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _follow(search, now, count, left, covariance, table):
     """Enter the values of a place in the candidates that come next, and what the places after it follow."""
     order, means, levels = search.order, search.means, search.levels

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled_in_place
+from dqcodec.base.compiled import part_of_loop_in_place
 
 _LOW, _HIGH, _VALUE, POSITION = range(4)
 _FRESH = (0, 0xFFFFFFFF, 0, 0)
@@ -54,7 +54,7 @@ class BinaryCoder(NamedTuple):
         return self.code[: self.position].tobytes() + last.to_bytes(4, "big").rstrip(b"\0")
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def code_bit(coder, probability, bit):
     """Write a bit, or read it; returns it.
 
@@ -83,7 +83,7 @@ def code_bit(coder, probability, bit):
     return np.int64(bit)
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _read_byte(state, code):
     byte = np.int64(code[state[POSITION]]) if state[POSITION] < len(code) else 0
     state[_VALUE] = state[_VALUE] << 8 & 0xFFFFFFFF | byte

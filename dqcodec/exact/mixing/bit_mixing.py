@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled_in_place
+from dqcodec.base.compiled import part_of_loop_in_place
 from dqcodec.exact.mixing.binary_coder import code_bit
 from dqcodec.exact.mixing.layer import channel, hashed, place_of
 from dqcodec.exact.mixing.logistic import count, counted, learn, learn_stage, mixed, squash, staged, stretch
@@ -83,7 +83,7 @@ class _Near(NamedTuple):
     NN: int
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _near(pixels, at, stride, shift):
     """The _Near of a sample."""
     return _Near(
@@ -96,7 +96,7 @@ def _near(pixels, at, stride, shift):
     )
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _agreement(near):
     """Which neighbours of a sample agree."""
     W, N, NW, NE, WW, NN = near
@@ -104,7 +104,7 @@ def _agreement(near):
     return agree | np.int64(W == WW) << 4 | np.int64(N == NN) << 5
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _set_contexts(hashes, layer, at, c, known, near, is_rest):
     """Set the hash of each context of a sample, channel c. known: the channels before c. is_rest: whether a channel before is not as
     predicted, or the pixel is not."""
@@ -123,14 +123,14 @@ def _set_contexts(hashes, layer, at, c, known, near, is_rest):
         hashes[i] += np.uint64(i)
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _one_period_away(layer, at, number):
     """The place of the pixel one of the periods away."""
     place = at - layer.periods[number]
     return at - 2 * layer.stride if place < 2 * layer.stride else place  # never before all pixels
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _set_colour_contexts(hashes, layer, at, c, known, near, seed):
     """Set the contexts from the fourth on, of colours. Q, R: pixels one period away; small letters: the channel before."""
     pixels, stride, shift = layer.pixels, layer.stride, 8 * (layer.channels - 1 - c)
@@ -178,7 +178,7 @@ def _set_colour_contexts(hashes, layer, at, c, known, near, seed):
         hashes[21] = hashed(seed, channel(Q, shift) << 18 | W - channel(QW, shift) + 256 << 9 | last - q + 256)
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _set_gray_contexts(hashes, layer, at, near, seed):
     """Set the contexts from the fourth on, of one channel. Q, R: pixels one period away."""
     pixels, stride = layer.pixels, layer.stride
@@ -213,12 +213,12 @@ def _set_gray_contexts(hashes, layer, at, near, seed):
     hashes[21] = hashed(seed, _packed(R, RW, RE, W))
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _packed(a, b, c, d):
     return np.int64(a) << 24 | np.int64(b) << 16 | np.int64(c) << 8 | np.int64(d)
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _find_slots(mixer, node):
     """Set row 0 of slots to the slots for the next 4 bits, after those in `node`. A slot of another context is cleared."""
     entries, hashes, slots, slot_bits = mixer.entries, mixer.hashes, mixer.slots, mixer.sizes[0]
@@ -237,7 +237,7 @@ def _find_slots(mixer, node):
                 entries[j] = 32768 << 8
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def code_samples(mixer, coder, layer, at, predicted, missed, matches):
     """Code the samples of a pixel, and learn from them.
 
@@ -291,7 +291,7 @@ def code_samples(mixer, coder, layer, at, predicted, missed, matches):
     layer.pixels[at] = known
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _set_context_inputs(mixer, inner):
     """Set the inputs that contexts give at a node of 4 bits; returns how many contexts know it."""
     entries, maps, slots, inputs, familiar = mixer.entries, mixer.maps, mixer.slots, mixer.inputs, 0
@@ -303,7 +303,7 @@ def _set_context_inputs(mixer, inner):
     return familiar
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _expected(layer, match, shift, left, known, node):
     """The bit that a match (pixel, length) expects after `known` channels and a node, with `left` bits after it; -1: none."""
     sample = match[0] >> shift & 255 | 1 << layer.bits
@@ -312,7 +312,7 @@ def _expected(layer, match, shift, left, known, node):
     return np.int64(-1)
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _set_match_inputs(mixer, layer, matches, shift, left, known, node):
     """Set the inputs that matches give. Returns what the first two expect: 3 and 1 times 0 for nothing, 1 for a 0, 2 for a 1."""
     both = 0
@@ -326,7 +326,7 @@ def _set_match_inputs(mixer, layer, matches, shift, left, known, node):
     return both
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _set_law_inputs(mixer, bits, left, node):
     """Set the inputs that laws give to the upper half of the samples that are left."""
     threshold = (2 * node + 1 << left) - (1 << bits) << 3
@@ -334,7 +334,7 @@ def _set_law_inputs(mixer, bits, left, node):
         mixer.inputs[FIRST_LAW + k] = law_logit(mixer.laws, k, threshold - 4, 8 << left)
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _code_bit(mixer, coder, place, stage, other_stage, bit):
     """Code a bit by the mixture of the inputs, corrected by two stages, and let weights and stages learn from it.
 
@@ -360,7 +360,7 @@ def _code_bit(mixer, coder, place, stage, other_stage, bit):
     return bit
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _count_matches(trust, layer, matches, shift, left, known, node, bit):
     """Count whether each match that expected a bit was right."""
     for k in range(3 if layer.canvas else 2):
@@ -369,7 +369,7 @@ def _count_matches(trust, layer, matches, shift, left, known, node, bit):
             count(trust, k << 6 | matches[k, 1], np.int64(one == bit))
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _count_contexts(mixer, inner, bit):
     """Count a bit in each context, and let its probability follow."""
     entries, maps, slots, target = mixer.entries, mixer.maps, mixer.slots, (bit << 16) - bit

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled, compiled_in_place
+from dqcodec.base.compiled import compiled, part_of_loop_in_place
 from dqcodec.exact.mixing.binary_coder import code_bit
 from dqcodec.exact.mixing.layer import hashed, place_of
 from dqcodec.exact.mixing.logistic import count, counted, learn, learn_stage, mixed, squash, staged
@@ -77,7 +77,7 @@ class CoefficientMixer(NamedTuple):
         )  # fmt: skip
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _decide(mixer, coder, node, kind, bit):
     """Code a decision, and learn from it; returns it. node: with those before it. kind: of decisions, below _KINDS."""
     counters, weights, inputs, logits, rows = mixer.counters, mixer.weights, mixer.inputs, mixer.logits, mixer.rows
@@ -107,7 +107,7 @@ def _decide(mixer, coder, node, kind, bit):
     return bit
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _code_number(mixer, coder, number):
     """Code a number, below 2^MAX_EXPONENT either way; returns it.
 
@@ -144,7 +144,7 @@ def _code_number(mixer, coder, number):
                 return -value if is_negative else value
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _size_class(size):
     """A number, 0 or more, coarsely: exact to 4, then four classes for each doubling."""
     if size < 5:
@@ -155,12 +155,12 @@ def _size_class(size):
     return min(31, 4 * digits + (size >> digits))
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _clipped(number, bound):
     return min(bound, max(-bound, number))
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _set_hashes(mixer, seed, first, second, third):
     """Set the hashes of contexts by their values, and the keys."""
     for i in range(CONTEXTS):
@@ -253,7 +253,7 @@ def code_component(mixer, coder, levels, other, factors, component, table):
         counts[0, 1:] = counts[1, 1:]
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _last(block):
     """The place of the last coefficient, in zigzag order, that is not 0; 0 if there is none but the mean."""
     last = np.int64(0)
@@ -263,7 +263,7 @@ def _last(block):
     return last
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _code_last(mixer, coder, last, component, above, left, far):
     """Code the place of the last coefficient, in zigzag order, that is not 0; 0 if there is none but the mean."""
     values = mixer.values
@@ -283,7 +283,7 @@ def _code_last(mixer, coder, last, component, above, left, far):
     return node & 63
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _expected(block, bottom, rights, table, place, has_above, has_left):
     """What continuity with the blocks above and to the left demands of a coefficient, in halves of its step, int64 each."""
     v, u = place >> 3, place & 7
@@ -292,7 +292,7 @@ def _expected(block, bottom, rights, table, place, has_above, has_left):
     return down, across
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _demanded(block, table, place, total, frequency, stride):
     """What is left of an edge's total for a coefficient when those of higher frequencies, `stride` apart, have their parts."""
     for other in range(place + stride, place + (8 - frequency) * stride, stride):
@@ -301,7 +301,7 @@ def _demanded(block, table, place, total, frequency, stride):
     return (4 * total + scale) // (2 * scale)
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _set_edges(block, table, bottom, rights):
     """What the coefficients of a block add up to at its lower edge, for each u, and at its right edge, for each v."""
     for a in range(8):
@@ -315,7 +315,7 @@ def _set_edges(block, table, bottom, rights):
         bottom[a], rights[a] = down, across
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _set_contexts(mixer, block, around, component, progress, down, side):
     """Set the contexts of a coefficient. down, side: see _expected."""
     values, (above, left, corner, right, across) = mixer.values, around
@@ -355,7 +355,7 @@ def _set_contexts(mixer, block, around, component, progress, down, side):
     mixer.hashes[12] = hashed(hashed(hashed(np.uint64(4), min(component, 1)), z), values[12])
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _set_mean_contexts(mixer, component, gap, west, north, last, energy, other):
     """Set the contexts of a mean's residual."""
     values = mixer.values
@@ -410,7 +410,7 @@ def code_differences(mixer, coder, differences):
                             differences[y, x, c] = (number + 128 & 255) - 128
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _set_flag_contexts(mixer, near, edge):
     """Set the contexts of whether a block lacks anything."""
     values = mixer.values
@@ -421,7 +421,7 @@ def _set_flag_contexts(mixer, near, edge):
     _set_hashes(mixer, np.uint64(6), np.int64(71), np.int64(56), np.int64(56))
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _set_difference_contexts(mixer, differences, y, x, c):
     """Set the contexts of a difference."""
     values = mixer.values

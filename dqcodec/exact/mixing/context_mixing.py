@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled, compiled_in_place
+from dqcodec.base.compiled import compiled, part_of_loop_in_place
 from dqcodec.base.errors import CorruptError
 from dqcodec.exact.autoregressive.mixture import start
 from dqcodec.frozen.autoregressive import TOTAL
@@ -114,17 +114,17 @@ def fill(canvas: np.ndarray, pixels: np.ndarray) -> None:
     canvas[MARGIN:, MARGIN:-MARGIN] = pixels[..., ORDERS[pixels.shape[2]]]
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _hashed(value, other):
     return (value * np.uint64(0x9E3779B97F4A7C15) + np.uint64(other) + np.uint64(1)) * np.uint64(0xD6E8FEB86659FD93)
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _clamped(value):
     return min(255, max(0, value))
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _whole(pixels, y, x):
     """All channels of a pixel as one number."""
     whole = np.int64(0)
@@ -133,7 +133,7 @@ def _whole(pixels, y, x):
     return whole
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _set_contexts(mixer, pixels, y, x, c, bits):
     """The hash of each context of a sample. Compass points: neighbours, small letters for the last channel."""
     hashes, values = mixer.hashes, mixer.values
@@ -183,7 +183,7 @@ def _set_contexts(mixer, pixels, y, x, c, bits):
         hashes[i] = value
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _find_slots(mixer, node):
     """The slots for the next 4 bits, after those in `node`."""
     hashes, slots, slot_bits = mixer.hashes, mixer.slots, mixer.slot_bits
@@ -193,7 +193,7 @@ def _find_slots(mixer, node):
         slots[i] = ((i << slot_bits) + np.int64(mixed >> shift)) << 4
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _predict(mixer, place, node, prediction):
     """The probability of a 1, for a bit at a `place` among a pixel's bits. node: 1, and those of the 4 bits that are known.
     prediction: the model's logit."""
@@ -221,7 +221,7 @@ def _predict(mixer, place, node, prediction):
     return min(65536 - MIN_PROBABILITY, max(MIN_PROBABILITY, SQUASH[(total >> 1) + LIMIT]))
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _learn(mixer, node, bit, rate):
     """Learn from a bit, after it is coded."""
     entries, maps, uses, weights = mixer.entries, mixer.maps, mixer.uses, mixer.weights
@@ -250,13 +250,13 @@ def _learn(mixer, node, bit, rate):
         entries[slots[i] + node] = probability << 8 | zeros << 4 | ones
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _rate(done):
     """The rate of the weights' learning after `done` samples."""
     return 6 + 40 * 256 // (256 + done)
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def code_sample(mixer, pixels, y, x, c, bits, is_sought, laws, n, sigmoid):
     """Code a sample, channel c at (y, x) of a canvas, and learn from it.
 
@@ -316,7 +316,7 @@ def code_image(mixer, pixels, bits, is_sought):
                 code_sample(mixer, pixels, y, x, c, bits, is_sought, laws, n, sigmoid)
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _read_byte(coder, code):
     byte = np.int64(code[coder[_POSITION]]) if coder[_POSITION] < len(code) else 0
     coder[_VALUE] = coder[_VALUE] << 8 & 0xFFFFFFFF | byte

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled_in_place
+from dqcodec.base.compiled import part_of_loop_in_place
 from dqcodec.exact.mixing.binary_coder import code_bit
 from dqcodec.exact.mixing.laws import below
 from dqcodec.exact.mixing.logistic import learn, mixed, squash, stretch
@@ -122,7 +122,7 @@ class Question(NamedTuple):
     end: int
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def code_sample(decisions, contexts, laws, value, largest, coder):
     """Code a sample, 0 to largest, and learn from each decision; returns it.
 
@@ -182,7 +182,7 @@ def code_sample(decisions, contexts, laws, value, largest, coder):
     return low
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _decide(decisions, contexts, question, value, coder):
     """Code whether the value is at least the threshold, and learn from this."""
     node, threshold, low, end = question.node, question.threshold, question.low, question.end
@@ -239,7 +239,7 @@ def _decide(decisions, contexts, question, value, coder):
     return bit
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _share(below, here, above):
     """The probability, in 65536ths, of a sample that is not below `here`, if it is between both others; 0: unknown."""
     rest = above - below
@@ -248,14 +248,14 @@ def _share(below, here, above):
     return min(65535, max(1, np.int64((above - here) / rest * 65536.0)))
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _counted(count, target, most):
     """A count whose probability has moved toward a bit. The more uses it had, the less it moves."""
     uses, probability = count & 1023, count >> 10
     return probability + ((target - probability) * RATES[uses] >> 16) << 10 | min(uses + 1, most)
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def hashed(value, other):
     """A hash and a number, hashed, uint64."""
     value = (value + np.uint64(other)) * np.uint64(0xE7037ED1A0B428DB)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled_in_place
+from dqcodec.base.compiled import compiled_in_place, part_of_loop_in_place
 from dqcodec.exact.mixing.binary_coder import POSITION, BinaryCoder
 from dqcodec.exact.mixing.decisions import Contexts, Decisions, code_sample, hashed
 from dqcodec.exact.mixing.laws import Errors, Laws, class_of, end_laws, learn_laws, level_of, set_laws, start_laws
@@ -108,7 +108,7 @@ def _code_rows(channel, coder, first, room):
     return height
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _set_contexts(contexts, laws, canvas, y, x, c):
     """Set the contexts of a sample's decisions."""
     samples, classes, keys, places = canvas.samples, canvas.classes, laws.keys, laws.places

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled_in_place
+from dqcodec.base.compiled import part_of_loop_in_place
 from dqcodec.exact.mixing.regression import Regression, advance, predicted, remember, start_row
 from dqcodec.frozen.experts import (
     DISTRIBUTION,
@@ -92,14 +92,14 @@ class Laws(NamedTuple):
         )
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def start_laws(laws):
     """Start a row."""
     start_row(laws.short)
     start_row(laws.long)
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def end_laws(laws, y):
     """End row y: fill the margins with its ends."""
     rows, now = laws.rows, (y - UP) & 1
@@ -109,7 +109,7 @@ def end_laws(laws, y):
         rows[1 - now, :MARGIN, i] = rows[now, MARGIN, i]  # becomes the row of the next samples
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def set_laws(laws, errors, canvas, y, x, c, largest):
     """Set the laws of a sample, 0 to largest."""
     _set_values(laws, canvas.samples, y, x, c)
@@ -120,7 +120,7 @@ def set_laws(laws, errors, canvas, y, x, c, largest):
     _set_scales(laws, errors, canvas, y, x, c)
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def learn_laws(laws, errors, canvas, y, x, c):
     """Learn from a sample, after it is coded."""
     _learn(laws, errors, canvas, y, x, c)
@@ -130,19 +130,19 @@ def learn_laws(laws, errors, canvas, y, x, c):
     remember(laws.long, x, values, 1.0 / (gain + 1.0))
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _own(c):
     """The number of regressors from the channel itself."""
     return OWN_FIRST if c == 0 else OWN_LATER
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _mean(samples, y, x, c):
     sides = np.float64(samples[y, x - 1, c] + samples[y - 1, x, c])
     return sides * 0.375 + np.float64(samples[y - 1, x - 1, c] + samples[y - 1, x + 1, c]) * 0.125
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _set_values(laws, samples, y, x, c):
     """Set the regressors, and the mean of the nearest neighbours."""
     values, mean = laws.values, _mean(samples, y, x, c)
@@ -160,7 +160,7 @@ def _set_values(laws, samples, y, x, c):
     laws.blend[4] = mean
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _predict(laws, samples, y, x, c, largest):
     """Set the predictions, between 0 and the largest sample."""
     predictions, values, short, long, mean = laws.predictions, laws.values, laws.short, laws.long, laws.blend[4]
@@ -182,7 +182,7 @@ def _predict(laws, samples, y, x, c, largest):
         predictions[i] = min(max(predictions[i], 0.0), np.float64(largest))
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _nearby(rows, now, x, i):
     """The average error of a prediction around a sample."""
     old = 1 - now
@@ -191,7 +191,7 @@ def _nearby(rows, now, x, i):
     return total * 0.125
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _blend(laws, errors, canvas, y, x, c, largest):
     """Set the blend and the keys, and the places of the laws."""
     predictions, spreads, places, keys = laws.predictions, laws.spreads, laws.places, laws.keys
@@ -241,7 +241,7 @@ def _blend(laws, errors, canvas, y, x, c, largest):
         places[7] = predictions[6]
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _set_scales(laws, errors, canvas, y, x, c):
     """Set the inverse scales of the laws, and the error of the earlier channel around the sample."""
     spreads, inverses, scale = laws.spreads, laws.inverses, laws.blend[1]
@@ -271,7 +271,7 @@ def _set_scales(laws, errors, canvas, y, x, c):
     laws.blend[3] = other
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def level_of(value):
     """About 4 log2(1 + 8 value), rounded down: a class of an error."""
     rest, level = value * 8.0 + 1.0, 0
@@ -281,7 +281,7 @@ def level_of(value):
     return level + np.int64(rest >= 1.1875) + np.int64(rest >= 1.40625) + np.int64(rest >= 1.6875)
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def class_of(error):
     """The class of an error in scales, 0 to 6; 3 is near 0."""
     size = abs(error)
@@ -289,7 +289,7 @@ def class_of(error):
     return 3 + away if error > 0.0 else 3 - away
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def below(place, inverse, threshold):
     """The probability that a law gives to all samples below a threshold."""
     z = (threshold - 0.5 - place) * inverse * GRID + GRID * RANGE
@@ -302,7 +302,7 @@ def below(place, inverse, threshold):
     return low + (DISTRIBUTION[cell + 1] - low) * (z - cell)
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _learn(laws, errors, canvas, y, x, c):
     """Learn from the errors of the predictions and of the blend."""
     rows, columns, sums, biases, keys = laws.rows, laws.columns, laws.sums, errors.biases, laws.keys
@@ -328,7 +328,7 @@ def _learn(laws, errors, canvas, y, x, c):
     _add(errors.intensities[c, keys[3]], size, 400.0)
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _add(entry, value, most):
     """Add a value to a sum and count it; both are halved from time to time, so that old values count less."""
     entry[0] += value

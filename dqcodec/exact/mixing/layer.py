@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled_in_place
+from dqcodec.base.compiled import part_of_loop_in_place
 
 
 class Layer(NamedTuple):
@@ -36,25 +36,25 @@ class Layer(NamedTuple):
     canvas: int
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def equals(pixels, at, other):
     """Whether two places have the same pixel: 0 or 1."""
     return np.int64(pixels[at] == pixels[other])
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def channel(pixel, shift):
     """The channel of a pixel whose lowest bit is bit `shift`."""
     return np.int64(pixel) >> shift & 255
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def hashed(hash_, value):
     """A hash (uint64), extended by a value."""
     return (hash_ ^ np.uint64(value)) * np.uint64(0x9E3779B97F4A7C15) ^ (hash_ >> np.uint64(29))
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def place_of(hash_, bits):
     """The place of a hash in a table of 2^bits."""
     return np.int64(hash_ * np.uint64(0xD6E8FEB86659FD93) >> np.uint64(64 - bits))

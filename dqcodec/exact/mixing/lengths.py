@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled, implements
+from dqcodec.base.compiled import compiled, implements, part_of_loop
 from dqcodec.exact.autoregressive.front import code_symbols
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram, by_tiles
 from dqcodec.exact.autoregressive.walk import Walk
@@ -42,7 +42,7 @@ def model_lengths(program: AutoregressiveProgram, tiles: Sequence[np.ndarray], m
     return by_tiles(coder.lengths, shapes)
 
 
-@compiled
+@part_of_loop
 def _written(coder):
     """The bits of the code so far."""
     return 8.0 * coder[_POSITION] - math.log2(coder[_HIGH] - coder[_LOW] + 1.0)

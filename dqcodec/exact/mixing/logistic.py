@@ -5,26 +5,26 @@ Logits are in units of 1/256, from -LIMIT to LIMIT. Probabilities are those of a
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled_in_place
+from dqcodec.base.compiled import part_of_loop_in_place
 from dqcodec.frozen.mixing import FINE_STRETCH, LIMIT, SQUASH
 from dqcodec.frozen.pixel_mixing import COUNT_RATES, MAX_COUNT, STAGE_CELLS, STAGE_RATE, STAGE_STEP
 
 _UNIT_BITS = 16  # weights are in units of 2^-16
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def stretch(probability):
     """The logit of a probability, 0 to 65535."""
     return np.int64(FINE_STRETCH[probability])
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def squash(logit):
     """The probability, 1 to 65535, of a logit."""
     return np.int64(SQUASH[logit + LIMIT])
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def mixed(weights, row, inputs):
     """The logit that is the weighted sum of logits.
 
@@ -39,7 +39,7 @@ def mixed(weights, row, inputs):
     return min(LIMIT, max(-LIMIT, total >> _UNIT_BITS))
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def learn(weights, row, inputs, error, rate):
     """Change weights so that the mixed logit is nearer to a bit.
 
@@ -53,7 +53,7 @@ def learn(weights, row, inputs, error, rate):
         weights[row, i] += np.int32(np.int32(inputs[i] * step) + (1 << 13)) >> 14
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def count(counters, at, bit):
     """Count a bit in counter `at`: 22 bits of probability, 10 bits of uses, uint32. The more uses, the less it moves."""
     counter = np.int64(counters[at])
@@ -62,13 +62,13 @@ def count(counters, at, bit):
     counters[at] = probability << 10 | min(uses + 1, MAX_COUNT)
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def counted(counters, at):
     """The logit of counter `at`."""
     return np.int64(FINE_STRETCH[counters[at] >> 16])
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def staged(stages, row, logit):
     """A final stage: what a logit was worth in a context: (probability, the nearer cell).
 
@@ -83,7 +83,7 @@ def staged(stages, row, logit):
     return sum_of_both // (16 * STAGE_STEP), cell + np.int64(2 * beyond > STAGE_STEP)
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def learn_stage(stages, row, cell, bit):
     """Move a cell of a stage towards a bit."""
     stages[row, cell] += ((bit << 20) - (bit << 4) - stages[row, cell]) >> STAGE_RATE

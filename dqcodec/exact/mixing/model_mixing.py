@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled, implements
+from dqcodec.base.compiled import implements, part_of_loop
 from dqcodec.exact.autoregressive.front import code_symbols
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram
 from dqcodec.exact.autoregressive.walk import Walk
@@ -61,7 +61,7 @@ def _code(walk: Walk, mixer: Mixer, canvases: Canvases, *, is_sought: bool) -> N
         walk.code_by(coder, places, slots)
 
 
-@compiled
+@part_of_loop
 def placed(samples, bounds, place, channels):
     """The canvas (rows, columns, channels) of a pixel's tile, and the pixel's row and column there.
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled_in_place, part_of_loop
+from dqcodec.base.compiled import compiled_in_place, part_of_loop_in_place
 from dqcodec.exact.mixing.binary_coder import code_bit
 from dqcodec.exact.mixing.bit_mixing import code_samples
 from dqcodec.exact.mixing.layer import equals, hashed, place_of
@@ -135,7 +135,7 @@ def code_layer(pixel_mixer, bit_mixer, coder, layer):
                 above[x] = distance if length else 0
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _around(pixels, at, stride):
     """The hashes of a pixel's neighbourhoods."""
     north, second = at - stride, at - 2 * stride
@@ -149,7 +149,7 @@ def _around(pixels, at, stride):
     return _Around(near, wide, hashed(widest, pixels[second - stride]))
 
 
-@part_of_loop
+@part_of_loop_in_place
 def _long_match(layer, at, above, last):
     """(length, distance) of a new long match, or a length of 0. above: the distance of the match of the pixel above, or 0. last:
     where the widest neighbourhood was last."""
@@ -166,7 +166,7 @@ def _long_match(layer, at, above, last):
     return length, above
 
 
-@part_of_loop
+@part_of_loop_in_place
 def _set_matches(matches, layer, at, length, distance, last):
     """Set the long match, and the short one: where the wide neighbourhood was `last`. See bit_mixing.code_samples."""
     pixels, stride = layer.pixels, layer.stride
@@ -181,13 +181,13 @@ def _set_matches(matches, layer, at, length, distance, last):
         matches[2, 1] = 1 + _agreement(pixels, at, at - layer.canvas, stride)
 
 
-@part_of_loop
+@part_of_loop_in_place
 def _of_canvas(matches):
     """The context in which the canvas is trusted."""
     return CANVAS_TRUST + matches[2, 1] - 1
 
 
-@part_of_loop
+@part_of_loop_in_place
 def _set_candidates(mixer, layer, at):
     """Set the candidates: the left pixel, the upper one, and what the matches expect."""
     pixels, candidates, matches = layer.pixels, mixer.candidates, mixer.matches
@@ -203,7 +203,7 @@ def _set_candidates(mixer, layer, at):
     candidates[0, 3], candidates[1, 3] = matches[1, 0], 192 + matches[1, 1]
 
 
-@part_of_loop
+@part_of_loop_in_place
 def _guess(mixer, layer, at, length):
     """The _Guess of a pixel: the candidate that is trusted most. length: of the long match."""
     trust, candidates, matches = mixer.trust, mixer.candidates, mixer.matches
@@ -219,7 +219,7 @@ def _guess(mixer, layer, at, length):
     return _Guess(pixel, best, trusted, _shape(layer.pixels, at, layer.stride, pixel), match)
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _shape(pixels, at, stride, pixel):
     """Which of the pixels around are as predicted."""
     north, second = at - stride, at - 2 * stride
@@ -230,7 +230,7 @@ def _shape(pixels, at, stride, pixel):
     return shape | np.int64(pixels[north - 2] == pixel) << 8 | np.int64(pixels[north + 2] == pixel) << 9
 
 
-@part_of_loop
+@part_of_loop_in_place
 def _set_rows(mixer, layer, at, around, guess, history, run):
     """Set the counters and weights that tell how likely a guess is right. history: of hits nearby. run: of hits before the pixel."""
     pixels, rows, matches, size = layer.pixels, mixer.rows, mixer.matches, mixer.bits
@@ -258,7 +258,7 @@ def _set_rows(mixer, layer, at, around, guess, history, run):
     rows[HIT_CONTEXTS + 2] = FIRST_HIT_ROWS[2] + (history & 255)
 
 
-@part_of_loop
+@part_of_loop_in_place
 def _set_inputs(mixer, layer, guess):
     """Set the logits that counters and candidates give to a guess."""
     counters, trust, inputs, rows = mixer.counters, mixer.trust, mixer.inputs, mixer.rows
@@ -279,7 +279,7 @@ def _set_inputs(mixer, layer, guess):
         inputs[HIT_CONTEXTS + 7] = counted(counters, rows[CANVAS_ROW])
 
 
-@part_of_loop
+@part_of_loop_in_place
 def _code_pixel(mixer, bit_mixer, coder, layer, at, guess):
     """Code a pixel, and learn from it; returns whether the guess is right: 0 or 1."""
     pixels, weights, stages, logits, rows = layer.pixels, mixer.weights, mixer.stages, mixer.logits, mixer.rows
@@ -307,7 +307,7 @@ def _code_pixel(mixer, bit_mixer, coder, layer, at, guess):
     return hit
 
 
-@part_of_loop
+@part_of_loop_in_place
 def _count(mixer, layer, pixel, hit):
     """Count in the contexts of a pixel whether the guess, and each candidate, was right."""
     counters, trust, rows, candidates, matches = (
@@ -326,7 +326,7 @@ def _count(mixer, layer, pixel, hit):
         count(trust, _of_canvas(matches), np.int64(matches[2, 0] == pixel))
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _agreement(pixels, at, o, stride):
     """Which neighbours of two places are equal."""
     agree = equals(pixels, at - 1, o - 1) | equals(pixels, at - stride, o - stride) << 1

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled_in_place
+from dqcodec.base.compiled import part_of_loop_in_place
 from dqcodec.frozen.experts import DECAYS, LEAST_PIVOT, MARGIN, PERSISTENCES, RIDGE
 
 _LANES = 4  # numbers that a processor may handle at once
@@ -53,14 +53,14 @@ class Regression(NamedTuple):
         )
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def start_row(regression):
     """Forget the row before, and the filter's sums."""
     regression.above[:] = 0
     regression.left[:] = 0
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def advance(regression, place, period):
     """Move to a column (margin included), and factor its system: L replaces the numbers below the diagonal, and the
     right side becomes that of the back substitution."""
@@ -82,7 +82,7 @@ def advance(regression, place, period):
     _factor(system, regression.scratch, n)
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _factor(system, column, n):
     """Factor a system; column: room."""
     for k in range(n):
@@ -97,13 +97,13 @@ def _factor(system, column, n):
             system[i, k] = factor
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _whole(n):
     """The next multiple of _LANES."""
     return (n + _LANES) // _LANES * _LANES
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def predicted(regression, values, n):
     """The prediction by the first n regressors alone, which have these values."""
     system, rest = regression.system, regression.scratch
@@ -118,7 +118,7 @@ def predicted(regression, values, n):
     return total
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def remember(regression, place, values, gain):
     """Add a sample. values: its regressors, then the sample itself, float64 (n + 1,). gain: its weight."""
     left, here, decay = regression.left, regression.columns[place], regression.decay

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled_in_place
+from dqcodec.base.compiled import part_of_loop_in_place
 from dqcodec.exact.mixing.layer import channel
 from dqcodec.exact.mixing.logistic import squash, stretch
 from dqcodec.frozen.mixing import LIMIT
@@ -42,13 +42,13 @@ class SampleLaws(NamedTuple):
         return cls(errors.copy(), *(np.zeros(errors.shape[1], np.int64) for _ in range(5)))
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def clamped(value):
     """The nearest number from 0 to 255."""
     return min(255, max(0, value))
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def set_laws(laws, layer, at, c, known):
     """Set the laws of a sample, channel c; returns their row. Compass points: neighbours; small letters: the channel before.
 
@@ -98,7 +98,7 @@ def set_laws(laws, layer, at, c, known):
     return row
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def law_logit(laws, k, threshold, half):
     """The logit that a law gives to samples of at least a threshold, among those that are left.
 
@@ -117,7 +117,7 @@ def law_logit(laws, k, threshold, half):
     return stretch(min(65535, max(1, (above - here) * 65536 // share)))
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def narrow_laws(laws, bit):
     """Leave out the samples at one side of the threshold."""
     for k in range(len(laws.means)):
@@ -127,7 +127,7 @@ def narrow_laws(laws, bit):
             laws.above[k] = laws.here[k]
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def learn_laws(laws, row, value):
     """Learn from a sample, after it is coded."""
     errors = laws.errors
@@ -138,7 +138,7 @@ def learn_laws(laws, row, value):
         errors[row, k] = error << 10 | min(uses + 1, MAX_USES)
 
 
-@compiled_in_place
+@part_of_loop_in_place
 def _level(difference):
     level = np.int64(0)
     for least in LEVELS:
