@@ -1,6 +1,7 @@
 """An archive gives back its images, reads only the groups that it needs, and names damage."""
 
 import functools
+import hashlib
 import io
 import os
 import zlib
@@ -35,6 +36,7 @@ from dqcodec.format.archive import (
     read_group,
 )
 from dqcodec.format.container import Entry, Group, Layer, Method, pack_section
+from dqcodec.png import metadata
 
 quick = settings(max_examples=60)
 NAMED = (FormatError, CorruptError, UnsupportedImageError)
@@ -266,6 +268,27 @@ def test_a_header_that_unpacks_to_more_than_it_says_takes_no_memory():
     section = write_varint(99) + data
     with little_memory(1 << 22), pytest.raises(CorruptError):
         read_group(b"\2" + write_varint(len(section)) + section, b"x")
+
+
+def packed_zeros() -> bytes:
+    """A section of 64 MiB of zeros, packed into some kilobytes."""
+    return section_of(bytes(1 << 26))
+
+
+@pytest.mark.parametrize("kind", ["files", "heads"])
+def test_a_group_of_many_sections_unpacks_to_no_more_than_its_limit(kind):
+    names = [b"%d" % number for number in range(12)]
+    if kind == "files":
+        part = hashlib.sha256(bytes(1 << 26)).digest()[:8] + packed_zeros()
+        header, body = header_of(*names, parts=numbers(12) + bytes(12)), (write_varint(len(part)) + part) * 11 + part
+    else:
+        packing, section = pack_section(
+            bytes([metadata._LONG_CODES[b"tEXt"] | 128]) + write_varint(1 << 25) + bytes(1 << 25)
+        )
+        head = bytes([4 | packing << 4, 1, 1]) + section + bytes([16])
+        header, body = header_of(*names, parts=numbers(1, 12) + head * 12), bytes(99)
+    with little_memory((1 << 28) + (1 << 27)), pytest.raises(CorruptError, match="too many bytes"):
+        read_group(section_of(header), body)
 
 
 # --- names, times, modes

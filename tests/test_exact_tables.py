@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import noise_stack
 
+from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import LatentOverflow, ModelError
 from dqcodec.exact.flow.tables import TableLaw
 from dqcodec.frozen.flow import PRECISION
@@ -135,7 +136,16 @@ def test_frequencies_that_are_no_law_are_a_model_error(frequencies):
         TableLaw(np.array(frequencies, np.int64), 0, 4)
 
 
-@pytest.mark.parametrize("low_bits", [-1, 23, 64])
-def test_low_bits_that_the_stack_cannot_hold_are_a_model_error(low_bits):
+@pytest.mark.parametrize("low_bits, unbounded", [(-1, False), (23, False), (64, False), (15, True), (22, True)])
+def test_low_bits_that_integers_or_the_stack_cannot_hold_are_a_model_error(low_bits, unbounded):
     with pytest.raises(ModelError):
-        TableLaw(np.array([1, 1, TOTAL - 2]), 0, low_bits)
+        TableLaw(np.array([1, 1, TOTAL - 2]), 0, low_bits, unbounded)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_far_values_of_the_widest_unbounded_law_come_back(seed):
+    law = TableLaw(np.array([TOTAL // 2 - 1, 2, TOTAL // 2 - 1]), 0, 14)
+    stack = Stack(np.random.default_rng(seed).bytes(1 << 16))
+    before = stack.to_bytes()
+    law.push(stack, law.pop(stack, (2000,)))
+    assert stack.to_bytes() == before

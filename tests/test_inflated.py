@@ -61,6 +61,14 @@ def test_content_that_takes_deflate_long_is_refused():
     assert inflated.pack(*chunk, inflated.MAX_BYTES) is None
 
 
+def test_bodies_that_have_no_form_are_not_kept():
+    bodies = [(b"tEXt", bytes(99)), (b"zTXt", b"long\0\0" + bytes(2 * inflated.MAX_BYTES))]
+    before = inflated._pack.cache_info().currsize
+    for kind, body in bodies:
+        assert inflated.pack(kind, body, inflated.MAX_BYTES) is None
+    assert inflated._pack.cache_info().currsize == before
+
+
 bodies = st.one_of(
     st.binary(max_size=60),
     st.builds(

@@ -367,6 +367,22 @@ def test_npy_files_come_back_and_cut_ones_are_named_errors(pixels):
             formats.to_png(stream.getvalue()[:cut])
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': (",
+        "  {'a':1}\n b",
+        "(" * 3000,
+        "{'descr':'|u1','fortran_order':False,'shape':(True,2)}",
+        "{'descr':'|u1','fortran_order':False,'shape':(9999999999,9999999999,9)}",
+        "{'descr':[('a','<u1')],'fortran_order':False,'shape':(2,)}",
+    ],
+)
+def test_headers_of_npy_files_that_mislead_numpy_are_named_errors(header):
+    with pytest.raises((CorruptError, UnsupportedImageError)):
+        formats.to_png(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + bytes(4))
+
+
 def npy(array):
     stream = io.BytesIO()
     np.save(stream, array, allow_pickle=True)

@@ -13,7 +13,7 @@ from PIL import Image
 
 from dqcodec import png
 from dqcodec.bench import peers
-from dqcodec.codec import candidates, formats, group, zoo
+from dqcodec.codec import candidates, codec, formats, group, zoo
 from dqcodec.codec.source import read
 from dqcodec.command.cli import main
 from dqcodec.format.container import Method
@@ -45,6 +45,12 @@ def test_a_sample_that_surprises_takes_more_bits():
     for method, program in ((Method.MIXING, None), (Method.AUTOREGRESSIVE, programs.program("autoregressive", 1))):
         (bits,) = table.METHODS[method].code_lengths([layer], program)
         assert bits[6, 5, 0] > 3 * np.median(bits)
+
+
+def test_layers_have_the_names_that_info_gives(quick_folder):
+    gray = np.random.default_rng(0).integers(0, 255, (20, 20, 1), np.uint8).repeat(3, axis=2)
+    data = codec.compress(png.write(formats.from_array(gray)))[0]
+    assert [layer.name for layer in lengths.spent(data, zoo.find)] == [layer.name for layer in codec.info(data).layers]
 
 
 def test_methods_without_a_map_are_spread_evenly(quick_folder):

@@ -17,7 +17,9 @@ few = settings(max_examples=60)
 
 
 @pytest.fixture(autouse=True)
-def default_threads():
+def own_threads(monkeypatch):
+    """The helpers of one test do not work for another."""
+    monkeypatch.setattr(threads, "_helpers", threads._Helpers())
     yield
     set_threads(0)
 
@@ -172,10 +174,35 @@ def test_a_map_has_all_results_in_order_and_takes_the_largest_first(limit, sizes
     assert limit > 1 or taken == sorted(sizes, reverse=True)
 
 
-def test_an_error_in_a_map_reaches_the_caller():
-    set_threads(3)
+@pytest.mark.parametrize("is_callers", [True, False])
+def test_an_error_in_a_map_reaches_the_caller_and_ends_the_work(is_callers):
+    set_threads(2)
+    caller, done, failing = threading.get_ident(), [], threading.Event()
+
+    def work(item: int) -> None:
+        if (threading.get_ident() == caller) == is_callers:
+            failing.set()
+            raise ZeroDivisionError
+        failing.wait(30)
+        done.append(item)
+        threading.Event().wait(0.01)
+
     with pytest.raises(ZeroDivisionError):
-        map_in_threads(lambda item: 1 // item, [2, 0, 1], [1, 1, 1])
+        map_in_threads(work, range(1000), [1] * 1000)
+    count = len(done)
+    threading.Event().wait(0.05)
+    assert count == len(done) < 1000
+
+
+def test_without_new_threads_the_work_is_done_by_those_there_are(monkeypatch):
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    set_threads(3)
+    with monkeypatch.context() as context:
+        context.setattr(threading.Thread, "start", refuse)
+        assert parts_of(3, 1) == [(0, 3)]
+    assert parts_of(3, 1) == [(0, 1), (1, 2), (2, 3)]
 
 
 def blas_threads() -> set[int]:

@@ -195,7 +195,9 @@ def _read_npy(data: bytes) -> np.ndarray:
             raise UnsupportedImageError("the .npy file holds Python objects")
         flat = np.frombuffer(data, dtype, offset=stream.tell())
         return flat.reshape(shape, order="F" if is_fortran else "C")
-    except (ValueError, AttributeError, OverflowError) as error:
+    except UnsupportedImageError:
+        raise
+    except Exception as error:  # numpy evaluates the header as Python: almost any error
         raise CorruptError("the .npy file is damaged") from error
 
 

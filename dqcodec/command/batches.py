@@ -16,6 +16,7 @@ from dqcodec.command.files import Stamp
 from dqcodec.command.kinds import check_image
 from dqcodec.command.options import Compressing
 from dqcodec.format.archive import Member
+from dqcodec.format.container import MAX_UNPACKED_BYTES
 from dqcodec.png import Png
 
 GROUP_SECONDS = 1.0  # about the time to decode a group on one core; a single image may take longer
@@ -73,20 +74,24 @@ def equal_together(inputs: Sequence[tuple[Path, str]]) -> list[tuple[Path, str]]
 def batches(items: Iterable[Item], most_items: int, max_pixels: int) -> Iterator[list[Item]]:
     """Items in their order, cut into lists that make one group each.
 
-    A list has at most `most_items` that can be packed, and `max_pixels` pixels, and decodes in about GROUP_SECONDS.
-    Equal items count once.
+    A list has at most `most_items` that can be packed, `max_pixels` pixels, and half of the bytes that a group may unpack
+    to, and decodes in about GROUP_SECONDS. A single item may have more. Equal items count once.
     """
     batch: list[Item] = []
     contents: set[bytes] = set()
-    count, pixels, seconds = 0, 0, 0.0
+    count, pixels, size, seconds = 0, 0, 0, 0.0
     for item in items:
         if item.error is None:
-            is_full = pixels + item.pixels > max_pixels or seconds + item.seconds > GROUP_SECONDS
+            is_full = (
+                pixels + item.pixels > max_pixels
+                or size + len(item.data) > MAX_UNPACKED_BYTES // 2
+                or seconds + item.seconds > GROUP_SECONDS
+            )
             if count == most_items or (count and is_full and item.data not in contents):
                 yield batch
-                batch, contents, count, pixels, seconds = [], set(), 0, 0, 0.0
+                batch, contents, count, pixels, size, seconds = [], set(), 0, 0, 0, 0.0
             if item.data not in contents:
-                pixels, seconds = pixels + item.pixels, seconds + item.seconds
+                pixels, size, seconds = pixels + item.pixels, size + len(item.data), seconds + item.seconds
             contents.add(item.data)
             count += 1
         batch.append(item)

@@ -233,11 +233,12 @@ def read_group(header: bytes, body: bytes, max_pixels: int = MAX_PIXELS) -> Arch
         count, left = count + (images or 1), left - 1
     if left or reader.rest() or {*contents} != {*range(count)}:
         raise CorruptError("malformed header of a group")
-    reader, parts = Reader(body, 0, len(body)), []
+    unpacked, reader, parts = reader.unpacked, Reader(body, 0, len(body)), []
     for number, entries in enumerate(sets):
         part = reader.rest() if number == len(sets) - 1 else reader.take(reader.varint())
-        inner = Reader(part, 0, len(part))
+        inner = Reader(part, 0, len(part), unpacked)
         parts.append(read_tail(entries, inner) if entries else _read_file(inner))
+        unpacked = inner.unpacked
     return ArchiveGroup(members, contents, tuple(parts))
 
 
@@ -387,7 +388,7 @@ def _unpack(header: bytes) -> Reader:
     raw = read_section(reader, *reader.take(1))
     if reader.rest():
         raise CorruptError("malformed header in an archive")
-    return Reader(raw, 0, len(raw))
+    return Reader(raw, 0, len(raw), reader.unpacked)
 
 
 def _pack_part(part: Group | Verbatim) -> bytes:

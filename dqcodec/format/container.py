@@ -98,6 +98,7 @@ SHORT_CHECKSUM_BYTES = 4
 _SHORT_SAVES = len(MAGIC) + 1 - len(SHORT_MAGIC) + CHECKSUM_BYTES  # bytes
 MAX_SHORT_PIXELS = 1 << 16  # decoding must be quick, because only decoding shows damage
 _IS_LONG = 64  # a bit of the byte after SHORT_MAGIC, set in the magic of other files
+MAX_UNPACKED_BYTES = 1 << 28  # of all sections of a file, or of a group of an archive
 _MAX_RAW_BYTES, _MIN_LZMA_BYTES = 1 << 26, 1 << 11
 _RAW, _DEFLATE, _LZMA, _PROFILES = 1, 2, 3, 4
 _DICTIONARIES = {_DEFLATE: dictionary.TEXTS, _PROFILES: dictionary.PROFILES}
@@ -398,11 +399,15 @@ def sample_checksum(rasters: Sequence[np.ndarray]) -> bytes:
 
 
 class Reader:
-    """Reads fields of data[position:end] one after the other. A field that runs past the end raises CorruptError."""
+    """Reads fields of data[position:end] one after the other. A field that runs past the end raises CorruptError.
 
-    def __init__(self, data: bytes, position: int, end: int) -> None:
+    Attributes:
+        unpacked: the bytes that sections may still unpack to.
+    """
+
+    def __init__(self, data: bytes, position: int, end: int, unpacked: int = MAX_UNPACKED_BYTES) -> None:
         """data: the bytes. position, end: where reading starts and must stop."""
-        self.data, self.position, self.end = data, position, end
+        self.data, self.position, self.end, self.unpacked = data, position, end, unpacked
 
     def take(self, count: int) -> bytes:
         """The next `count` bytes."""
@@ -467,7 +472,10 @@ def _has_repeats(raw: bytes) -> bool:
 
 
 def read_section(reader: Reader, packing: int) -> bytes:
-    """Read and unpack a section; raises CorruptError: it is damaged, or unpacks to more than 64 MiB."""
+    """Read and unpack a section.
+
+    Raises CorruptError: it is damaged, or it unpacks to more than 64 MiB, or to more than the reader has left.
+    """
     section = reader.take(reader.varint())
     if packing == _RAW:
         return section
@@ -475,8 +483,9 @@ def read_section(reader: Reader, packing: int) -> bytes:
         raise CorruptError("a section of the .dqc file has an unknown packing")
     inner = Reader(section, 0, len(section))
     raw_bytes = inner.varint()
-    if raw_bytes > _MAX_RAW_BYTES:
-        raise CorruptError("a section of the .dqc file is too large")
+    reader.unpacked -= raw_bytes
+    if raw_bytes > _MAX_RAW_BYTES or reader.unpacked < 0:
+        raise CorruptError("the .dqc file unpacks to too many bytes")
     if packing in _DICTIONARIES:
         stream = zlib.decompressobj(-15, _DICTIONARIES[packing])
     else:

@@ -17,6 +17,8 @@ from dqcodec.exact.mixing.context_mixing import Mixer, canvas_shape, code_image,
 from dqcodec.frozen.mixing import MARGIN, ORDERS
 from dqcodec.methods.payload import Effort, Payload
 
+_UNMEASURED = np.empty((0, 0, 0))
+
 
 def encode(layers: Sequence[np.ndarray], program: None = None, effort: Effort = Effort()) -> Payload:
     """The payload of layers (H, W, C) uint8, all with the same C, 1 to 4. It has the bytes of each layer."""
@@ -25,9 +27,9 @@ def encode(layers: Sequence[np.ndarray], program: None = None, effort: Effort = 
     for pixels, bits_here in zip(layers, bits):
         own = np.zeros(canvas_shape(*pixels.shape), np.uint8)
         fill(own, pixels)
-        code_image(mixer, own, bits_here, False)
-        ends.append(mixer.position)
-    code = mixer.finish()
+        code_image(mixer, own, bits_here, _UNMEASURED)
+        ends.append(mixer.coder.position)
+    code = mixer.coder.finish()
     ends[-1] = len(code)
     return Payload(bytes(bits) + code, tuple(1 + end - begin for begin, end in itertools.pairwise(ends)))
 
@@ -40,7 +42,7 @@ def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = 
     mixer, layers = Mixer.new(shapes, bits, data[len(shapes) :]), []
     for shape, bits_here in zip(shapes, bits):
         own = np.zeros(canvas_shape(*shape), np.uint8)
-        code_image(mixer, own, bits_here, True)
+        code_image(mixer, own, bits_here, _UNMEASURED)
         layers.append(np.empty(shape, np.uint8))
         layers[-1][..., ORDERS[shape[2]]] = own[MARGIN:, MARGIN:-MARGIN]
     return layers
@@ -48,8 +50,12 @@ def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = 
 
 def code_lengths(layers: Sequence[np.ndarray], program: None = None) -> list[np.ndarray]:
     """The bits of each sample of layers that are coded together, float32 (H, W, C) each."""
-    from dqcodec.exact.mixing.lengths import lengths
-
     bits = [max(1, int(pixels.max()).bit_length()) for pixels in layers]
-    mixer = Mixer.new([pixels.shape for pixels in layers], bits)
-    return [lengths(mixer, pixels, bits_here).astype(np.float32) for pixels, bits_here in zip(layers, bits)]
+    mixer, lengths = Mixer.new([pixels.shape for pixels in layers], bits), []
+    for pixels, bits_here in zip(layers, bits):
+        own, found = np.zeros(canvas_shape(*pixels.shape), np.uint8), np.empty(pixels.shape)
+        fill(own, pixels)
+        code_image(mixer, own, bits_here, found)
+        lengths.append(np.empty(pixels.shape, np.float32))
+        lengths[-1][..., ORDERS[pixels.shape[2]]] = found
+    return lengths

@@ -24,7 +24,7 @@ def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram, effort:
     with single_thread():
         for boxes in stacks([layer.shape[:2] for layer in layers], program):
             mix(program, [part(layers, box) for box in boxes], mixer)
-    return Payload(mixer.finish())
+    return Payload(mixer.coder.finish())
 
 
 def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: AutoregressiveProgram) -> list[np.ndarray]:
@@ -41,12 +41,10 @@ def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Auto
 
 def code_lengths(layers: Sequence[np.ndarray], program: AutoregressiveProgram) -> list[np.ndarray]:
     """The bits of each sample of layers that are coded together, float32 (H, W, C) each."""
-    from dqcodec.exact.mixing.lengths import model_lengths
-
     mixer = Mixer.new([layer.shape for layer in layers], [program.bits] * len(layers))
     lengths = [np.empty(layer.shape, np.float32) for layer in layers]
     with single_thread():
         for boxes in stacks([layer.shape[:2] for layer in layers], program):
-            for box, bits in zip(boxes, model_lengths(program, [part(layers, box) for box in boxes], mixer)):
+            for box, bits in zip(boxes, mix(program, [part(layers, box) for box in boxes], mixer)):
                 part(lengths, box)[:] = bits
     return lengths

@@ -56,7 +56,7 @@ def spent(data: bytes, find_program: FindProgram, max_pixels: int = MAX_PIXELS) 
         raise UnsupportedImageError("the PNG file is stored as it is, so there is no map of its bits")
     if len(entry.skeleton.sizes) > 1:
         raise UnsupportedImageError("an animation has no map of its bits")
-    names, found = entry.split.names(entry.skeleton), {}
+    names, found = entry.split.names(entry.view), {}
     for payload, owned in zip(group.payloads, owners(group.entries)):
         numbers = [number for _, number in owned]
         layer, shapes = entry.layers[numbers[0]], [entry.shapes[number] for number in numbers]

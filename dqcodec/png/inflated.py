@@ -29,13 +29,17 @@ _LINE = 36
 _DUMP = re.compile(rb"\n([^\n]*)\n *[0-9]+\n([0-9a-f\n]*)")
 
 
-@functools.lru_cache(maxsize=64)  # the search in codec/choose.py packs the same chunks many times
 def pack(kind: bytes, body: bytes, max_bytes: int) -> tuple[bytes, int] | None:
     """(form of a chunk's body, bytes of the content); None if it has no stream that deflate makes again, or the content
     has more than `max_bytes`."""
     prefix = _prefix_bytes(kind, body)
+    return _pack(body, prefix, max_bytes) if prefix and len(body) <= 2 * MAX_BYTES else None
+
+
+@functools.lru_cache(maxsize=64)  # the search in codec/choose.py packs the same chunks many times
+def _pack(body: bytes, prefix: int, max_bytes: int) -> tuple[bytes, int] | None:
     stream = body[prefix:]
-    if not prefix or len(stream) < 8 or stream[0] & 15 != 8 or not 1 <= stream[0] >> 4 <= 7:
+    if len(stream) < 8 or stream[0] & 15 != 8 or not 1 <= stream[0] >> 4 <= 7:
         return None
     inflater = zlib.decompressobj()
     try:

@@ -42,7 +42,7 @@ class TableLaw:
         f = self.frequencies
         total = 1 << PRECISION
         is_law = f.ndim == 1 and len(f) >= 3 and f.min() >= 1 and f.max() <= total and f.sum() == total
-        if not is_law or not 0 <= self.low_bits <= 22:
+        if not is_law or not 0 <= self.low_bits <= (14 if self.unbounded else 22):  # integers stay below 2^63
             raise ModelError("a frequency table is not valid")
         if abs(self.first) > 1 << 24:
             raise ModelError("a frequency table starts too far from 0")

@@ -4,11 +4,13 @@ The interval starts as 0 to 2^32 - 1. A bit divides it in proportion to its prob
 share are written. So a decoder finds the parts again.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from dqcodec.base.compiled import part_of_loop_in_place
+from dqcodec.base.errors import DqcodecError
 
 _LOW, _HIGH, _VALUE, POSITION = range(4)
 _FRESH = (0, 0xFFFFFFFF, 0, 0)
@@ -47,7 +49,13 @@ class BinaryCoder(NamedTuple):
 
     def finish(self) -> bytes:
         """The code, once all is written: of the numbers in the interval, the one that ends in the most zero bytes ends it
-        without them."""
+        without them.
+
+        Raises:
+            DqcodecError: the code is longer than the writer has room for.
+        """
+        if self.position > len(self.code):
+            raise DqcodecError("the code is longer than its bound")
         low, high = map(int, self.state[[_LOW, _HIGH]])
         numbers = (((low + (1 << zeros) - 1) >> zeros) << zeros for zeros in range(24, -1, -8))
         last = next(number for number in numbers if number <= high)
@@ -76,11 +84,19 @@ def code_bit(coder, probability, bit):
         if coder.is_sought:
             _read_byte(state, code)
         else:
-            code[state[POSITION]] = high >> 24
+            if state[POSITION] < len(code):
+                code[state[POSITION]] = high >> 24
             state[POSITION] += 1
         low, high = low << 8 & 0xFFFFFFFF, high << 8 & 0xFFFFFFFF | 255
     state[_LOW], state[_HIGH] = low, high
     return np.int64(bit)
+
+
+@part_of_loop_in_place
+def bits_written(coder):
+    """The bits of the code that a BinaryCoder has written so far, float64."""
+    low, high = coder.state[_LOW], coder.state[_HIGH]
+    return 8.0 * coder.state[POSITION] - math.log2(high - low + 1.0)
 
 
 @part_of_loop_in_place

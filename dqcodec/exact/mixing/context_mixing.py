@@ -18,6 +18,7 @@ import numpy as np
 from dqcodec.base.compiled import compiled, part_of_loop_in_place
 from dqcodec.base.errors import CorruptError
 from dqcodec.exact.autoregressive.mixture import start
+from dqcodec.exact.mixing.binary_coder import BinaryCoder, bits_written, code_bit
 from dqcodec.frozen.autoregressive import TOTAL
 from dqcodec.frozen.mixing import (
     CONTEXTS,
@@ -35,12 +36,10 @@ from dqcodec.frozen.mixing import (
     STRETCH,
     WEIGHT,
 )
+from dqcodec.frozen.pixel_mixing import NEXT, STATE_RATES
 
 _MAX_BYTES = 13  # of a sample: 8 bits, of 12 bits and a little each, as the least probability is 2^-12
 _MAX_BITS_A_BYTE = 23_000  # the most certain bits take 8 / log2(65536 / 65520) to a byte
-# The arithmetic coder: the interval, the code's value in it, bytes written or read, samples done.
-_LOW, _HIGH, _VALUE, _POSITION, _DONE = range(5)
-_FRESH = (0, 0xFFFFFFFF, 0, 0, 0)
 
 
 class Mixer(NamedTuple):
@@ -48,8 +47,8 @@ class Mixer(NamedTuple):
 
     What is learned: entries, each a probability and a state, 16 to a slot, one for each node of 4 bits; for each context and
     state a probability (maps), and how often it was used (uses); two mixers' weights. Of the bit at hand: the contexts'
-    hashes and their values; slots; inputs; each mixer's set of weights and logit. The arithmetic coder, and the code's
-    bytes, written or read. slot_bits: log2 of the slots of a context.
+    hashes and their values; slots; inputs; each mixer's set of weights and logit. done: the number of samples so far, (1,).
+    slot_bits: log2 of the slots of a context.
     """
 
     entries: np.ndarray
@@ -62,8 +61,8 @@ class Mixer(NamedTuple):
     inputs: np.ndarray
     sets: np.ndarray
     logits: np.ndarray
-    coder: np.ndarray
-    code: np.ndarray
+    done: np.ndarray
+    coder: BinaryCoder
     slot_bits: int
 
     @classmethod
@@ -77,31 +76,14 @@ class Mixer(NamedTuple):
             raise CorruptError("the payload is too short for its image")
         uses = sum(math.prod(shape) * -(-bits_here // 4) for shape, bits_here in zip(shapes, bits))
         slot_bits = min(MAX_SLOT_BITS, uses.bit_length())
-        mixer = cls(
+        most_bytes = _MAX_BYTES * sum(map(math.prod, shapes))
+        return cls(
             np.full((CONTEXTS << slot_bits) * 16, 32768 << 8, np.uint32), np.tile(STATES, (CONTEXTS, 1)),
             np.zeros((CONTEXTS, 256), np.int64), np.full((2, 64, INPUTS), WEIGHT, np.int32),
             np.empty(CONTEXTS, np.uint64), np.empty((CONTEXTS, 9), np.int64), np.empty(CONTEXTS, np.int64),
-            np.empty(INPUTS, np.int32), np.zeros(2, np.int64), np.zeros(2, np.int64), np.array(_FRESH),
-            np.empty(_MAX_BYTES * sum(map(math.prod, shapes)) + 8, np.uint8) if code is None else np.frombuffer(code, np.uint8).copy(),
-            slot_bits,
+            np.empty(INPUTS, np.int32), np.zeros(2, np.int64), np.zeros(2, np.int64), np.zeros(1, np.int64),
+            BinaryCoder.writer(most_bytes) if code is None else BinaryCoder.reader(code), slot_bits,
         )  # fmt: skip
-        if code is not None:
-            for _ in range(4):
-                _read_byte(mixer.coder, mixer.code)
-        return mixer
-
-    @property
-    def position(self) -> int:
-        """The number of bytes of the code that are written or read."""
-        return int(self.coder[_POSITION])
-
-    def finish(self) -> bytes:
-        """The code, once all is coded. The decoder reads zeros after its end: of the numbers in the interval, the one that
-        has the most of them is written."""
-        low, high = map(int, self.coder[[_LOW, _HIGH]])
-        numbers = (((low + (1 << zeros) - 1) >> zeros) << zeros for zeros in range(24, -1, -8))
-        last = next(number for number in numbers if number <= high)
-        return self.code[: self.position].tobytes() + last.to_bytes(4, "big").rstrip(b"\0")
 
 
 def canvas_shape(height: int, width: int, channels: int) -> tuple[int, int, int]:
@@ -235,19 +217,12 @@ def _learn(mixer, node, bit, rate):
     for i in range(CONTEXTS):
         entry = np.int64(entries[slots[i] + node])
         state, probability = entry & 255, entry >> 8
-        zeros, ones = state >> 4, state & 15
-        probability += ((target - probability) * RATES[zeros + ones]) >> 16
+        probability += ((target - probability) * STATE_RATES[state]) >> 16
         if state:
             seen = uses[i, state]
             maps[i, state] += ((target - maps[i, state]) * RATES[seen + MIN_USES]) >> 16
             uses[i, state] = min(seen + 1, MAX_USES)
-        if bit:  # what was seen is half forgotten when the contrary is seen
-            ones = min(ones + 1, 15)
-            zeros = (zeros + 1) >> 1 if zeros > 2 else zeros
-        else:
-            zeros = min(zeros + 1, 15)
-            ones = (ones + 1) >> 1 if ones > 2 else ones
-        entries[slots[i] + node] = probability << 8 | zeros << 4 | ones
+        entries[slots[i] + node] = probability << 8 | NEXT[bit, state]
 
 
 @part_of_loop_in_place
@@ -257,20 +232,19 @@ def _rate(done):
 
 
 @part_of_loop_in_place
-def code_sample(mixer, pixels, y, x, c, bits, is_sought, laws, n, sigmoid):
-    """Code a sample, channel c at (y, x) of a canvas, and learn from it.
+def code_sample(mixer, pixels, y, x, c, bits, laws, n, sigmoid):
+    """Code a sample, channel c at (y, x) of a canvas, and learn from it. Returns its bits, float64.
 
     Args:
         mixer: a Mixer, which changes.
-        pixels: the canvas, uint8 (rows, columns, channels).
+        pixels: the canvas, uint8 (rows, columns, channels). If the mixer reads, the sample is entered; else it is there.
         bits: of the sample.
-        is_sought: whether the sample is read and entered into the canvas; else it is there.
         laws, n: a model's laws, see exact.autoregressive.mixture, and the number of the sample's law. Without a model (3, 0, 1).
         sigmoid: the table of the laws.
     """
-    coder, code = mixer.coder, mixer.code
+    before = bits_written(mixer.coder)
     _set_contexts(mixer, pixels, y, x, c, bits)
-    node, value, rate = 1, np.int64(pixels[y, x, c]), _rate(coder[_DONE])
+    node, value, rate = 1, np.int64(pixels[y, x, c]), _rate(mixer.done[0])
     low, first, end = 0, 0, TOTAL  # of what the bits so far leave of the law: its first symbol, and its slots
     for position in range(bits):
         if position % 4 == 0:
@@ -281,43 +255,29 @@ def code_sample(mixer, pixels, y, x, c, bits, is_sought, laws, n, sigmoid):
             prediction = STRETCH[min((end - half_start) * 4096 // (end - first), 4095)]
         inner = 1 << position % 4 | node & (1 << position % 4) - 1
         probability = _predict(mixer, c * 8 + position, inner, prediction)
-        middle = coder[_LOW] + ((coder[_HIGH] - coder[_LOW]) * probability >> 16)
-        bit = np.int64(coder[_VALUE] <= middle) if is_sought else value >> bits - 1 - position & 1
+        bit = code_bit(mixer.coder, probability, value >> bits - 1 - position & 1)
         if bit:
-            coder[_HIGH] = middle
             low, first = half, half_start
         else:
-            coder[_LOW] = middle + 1
             end = half_start
-        while (coder[_LOW] ^ coder[_HIGH]) >> 24 == 0:
-            if is_sought:
-                _read_byte(coder, code)
-            else:
-                code[coder[_POSITION]] = coder[_HIGH] >> 24
-                coder[_POSITION] += 1
-            coder[_LOW], coder[_HIGH] = coder[_LOW] << 8 & 0xFFFFFFFF, coder[_HIGH] << 8 & 0xFFFFFFFF | 255
         _learn(mixer, inner, bit, rate)
         node = node * 2 + bit
-    coder[_DONE] += 1
+    mixer.done[0] += 1
     pixels[y, x, c] = node - (1 << bits)
+    return bits_written(mixer.coder) - before
 
 
 @compiled
-def code_image(mixer, pixels, bits, is_sought):
-    """Code the samples of an image on its canvas, uint8 (rows, columns, channels), row by row; see code_sample."""
-    laws, n, sigmoid = (
-        np.empty((3, 0, 1), np.int32),
-        np.int64(0),
-        np.empty(0, np.int32),
-    )  # a literal 0 would be a type of its own
+def code_image(mixer, pixels, bits, lengths):
+    """Code the samples of an image on its canvas, uint8 (rows, columns, channels), row by row; see code_sample.
+
+    lengths: set to the bits of each sample, float64 (H, W, channels); (0, 0, 0): they are not wanted.
+    """
+    # a literal 0 would be a type of its own
+    laws, n, sigmoid = np.empty((3, 0, 1), np.int32), np.int64(0), np.empty(0, np.int32)
     for y in range(MARGIN, pixels.shape[0]):
         for x in range(MARGIN, pixels.shape[1] - MARGIN):
             for c in range(pixels.shape[2]):
-                code_sample(mixer, pixels, y, x, c, bits, is_sought, laws, n, sigmoid)
-
-
-@part_of_loop_in_place
-def _read_byte(coder, code):
-    byte = np.int64(code[coder[_POSITION]]) if coder[_POSITION] < len(code) else 0
-    coder[_VALUE] = coder[_VALUE] << 8 & 0xFFFFFFFF | byte
-    coder[_POSITION] += 1
+                length = code_sample(mixer, pixels, y, x, c, bits, laws, n, sigmoid)
+                if lengths.size:
+                    lengths[y - MARGIN, x - MARGIN, c] = length

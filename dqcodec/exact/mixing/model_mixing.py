@@ -12,7 +12,7 @@ import numpy as np
 
 from dqcodec.base.compiled import implements, part_of_loop
 from dqcodec.exact.autoregressive.front import code_symbols
-from dqcodec.exact.autoregressive.program import AutoregressiveProgram
+from dqcodec.exact.autoregressive.program import AutoregressiveProgram, by_tiles
 from dqcodec.exact.autoregressive.walk import Walk
 from dqcodec.exact.mixing.context_mixing import Mixer, canvas_shape, code_sample, fill
 from dqcodec.frozen.mixing import MARGIN
@@ -37,28 +37,33 @@ class Canvases:
             fill(canvas.reshape(shape), tile)
 
 
-def mix(program: AutoregressiveProgram, tiles: Sequence[np.ndarray], mixer: Mixer) -> None:
-    """Code tiles, uint8 (H, W, C), by context mixing with a model: the mixer goes on writing its code."""
+def mix(program: AutoregressiveProgram, tiles: Sequence[np.ndarray], mixer: Mixer) -> list[np.ndarray]:
+    """Code tiles, uint8 (H, W, C), by context mixing with a model: the mixer goes on writing its code.
+
+    Returns the bits of each sample, float64 (H, W, C) each.
+    """
     shapes = [tile.shape[:2] for tile in tiles]
     canvases, walk = Canvases(shapes, program.channels), Walk(program, shapes)
     canvases.enter(tiles)
     walk.enter(tiles)
-    _code(walk, mixer, canvases, is_sought=False)
+    return by_tiles(_code(walk, mixer, canvases), shapes)
 
 
 def unmix(program: AutoregressiveProgram, shapes: Sequence[tuple[int, int]], mixer: Mixer) -> list[np.ndarray]:
     """Undo mix: the uint8 tiles. Any code gives some tiles."""
     walk = Walk(program, shapes)
-    _code(walk, mixer, Canvases(shapes, program.channels), is_sought=True)
+    _code(walk, mixer, Canvases(shapes, program.channels))
     return walk.tiles()
 
 
-def _code(walk: Walk, mixer: Mixer, canvases: Canvases, *, is_sought: bool) -> None:
-    coder = _Mixing(mixer, canvases.samples, canvases.bounds, is_sought)
+def _code(walk: Walk, mixer: Mixer, canvases: Canvases) -> np.ndarray:
+    """Returns the bits of each symbol, float64 (pixels, planes)."""
+    coder = _Mixing(mixer, canvases.samples, canvases.bounds, np.empty(walk.canvas.planes.shape))
     for front in walk.learning_fronts():
         places = walk.fronts.places(front)
-        slots = np.empty((len(places), walk.canvas.planes.shape[1], 2), np.int32)  # mixing has no use for them
+        slots = np.empty((*places.shape[:1], coder.lengths.shape[1], 2), np.int32)  # mixing has no use for them
         walk.code_by(coder, places, slots)
+    return coder.lengths
 
 
 @part_of_loop
@@ -77,14 +82,14 @@ class _Mixing(NamedTuple):
 
     Attributes:
         mixer: a Mixer.
-        samples, bounds: of Canvases.
-        is_sought: whether symbols are read and entered into the samples; otherwise the samples have them.
+        samples, bounds: of Canvases. If the mixer reads, symbols are entered; else they are there.
+        lengths: set to the bits of each symbol, float64 (pixels, planes).
     """
 
     mixer: Mixer
     samples: np.ndarray
     bounds: np.ndarray
-    is_sought: bool
+    lengths: np.ndarray
 
 
 @implements(code_symbols, _Mixing)
@@ -92,5 +97,6 @@ def _mix(coder, model, canvas, places, laws, p, symbols):
     channels = canvas.planes.shape[1]
     for n in range(len(places)):
         pixels, y, x = placed(coder.samples, coder.bounds, places[n], channels)
-        code_sample(coder.mixer, pixels, y, x, p, model.bits, coder.is_sought, laws, n, model.tables.sigmoid)
+        length = code_sample(coder.mixer, pixels, y, x, p, model.bits, laws, n, model.tables.sigmoid)
+        coder.lengths[places[n, 0], p] = length
         symbols[n] = pixels[y, x, p]
