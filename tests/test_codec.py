@@ -146,6 +146,13 @@ def test_animations_are_compressed_frame_by_frame():
                     work()
 
 
+def test_what_cannot_be_stripped_is_an_error_and_not_kept():
+    with pytest.raises(UnsupportedImageError, match="stripped"):
+        codec.compress(pngs.write(photo(9, 9), before=pngs.chunk(b"tEXt", b"a\0secret")) + b"more", strip=True)
+    with pytest.raises(ValueError, match="exact"):
+        codec.compress(pngs.write(photo(9, 9)), strip=True, exact=True)
+
+
 def test_stripping_leaves_out_what_does_not_change_the_picture():
     source = pngs.write(photo(), **CHUNKS)
     dqc, _ = codec.compress(source, strip=True)
@@ -162,7 +169,7 @@ def test_offsets_into_the_packed_data_are_left_out_and_the_report_says_so():
     source = pngs.write(photo(), before=IDOT + CHUNKS["before"], after=CHUNKS["after"])
     dqc, report = codec.compress(source)
     assert (
-        report.dropped == ("iDOT",) and report.as_dict()["dropped"] == ("iDOT",) and "left out iDOT" in report.details()
+        report.dropped == ("iDOT",) and report.as_dict()["dropped"] == ("iDOT",) and "left out iDOT" in report.line()
     )
     restored, _ = codec.decompress(dqc, no_programs)
     assert png.read(restored).same(png.read(pngs.write(photo(), **CHUNKS)))
@@ -175,7 +182,7 @@ def test_a_file_that_is_given_back_as_it_is_keeps_them():
     dqc, report = codec.compress(source, exact=True)
     assert report.dropped == () and report.recipe_bytes and codec.decompress(dqc, no_programs)[0] == source
     restored, report = codec.decompress(dqc, no_programs, repack=True)
-    assert report.dropped == ("iDOT",) and "left out iDOT" in report.details() and b"iDOT" not in restored
+    assert report.dropped == ("iDOT",) and "left out iDOT" in report.line() and b"iDOT" not in restored
     source = pngs.write(photo(1, 1), before=IDOT, tail=b"tail")
     dqc, report = codec.compress(source)
     assert report.method == "stored" and report.dropped == () and codec.decompress(dqc, no_programs)[0] == source

@@ -1,6 +1,7 @@
 """An archive learns from its own images: programs become real models and back, changes are exact, small, bounded and kept twice."""
 
 import functools
+import hashlib
 import io
 import json
 import sys
@@ -291,9 +292,8 @@ def test_joined_archives_keep_their_models():
 def folder(quick_folder, monkeypatch):
     """A working folder with a model and a folder of images."""
     (quick_folder / "models").mkdir()
-    (quick_folder / "models" / "base-00000000.safetensors").write_bytes(
-        programs.described(AUTOREGRESSIVE, tile=[64, 64], rate_bits=32)
-    )
+    model = programs.described(AUTOREGRESSIVE, tile=[64, 64], rate_bits=32)
+    (quick_folder / "models" / f"base-{hashlib.sha256(model).hexdigest()[:8]}.safetensors").write_bytes(model)
     monkeypatch.setattr(candidates, "_MAX_RIVAL_SAMPLES", 0)  # no mixing with the model
     (quick_folder / "in").mkdir()
     for number in range(64):

@@ -355,6 +355,13 @@ def test_files_of_other_formats_are_taken_as_pixels(mode, format, options):
     assert np.array_equal(looks(converted), looks(given)) and converted.mode == given.mode
 
 
+def test_a_tiff_whose_profile_is_cut_off_is_corrupt():
+    content = saved(pillow("RGB"), "tiff", compression="tiff_lzw", icc_profile=bytes(range(256)) * 20)
+    assert formats.to_png(content)
+    with pytest.raises(CorruptError):
+        formats.to_png(content[:-2000])
+
+
 @pytest.mark.parametrize("pixels", [COLORS, COLORS[..., 0], RNG.integers(0, 1 << 16, (5, 6, 4)).astype(np.uint16)])
 def test_npy_files_come_back_and_cut_ones_are_named_errors(pixels):
     for array in (pixels, np.asfortranarray(pixels), pixels.astype(pixels.dtype.newbyteorder(">"))):

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dqcodec.base.compiled import compiled
-from dqcodec.base.errors import CorruptError
+from dqcodec.base.errors import CorruptError, ModelError
 from dqcodec.codec import candidates, codec
-from dqcodec.exact.mixing import sample_laws
+from dqcodec.exact.mixing import priors, sample_laws
 from dqcodec.exact.mixing.bit_mixing import BitMixer
 from dqcodec.exact.mixing.priors import TABLE, trained_prior
 from dqcodec.exact.mixing.sample_laws import SampleLaws
@@ -84,6 +84,15 @@ def test_mixers_do_not_change_what_was_learned():
     trained_mixing.encode([soft(9).astype(np.uint8)])
     BitMixer.new(9, trained_prior(4)).laws.errors[:] = 0
     assert all(np.array_equal(*pair) for pair in zip(before, trained_prior(4), strict=True))
+
+
+@pytest.mark.parametrize("content", [None, b"", TABLE.read_bytes()[:-1] + b"x"])
+def test_what_was_learned_is_a_named_error_if_it_is_damaged_or_missing(tmp_path, monkeypatch, content):
+    if content is not None:
+        (tmp_path / "table.npz").write_bytes(content)
+    monkeypatch.setattr(priors, "TABLE", tmp_path / "table.npz")
+    with pytest.raises(ModelError, match="installed.*table.npz"):
+        trained_prior.__wrapped__(4)
 
 
 @given(st.integers(0, 2040), st.integers(44, 90_880), st.integers(0, 255))

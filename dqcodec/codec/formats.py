@@ -160,7 +160,9 @@ def _pillow_chunks(image: Image.Image) -> tuple[Chunk, ...]:
 
 def _read_by_pillow(data: bytes, max_pixels: int) -> Png:
     try:
-        with warnings.catch_warnings(action="ignore"):
+        with warnings.catch_warnings(action="error"):  # Pillow warns of data that are cut or damaged
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            warnings.simplefilter("ignore", DeprecationWarning)
             image = Image.open(io.BytesIO(data), formats=_READ)
             check_size(*image.size, max_pixels)
             _check_exact(image)

@@ -84,10 +84,10 @@ class CompressReport(Report):
         return super().as_dict() | {"bpd": self.bpd}
 
     def line(self) -> str:
-        """`736501 -> 512003 B 69.5% 3.47 bpd (limit 3.46) verified`"""
+        """`736501 -> 512003 B 69.5% 3.47 bpd (limit 3.46) verified, left out iDOT`"""
         note = f"(limit {self.learned['vi_bpd']:.2f})" if self.learned else _way(self.method, self.broken)
         tail = " verified" if self.verified else ""
-        return f"{rate(self.png_bytes, self.dqc_bytes, self.dims)} {note}{tail}"
+        return f"{rate(self.png_bytes, self.dqc_bytes, self.dims)} {note}{tail}{_left_out(self.dropped)}"
 
     def details(self) -> str:
         """A second line: candidates, layers, parts of the file in bytes, and the model's report."""
@@ -97,7 +97,6 @@ class CompressReport(Report):
         parts += [f"container {self.container_bytes} B", f"chunks {self.chunk_bytes} B"]
         parts += [f"model {self.model}"] if self.model else []
         parts += [f"{key} {_show(value)}" for key, value in (self.learned or {}).items()]
-        parts += _left_out(self.dropped)
         return ", ".join(parts)
 
 
@@ -113,11 +112,11 @@ class DecompressReport(Report):
 
     def line(self) -> str:
         """`512003 -> 736501 B (mixing)`"""
-        return f"{self.dqc_bytes} -> {self.png_bytes} B ({self.method})"
+        return f"{self.dqc_bytes} -> {self.png_bytes} B ({self.method}){_left_out(self.dropped)}"
 
     def details(self) -> str:
-        """A second line: seconds, and the chunks left out."""
-        return ", ".join([f"{self.seconds:.2f} s", *_left_out(self.dropped)])
+        """A second line: seconds."""
+        return f"{self.seconds:.2f} s"
 
 
 @dataclass(frozen=True)
@@ -159,11 +158,8 @@ class PackedReport(Report):
 
     def line(self) -> str:
         """`736501 -> 512003 B 69.5% 3.47 bpd (mixing)`"""
-        return f"{rate(self.png_bytes, self.dqc_bytes, self.dims)} {_way(self.method, self.broken)}"
-
-    def details(self) -> str:
-        """A second line: the chunks left out."""
-        return ", ".join(_left_out(self.dropped))
+        way = _way(self.method, self.broken)
+        return f"{rate(self.png_bytes, self.dqc_bytes, self.dims)} {way}{_left_out(self.dropped)}"
 
 
 @dataclass(frozen=True)
@@ -191,8 +187,8 @@ def _way(method: str, broken: str | None) -> str:
     return f"({method}, a broken PNG: {broken})" if broken else f"({method})"
 
 
-def _left_out(kinds: tuple[str, ...]) -> list[str]:
-    return [f"left out {' '.join(kinds)}"] if kinds else []
+def _left_out(kinds: tuple[str, ...]) -> str:
+    return f", left out {' '.join(kinds)}" if kinds else ""
 
 
 def _show(value: Any) -> str:

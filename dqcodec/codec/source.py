@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dqcodec import png
-from dqcodec.base.errors import CorruptError
+from dqcodec.base.errors import CorruptError, UnsupportedImageError
 from dqcodec.format.canvas import Spot, spots
 from dqcodec.format.colors import is_transparent
 from dqcodec.format.split import Split
@@ -94,8 +94,11 @@ def read(
     the samples nor their meaning. exact: keep everything, so that the same bytes come back. keep_broken: store a
     damaged PNG as it is if its header is valid.
 
-    Raises UnsupportedImageError (not a PNG, or more than `max_pixels`), CorruptError (a damaged PNG).
+    Raises UnsupportedImageError (not a PNG, more than `max_pixels`, or nothing can be stripped), CorruptError (a damaged
+    PNG), ValueError (strip and exact).
     """
+    if strip and exact:
+        raise ValueError("strip drops chunks, exact keeps them")
     try:
         image = png.read(data, max_pixels)
     except CorruptError as error:
@@ -107,6 +110,10 @@ def read(
 
         return Source(image, data, recipes.find(data, image))
     if image.skeleton is None:
+        if strip:
+            raise UnsupportedImageError(
+                "nothing can be stripped: the PNG holds more than an image and chunks, so it is kept as it is"
+            )
         return Source(image, data)
     kept = image.stripped() if strip else image.repacked()
     dropped = image.skeleton.lost(kept.skeleton)

@@ -1,8 +1,8 @@
 """Models at hand: the `*.safetensors` files that come with the package, and files that the user names by path.
 
 Models of earlier releases lie in the folder `earlier`. They decode their files, and code no new ones. The file name
-`<name>-<sha8>.safetensors` gives the model's name. A .dqc file refers to a model by its id, the first 8 bytes of the
-SHA-256 of the model file.
+`<name>-<sha8>.safetensors` gives the model's name and the first 8 digits of its id. A .dqc file refers to a model by
+its id, the first 8 bytes of the SHA-256 of the model file.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dqcodec.exact.program import Program
 Model = str | os.PathLike | Program
 
 SUFFIX = ".safetensors"
+_NAMED = re.compile(r"(.*?)(?:-([0-9a-f]{8}))?", re.DOTALL)  # a stem: name, first digits of the id
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -90,12 +91,15 @@ def _load(path: Path) -> Program:
         program = load_program(path)
     except OSError as error:
         raise ModelError(f"cannot read model {path}: {error.strerror or error}") from error
-    program.name = _name(path)
+    name, digits = _NAMED.fullmatch(path.stem).groups()
+    if digits and not program.id.hex().startswith(digits):  # nobody else could decode what it codes
+        raise ModelError(f"{path}: the model file is damaged: its SHA-256 does not begin with {digits}")
+    program.name = name
     return program
 
 
 def _name(path: Path) -> str:
-    return re.sub(r"-[0-9a-f]{8}$", "", path.stem)
+    return _NAMED.fullmatch(path.stem)[1]
 
 
 def _at_hand(known: dict[str, Path]) -> str:

@@ -5,6 +5,7 @@ trained_mixing.npz beside this file, which benchmarks/priors.py wrote, has what 
 
 from dqcodec.frozen import pixel_mixing
 
+TABLE_SHA256 = "9f87d78f05bb05a60075962c128120be89c769d717c81ed30563ac3f05c55174"
 LAWS = 8
 LEVELS = (0, 2, 6, 15, 40)  # a difference is of the level that is the number of these below it
 LAW_ROWS = 4 * 3 * 6 * 6  # channel, alpha, levels of the neighbours' spread and of the surprise

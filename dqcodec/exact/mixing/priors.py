@@ -1,11 +1,14 @@
 """What mixers know before their first pixel: nothing, or what they have learned from drawings."""
 
+import hashlib
+import io
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from dqcodec.base.errors import ModelError
 from dqcodec.frozen import pixel_mixing as untrained
 from dqcodec.frozen import trained_mixing as trained
 from dqcodec.frozen.mixing import LIMIT, SQUASH, STATES
@@ -65,8 +68,18 @@ _KINDS = {1: 1, 2: 4, 3: 3, 4: 4}  # channels of a layer -> of the layers from w
 
 @cache
 def trained_prior(channels: int) -> Prior:
-    """What was learned from drawings with this number of channels; see benchmarks/priors.py."""
-    with np.load(TABLE) as table:
+    """What was learned from drawings with this number of channels; see benchmarks/priors.py.
+
+    Raises:
+        ModelError: the file of what was learned is damaged or missing.
+    """
+    try:
+        data = TABLE.read_bytes()
+    except OSError as error:
+        raise ModelError(f"dqcodec is not installed whole: {TABLE}: {error.strerror}") from error
+    if hashlib.sha256(data).hexdigest() != trained.TABLE_SHA256:
+        raise ModelError(f"dqcodec is not installed whole: {TABLE} is damaged")
+    with np.load(io.BytesIO(data)) as table:
         parts = {name: table[f"{name}{_KINDS[channels]}"] for name in Prior._fields if name != "done"}
     return Prior(
         WEIGHT_STEP * parts["hit_weights"][HIT_ROWS].astype(np.int32),
