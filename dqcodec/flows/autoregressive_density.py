@@ -2,8 +2,9 @@
 
 p(v) = prod_i p(v_i | floor(v_<i)) in raster order; the planes G, R, B of a pixel follow each other. Each factor is a
 mixture of logistics. Since v_i depends only on the bins of v_<i, the mass of a bin is a difference of the mixture's
-distribution function, and the posterior p(u|x) is a product of truncated mixtures. With q(u|x) = p(u|x) every bound of
-the paper equals log P(x), and coding needs no initial bits.
+distribution function, and the posterior p(u|x) is a product of truncated mixtures: given x, u_i does not depend on
+u_<i. With q(u|x) = p(u|x) every bound of the paper equals log P(x), and coding borrows little: log2 n bits for a symbol
+of n slots. The paper has no such density; P(x) is a discretised mixture of logistics (Salimans et al. 2017).
 """
 
 import torch
@@ -99,9 +100,11 @@ class ContextNet(nn.Module):
         return self.linear_heads(leaky(h))
 
     def known(self, c: Context, plane: int) -> Float[Tensor, "N K"]:
-        """The inputs of a head from earlier planes of the pixel: their normalised values, and these clamped to [-1, 1];
-        then of its
-        own plane's prediction."""
+        """The inputs of a head from the pixel itself.
+
+        They are the normalised values of its earlier planes, these clamped to [-1, 1], and the prediction of its own
+        plane if there is one.
+        """
         standard = c.standard[:, :plane]
         predicted = [self._predicted(c, plane)] if self.least_squares else []
         return torch.cat([standard, standard.clamp(-1, 1), *predicted], 1)
