@@ -16,7 +16,7 @@ from dqcodec.flows.densities import Density
 from dqcodec.flows.dequantizers import Dequantizer
 from dqcodec.flows.mixture import LogisticMixture
 from dqcodec.flows.networks import leaky
-from dqcodec.flows.transforms import sum_dims
+from dqcodec.flows.transforms import Images, PerImage, sum_dims
 from dqcodec.frozen import autoregressive as frozen
 from dqcodec.frozen.autoregressive import FEATURE_PLACES, PREDICTED, STANDARD_BOUND, inputs, predicted_inputs
 
@@ -79,14 +79,18 @@ class ContextNet(nn.Module):
             nn.init.zeros_(linear.weight)
             linear.bias.data.copy_(torch.cat([torch.zeros(mixtures), spread / 4, spread - 1]))
 
-    def forward(self, c: Context, shape: tuple[int, int, int]) -> Float[Tensor, "N P 3K"]:
-        """Raw mixture parameters. shape: (B, H, W) of the N = B H W pixels."""
+    def forward(self, c: Context, shape: tuple[int, int, int]) -> Float[Tensor, "N P _"]:
+        """Raw mixture parameters, (N, planes, 3 K). shape: (B, H, W) of the N = B H W pixels."""
         with torch.autocast(c.inputs.device.type, torch.bfloat16, enabled=self.bfloat16):
             heads = self._trunk(c, shape)
         heads = heads.to(c.inputs.dtype).chunk(len(self.linear_out), 1)
-        known = [None, *(linear(self.known(c, plane)) for plane, linear in enumerate(self.linear_known, 1))]
-        heads = [head if extra is None else head + extra for head, extra in zip(heads, known)]
-        return torch.stack([linear(leaky(head)) for head, linear in zip(heads, self.linear_out)], 1)
+        raw = []
+        for plane, linear_out in enumerate(self.linear_out):
+            head = heads[plane]
+            if plane > 0:
+                head = head + self.linear_known[plane - 1](self.known(c, plane))
+            raw.append(linear_out(leaky(head)))
+        return torch.stack(raw, 1)
 
     def _trunk(self, c: Context, shape: tuple[int, int, int]) -> Float[Tensor, "N PH"]:
         features = leaky(self.linear_features(torch.cat([c.inputs, c.standard], 1)))
@@ -146,7 +150,7 @@ class AutoregressiveDensity(Density):
         self.channels, self.bits, self.learning = channels, bits, learning
         self.net = ContextNet(channels, width, blocks, head, features, mixtures, least_squares=least_squares)
 
-    def mixture(self, x: Float[Tensor, "B C H W"]) -> LogisticMixture:
+    def mixture(self, x: Images) -> LogisticMixture:
         """The factors of p, (B, H, W, C, K), each given the symbols before it. The order of C is G, R, B."""
         batch, channels, height, width = x.shape
         c = context(x, self.bits, least_squares=self.net.least_squares)
@@ -159,15 +163,15 @@ class AutoregressiveDensity(Density):
         parts = torch.log_softmax(logits, -1), mean, torch.exp2(-log2_scale)
         return LogisticMixture(*(part.view(batch, height, width, channels, -1) for part in parts))
 
-    def log_mass(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B"]:
+    def log_mass(self, x: Images) -> PerImage:
         """log P(x), nats."""
         return sum_dims(self.mixture(x).log_mass(coding_order(x), self.bits))
 
-    def log_prob(self, v: Float[Tensor, "B C H W"]) -> Float[Tensor, "B"]:
+    def log_prob(self, v: Images) -> PerImage:
         """log p(v), nats."""
         return sum_dims(self.mixture(self.quantize(v)).log_prob(coding_order(v) - 0.5, self.bits))
 
-    def quantize(self, v: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+    def quantize(self, v: Images) -> Images:
         """The symbols in whose bins v lies. The outer bins are infinite."""
         return v.floor().clamp(0, 2**self.bits - 1)
 
@@ -185,7 +189,7 @@ class AutoregressiveDensity(Density):
                     v[:, channel, y, x] = here.sample(torch.rand(n, device=device), self.bits) + 0.5
         return v
 
-    def initialise(self, v: Float[Tensor, "B C H W"]) -> None:
+    def initialise(self, v: Images) -> None:
         """Nothing to do: the context is normalised already."""
 
 
@@ -199,13 +203,11 @@ class PosteriorDequantizer(Dequantizer):
         super().__init__()
         self._density = [density]  # in a list, so that the density's parameters are not registered twice
 
-    def noise(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+    def noise(self, x: Images) -> Images:
         """Uniform in [0, 1), of the shape of x."""
         return torch.rand_like(x)
 
-    def sample(
-        self, x: Float[Tensor, "B C H W"], noise: Float[Tensor, "B C H W"] | None = None
-    ) -> tuple[Float[Tensor, "B C H W"], Float[Tensor, "B"]]:
+    def sample(self, x: Images, noise: Images | None = None) -> tuple[Images, PerImage]:
         """u ~ p(u|x) -> (u, log q(u|x)), nats."""
         density = self._density[0]
         noise = self.noise(x) if noise is None else noise
@@ -214,7 +216,7 @@ class PosteriorDequantizer(Dequantizer):
         log_q = sum_dims(mixture.log_prob(y, density.bits) - mixture.log_mass(symbols, density.bits))
         return plane_order(y + 0.5 - symbols), log_q
 
-    def log_prob(self, u: Float[Tensor, "B C H W"], x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B"]:
+    def log_prob(self, u: Images, x: Images) -> PerImage:
         """log q(u|x), nats."""
         density = self._density[0]
         mixture, symbols = density.mixture(x), coding_order(x)
@@ -222,12 +224,12 @@ class PosteriorDequantizer(Dequantizer):
         return sum_dims(mixture.log_prob(y, density.bits) - mixture.log_mass(symbols, density.bits))
 
 
-def coding_order(x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B H W C"]:
+def coding_order(x: Images) -> Float[Tensor, "B H W C"]:
     """Channels last; R, G, B in the order G, R, B."""
     x = x.permute(0, 2, 3, 1)
     return x[..., [1, 0, 2]] if x.shape[-1] == 3 else x
 
 
-def plane_order(y: Float[Tensor, "B H W C"]) -> Float[Tensor, "B C H W"]:
+def plane_order(y: Float[Tensor, "B H W C"]) -> Images:
     """The inverse of coding_order."""
     return (y[..., [1, 0, 2]] if y.shape[-1] == 3 else y).permute(0, 3, 1, 2)

@@ -9,18 +9,20 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from dqcodec.flows.transforms import PerImage
 
-def vi(log_weights: Float[Tensor, "K B"]) -> Float[Tensor, "B"]:
+
+def vi(log_weights: Float[Tensor, "K B"]) -> PerImage:
     """Variational bound, the paper's equation (elbo): the mean log weight."""
     return log_weights.mean(0)
 
 
-def iw(log_weights: Float[Tensor, "K B"]) -> Float[Tensor, "B"]:
+def iw(log_weights: Float[Tensor, "K B"]) -> PerImage:
     """Importance-weighted bound, the paper's equation (iw_specific); Burda et al. 2015."""
     return torch.logsumexp(log_weights, 0) - math.log(len(log_weights))
 
 
-def renyi(log_weights: Float[Tensor, "K B"], alpha: float) -> Float[Tensor, "B"]:
+def renyi(log_weights: Float[Tensor, "K B"], alpha: float) -> PerImage:
     """Variational Rényi bound, the paper's equation (vr_general); Li and Turner 2016.
 
     alpha = 1 is vi, alpha = 0 is iw, alpha = -inf is VR-max, equation (vr_max_bound). For 0 <= alpha <= 1 its mean is
