@@ -51,7 +51,9 @@ def main() -> None:
         "float_vi_bpd": round(float_bpd, 4),
         "gap_bpd": round(coded_bpd - float_bpd, 4),
         "gap_parts_bpd": {
-            "quantised weights and noise of the estimate": round(bits["vi_bpd"] - float_bpd, 4),
+            "rounded weights, less what learning gains; for the flow also noise of the estimate": round(
+                bits["vi_bpd"] - float_bpd, 4
+            ),
             "grids and tables": round(bits["grid_bits"] / dims, 4),
             "initial bits": round(bits["initial_bits"] / dims, 4),
             "container": round(8 * (report.container_bytes + report.chunk_bytes) / dims, 4),

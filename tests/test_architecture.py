@@ -211,3 +211,17 @@ def test_frozen_tables_do_not_change():
 def test_frozen_modules_hold_nothing_else():
     frozen = {path.stem for path in (ROOT / "frozen").glob("*.py")} - {"__init__"}
     assert frozen == {module.__name__.rpartition(".")[2] for module in NUMBERS}
+
+
+def test_every_shape_in_an_annotation_parses():
+    """jaxtyping reads an axis only when it checks one: a wrong one, such as 4C for 4*C, stays unseen until then."""
+    axes = {
+        axis
+        for path in ROOT.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Subscript) and getattr(node.value, "id", None) in ("Float", "Int", "Num")
+        for axis in node.slice.elts[1].value.split()
+    }
+    assert "4*C" in axes
+    for axis in axes - {"...", "_"}:
+        ast.parse(axis.lstrip("*#"), mode="eval")

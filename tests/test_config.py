@@ -42,6 +42,13 @@ def test_what_is_unknown_or_wrong_is_refused_in_one_line(override):
     assert "\n" not in str(error.value) and str(error.value)
 
 
+def test_uniform_noise_in_half_infinite_bins_is_refused():
+    bins = ("data.bits=1", "dequantizer.bins=half_infinite")
+    assert build(config.load(None, bins))
+    with pytest.raises(ConfigError, match="does not cover"):
+        config.load(None, (*bins, "dequantizer.kind=uniform"))
+
+
 @pytest.mark.parametrize("content", ["x =", "[data]\nsize = 3", "\x00"])
 def test_a_broken_file_is_named(tmp_path, content):
     path = tmp_path / "broken.toml"

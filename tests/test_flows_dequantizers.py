@@ -7,6 +7,7 @@ import torch
 from flows import DEQUANTIZERS, randomised, symbols
 
 KINDS = list(itertools.product(DEQUANTIZERS, ["hypercube", "half_infinite"]))
+KINDS.remove(("uniform", "half_infinite"))  # [0, 1) does not cover such a bin
 
 
 def _dequantizer(kind: str, bins: str):
@@ -34,7 +35,7 @@ def test_samples_lie_in_the_bin_of_their_symbol(kind, bins):
 @pytest.mark.parametrize("y", [-200.0, -90.0, 30.0, 200.0])
 def test_far_samples_stay_in_their_bin_too(y):
     bins = _dequantizer("gaussian", "hypercube").bins
-    u, log_det = bins.from_real(torch.full((1, 1), y))
+    u, log_det = bins.from_real(torch.full((1, 1, 1, 1), y))
     assert 0 < u < 1 and torch.isfinite(log_det)
 
 

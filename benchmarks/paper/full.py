@@ -1,4 +1,4 @@
-"""The cost of training a configuration: parameters, memory, GPU-days. The default is the paper's full model.
+"""The cost of training a configuration: parameters, memory, GPU-days. The default has the paper's full size.
 
     python benchmarks/paper/full.py [--config CONFIG] [--epochs 500] [--teraflops 100]
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from dqcodec.flows.couplings import location_and_log_scale
-from dqcodec.flows.transforms import Features, Images, LogDet, Transform, sum_dims
+from dqcodec.flows.transforms import Features, Images, PerImage, Transform, sum_dims
 
 
 class AffineAutoregressive(Transform):
@@ -21,13 +21,13 @@ class AffineAutoregressive(Transform):
         super().__init__()
         self.net = net
 
-    def inverse(self, z: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+    def inverse(self, z: Images, context: Features | None = None) -> tuple[Images, PerImage]:
         """z -> x in one pass."""
         m, log_scale = location_and_log_scale(self.net(z, context))
         return z * torch.exp(log_scale) + m, -sum_dims(log_scale)
 
     @torch.no_grad()
-    def forward(self, x: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+    def forward(self, x: Images, context: Features | None = None) -> tuple[Images, PerImage]:
         """x -> z by fixed-point iteration; no gradient."""
         z = torch.zeros_like(x)
         for _ in range(x[0].numel() + 1):
@@ -53,12 +53,12 @@ class Reversed(Transform):
         """The network of the transform inside."""
         return self.transform.net
 
-    def forward(self, x: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+    def forward(self, x: Images, context: Features | None = None) -> tuple[Images, PerImage]:
         """Reverse x, apply the transform, reverse the result."""
         z, log_det = self.transform(*_reversed(x, context))
         return z.flip(1, 2, 3), log_det
 
-    def inverse(self, z: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+    def inverse(self, z: Images, context: Features | None = None) -> tuple[Images, PerImage]:
         """Reverse z, undo the transform, reverse the result."""
         x, log_det = self.transform.inverse(*_reversed(z, context))
         return x.flip(1, 2, 3), log_det

@@ -2,8 +2,9 @@
 
 p(v) = prod_i p(v_i | floor(v_<i)) in raster order; the planes G, R, B of a pixel follow each other. Each factor is a
 mixture of logistics. Since v_i depends only on the bins of v_<i, the mass of a bin is a difference of the mixture's
-distribution function, and the posterior p(u|x) is a product of truncated mixtures. With q(u|x) = p(u|x) every bound of
-the paper equals log P(x), and coding needs no initial bits.
+distribution function, and the posterior p(u|x) is a product of truncated mixtures: given x, u_i does not depend on
+u_<i. With q(u|x) = p(u|x) every bound of the paper equals log P(x), and coding borrows little: log2 n bits for a symbol
+of n slots. The paper has no such density; P(x) is a discretised mixture of logistics (Salimans et al. 2017).
 """
 
 import torch
@@ -15,7 +16,7 @@ from dqcodec.flows.densities import Density
 from dqcodec.flows.dequantizers import Dequantizer
 from dqcodec.flows.mixture import LogisticMixture
 from dqcodec.flows.networks import leaky
-from dqcodec.flows.transforms import sum_dims
+from dqcodec.flows.transforms import Images, PerImage, sum_dims
 from dqcodec.frozen import autoregressive as frozen
 from dqcodec.frozen.autoregressive import FEATURE_PLACES, PREDICTED, STANDARD_BOUND, inputs, predicted_inputs
 
@@ -78,14 +79,18 @@ class ContextNet(nn.Module):
             nn.init.zeros_(linear.weight)
             linear.bias.data.copy_(torch.cat([torch.zeros(mixtures), spread / 4, spread - 1]))
 
-    def forward(self, c: Context, shape: tuple[int, int, int]) -> Float[Tensor, "N P 3K"]:
-        """Raw mixture parameters. shape: (B, H, W) of the N = B H W pixels."""
+    def forward(self, c: Context, shape: tuple[int, int, int]) -> Float[Tensor, "N P _"]:
+        """Raw mixture parameters, (N, planes, 3 K). shape: (B, H, W) of the N = B H W pixels."""
         with torch.autocast(c.inputs.device.type, torch.bfloat16, enabled=self.bfloat16):
             heads = self._trunk(c, shape)
         heads = heads.to(c.inputs.dtype).chunk(len(self.linear_out), 1)
-        known = [None, *(linear(self.known(c, plane)) for plane, linear in enumerate(self.linear_known, 1))]
-        heads = [head if extra is None else head + extra for head, extra in zip(heads, known)]
-        return torch.stack([linear(leaky(head)) for head, linear in zip(heads, self.linear_out)], 1)
+        raw = []
+        for plane, linear_out in enumerate(self.linear_out):
+            head = heads[plane]
+            if plane > 0:
+                head = head + self.linear_known[plane - 1](self.known(c, plane))
+            raw.append(linear_out(leaky(head)))
+        return torch.stack(raw, 1)
 
     def _trunk(self, c: Context, shape: tuple[int, int, int]) -> Float[Tensor, "N PH"]:
         features = leaky(self.linear_features(torch.cat([c.inputs, c.standard], 1)))
@@ -99,9 +104,11 @@ class ContextNet(nn.Module):
         return self.linear_heads(leaky(h))
 
     def known(self, c: Context, plane: int) -> Float[Tensor, "N K"]:
-        """The inputs of a head from earlier planes of the pixel: their normalised values, and these clamped to [-1, 1];
-        then of its
-        own plane's prediction."""
+        """The inputs of a head from the pixel itself.
+
+        They are the normalised values of its earlier planes, these clamped to [-1, 1], and the prediction of its own
+        plane if there is one.
+        """
         standard = c.standard[:, :plane]
         predicted = [self._predicted(c, plane)] if self.least_squares else []
         return torch.cat([standard, standard.clamp(-1, 1), *predicted], 1)
@@ -143,7 +150,7 @@ class AutoregressiveDensity(Density):
         self.channels, self.bits, self.learning = channels, bits, learning
         self.net = ContextNet(channels, width, blocks, head, features, mixtures, least_squares=least_squares)
 
-    def mixture(self, x: Float[Tensor, "B C H W"]) -> LogisticMixture:
+    def mixture(self, x: Images) -> LogisticMixture:
         """The factors of p, (B, H, W, C, K), each given the symbols before it. The order of C is G, R, B."""
         batch, channels, height, width = x.shape
         c = context(x, self.bits, least_squares=self.net.least_squares)
@@ -156,15 +163,15 @@ class AutoregressiveDensity(Density):
         parts = torch.log_softmax(logits, -1), mean, torch.exp2(-log2_scale)
         return LogisticMixture(*(part.view(batch, height, width, channels, -1) for part in parts))
 
-    def log_mass(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B"]:
+    def log_mass(self, x: Images) -> PerImage:
         """log P(x), nats."""
         return sum_dims(self.mixture(x).log_mass(coding_order(x), self.bits))
 
-    def log_prob(self, v: Float[Tensor, "B C H W"]) -> Float[Tensor, "B"]:
+    def log_prob(self, v: Images) -> PerImage:
         """log p(v), nats."""
         return sum_dims(self.mixture(self.quantize(v)).log_prob(coding_order(v) - 0.5, self.bits))
 
-    def quantize(self, v: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+    def quantize(self, v: Images) -> Images:
         """The symbols in whose bins v lies. The outer bins are infinite."""
         return v.floor().clamp(0, 2**self.bits - 1)
 
@@ -182,7 +189,7 @@ class AutoregressiveDensity(Density):
                     v[:, channel, y, x] = here.sample(torch.rand(n, device=device), self.bits) + 0.5
         return v
 
-    def initialise(self, v: Float[Tensor, "B C H W"]) -> None:
+    def initialise(self, v: Images) -> None:
         """Nothing to do: the context is normalised already."""
 
 
@@ -196,13 +203,11 @@ class PosteriorDequantizer(Dequantizer):
         super().__init__()
         self._density = [density]  # in a list, so that the density's parameters are not registered twice
 
-    def noise(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+    def noise(self, x: Images) -> Images:
         """Uniform in [0, 1), of the shape of x."""
         return torch.rand_like(x)
 
-    def sample(
-        self, x: Float[Tensor, "B C H W"], noise: Float[Tensor, "B C H W"] | None = None
-    ) -> tuple[Float[Tensor, "B C H W"], Float[Tensor, "B"]]:
+    def sample(self, x: Images, noise: Images | None = None) -> tuple[Images, PerImage]:
         """u ~ p(u|x) -> (u, log q(u|x)), nats."""
         density = self._density[0]
         noise = self.noise(x) if noise is None else noise
@@ -211,7 +216,7 @@ class PosteriorDequantizer(Dequantizer):
         log_q = sum_dims(mixture.log_prob(y, density.bits) - mixture.log_mass(symbols, density.bits))
         return plane_order(y + 0.5 - symbols), log_q
 
-    def log_prob(self, u: Float[Tensor, "B C H W"], x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B"]:
+    def log_prob(self, u: Images, x: Images) -> PerImage:
         """log q(u|x), nats."""
         density = self._density[0]
         mixture, symbols = density.mixture(x), coding_order(x)
@@ -219,12 +224,12 @@ class PosteriorDequantizer(Dequantizer):
         return sum_dims(mixture.log_prob(y, density.bits) - mixture.log_mass(symbols, density.bits))
 
 
-def coding_order(x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B H W C"]:
+def coding_order(x: Images) -> Float[Tensor, "B H W C"]:
     """Channels last; R, G, B in the order G, R, B."""
     x = x.permute(0, 2, 3, 1)
     return x[..., [1, 0, 2]] if x.shape[-1] == 3 else x
 
 
-def plane_order(y: Float[Tensor, "B H W C"]) -> Float[Tensor, "B C H W"]:
+def plane_order(y: Float[Tensor, "B H W C"]) -> Images:
     """The inverse of coding_order."""
     return (y[..., [1, 0, 2]] if y.shape[-1] == 3 else y).permute(0, 3, 1, 2)

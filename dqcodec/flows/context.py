@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from dqcodec.context.predictions import predict_tiles
+from dqcodec.flows.transforms import Images
 from dqcodec.frozen.autoregressive import (
     ERROR_FLOOR,
     FEATURE_PLACES,
@@ -58,7 +59,7 @@ class Context(NamedTuple):
     prediction: Prediction | None = None
 
 
-def planes(x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+def planes(x: Images) -> Images:
     """RGB -> G, R - G, B - G. Gray stays as it is."""
     if x.shape[1] == 1:
         return x
@@ -86,7 +87,7 @@ def neighbours(y: Float[Tensor, "B P H W"], start: Float[Tensor, "P"]) -> Float[
 
 
 @torch.no_grad()
-def context(x: Float[Tensor, "B C H W"], bits: int, *, least_squares: bool = False) -> Context:
+def context(x: Images, bits: int, *, least_squares: bool = False) -> Context:
     """The context of every pixel. x: symbols 0 .. 2^bits - 1. least_squares: whether to predict by local least squares."""
     batch, channels, height, width = x.shape
     y = planes(x)
@@ -128,7 +129,9 @@ def _prediction(
     return Prediction(value, _standard(value, sums, gain), log_error)
 
 
-def _standard(values: Tensor, sums: Tensor, gain: Tensor) -> Tensor:
+def _standard(
+    values: Float[Tensor, "N *n P"], sums: Float[Tensor, "N *#n P"], gain: Float[Tensor, "N *#n P"]
+) -> Float[Tensor, "N *n P"]:
     """(value - mean) / spread on the grid, clamped. sums: 8 times the mean; gain: GRID / (8 spread)."""
     return torch.floor((8 * values - sums) * gain + 0.5).clamp(-STANDARD_BOUND * GRID, STANDARD_BOUND * GRID) / GRID
 

@@ -7,13 +7,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from dqcodec.flows.transforms import Features, Images, LogDet, Transform, sum_dims
+from dqcodec.flows.transforms import Features, Images, PerImage, Transform, sum_dims
 
 LOG_SCALE_BOUND = 3.0  # nats
 
 
-def location_and_log_scale(raw: Float[Tensor, "B 2C H W"]) -> tuple[Images, Images]:
-    """A network's output -> (m, log_scale), with log_scale = 3 tanh(raw / 3), nats."""
+def location_and_log_scale(raw: Float[Tensor, "B _ H W"]) -> tuple[Images, Images]:
+    """A network's output (B, 2 C, H, W) -> (m, log_scale), with log_scale = 3 tanh(raw / 3), nats."""
     m, raw_scale = raw.chunk(2, 1)
     return m, LOG_SCALE_BOUND * torch.tanh(raw_scale / LOG_SCALE_BOUND)
 
@@ -32,13 +32,13 @@ class AffineCoupling(Transform):
         super().__init__()
         self.net, self.kept = net, kept
 
-    def forward(self, x: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+    def forward(self, x: Images, context: Features | None = None) -> tuple[Images, PerImage]:
         """z = [x1, (x2 - m(x1)) exp(-log_scale(x1))]."""
         x1, x2 = x[:, : self.kept], x[:, self.kept :]
         m, log_scale = location_and_log_scale(self.net(x1, context))
         return torch.cat([x1, (x2 - m) * torch.exp(-log_scale)], 1), -sum_dims(log_scale)
 
-    def inverse(self, z: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+    def inverse(self, z: Images, context: Features | None = None) -> tuple[Images, PerImage]:
         """x = [z1, z2 exp(log_scale(z1)) + m(z1)]."""
         z1, z2 = z[:, : self.kept], z[:, self.kept :]
         m, log_scale = location_and_log_scale(self.net(z1, context))
@@ -56,12 +56,12 @@ class ConditionalAffine(Transform):
         super().__init__()
         self.net = net
 
-    def forward(self, x: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+    def forward(self, x: Images, context: Features | None = None) -> tuple[Images, PerImage]:
         """z = (x - m) exp(-log_scale)."""
         m, log_scale = location_and_log_scale(self.net(context))
         return (x - m) * torch.exp(-log_scale), -sum_dims(log_scale)
 
-    def inverse(self, z: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+    def inverse(self, z: Images, context: Features | None = None) -> tuple[Images, PerImage]:
         """x = z exp(log_scale) + m."""
         m, log_scale = location_and_log_scale(self.net(context))
         return z * torch.exp(log_scale) + m, -sum_dims(log_scale)
@@ -70,7 +70,7 @@ class ConditionalAffine(Transform):
 class ReverseChannels(Transform):
     """Channels in reverse order, so that the next coupling changes the channels that this one kept."""
 
-    def forward(self, x: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+    def forward(self, x: Images, context: Features | None = None) -> tuple[Images, PerImage]:
         """x with its channels in reverse order; this is its own inverse."""
         return x.flip(1), x.new_zeros(len(x))
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from dqcodec.flows.couplings import AffineCoupling
 from dqcodec.flows.networks import NETS
-from dqcodec.flows.transforms import Chain, Conv1x1, Rescale, Squeeze, haar_ycocg, sum_dims
+from dqcodec.flows.transforms import Chain, Conv1x1, Images, PerImage, Rescale, Squeeze, Transform, haar_ycocg, sum_dims
 
 _LEAST_SPREAD = 1e-3  # latent units; initialisation raises smaller standard deviations to this
 _SAMPLES_PER_DIM = 8  # enough to estimate a covariance
@@ -20,7 +20,7 @@ class Density(nn.Module):
 
     first_batch = 256  # how many images `initialise` should get
 
-    def log_prob(self, v: Float[Tensor, "B C H W"]) -> Float[Tensor, "B"]:
+    def log_prob(self, v: Images) -> PerImage:
         """log p(v), nats."""
         raise NotImplementedError
 
@@ -32,17 +32,17 @@ class Density(nn.Module):
         """
         raise NotImplementedError
 
-    def initialise(self, v: Float[Tensor, "B C H W"]) -> None:
+    def initialise(self, v: Images) -> None:
         """Data-dependent initialisation on a batch."""
         raise NotImplementedError
 
 
-def normal_log_prob(z: Float[Tensor, "B ..."]) -> Float[Tensor, "B"]:
+def normal_log_prob(z: Float[Tensor, "B ..."]) -> PerImage:
     """Log density of the standard normal, summed over dimensions, nats."""
     return sum_dims(-0.5 * z * z - 0.5 * math.log(2 * math.pi))
 
 
-def logistic_log_prob(z: Float[Tensor, "B ..."]) -> Float[Tensor, "B"]:
+def logistic_log_prob(z: Float[Tensor, "B ..."]) -> PerImage:
     """Log density of the standard logistic, summed over dimensions, nats."""
     return sum_dims(-z - 2 * F.softplus(-z))
 
@@ -67,7 +67,7 @@ class DiagonalGaussian(Gaussian):
         self.mean = nn.Parameter(torch.zeros(shape))
         self.log_scale = nn.Parameter(torch.zeros(shape))
 
-    def log_prob(self, v: Float[Tensor, "B C H W"]) -> Float[Tensor, "B"]:
+    def log_prob(self, v: Images) -> PerImage:
         """Sum of the normal log densities, nats."""
         y, log_det = self.rescale(v)
         return normal_log_prob((y - self.mean) * torch.exp(-self.log_scale)) - self.log_scale.sum() + log_det
@@ -80,7 +80,7 @@ class DiagonalGaussian(Gaussian):
         return self.rescale.inverse(self.mean + eps * torch.exp(self.log_scale))[0]
 
     @torch.no_grad()
-    def initialise(self, v: Float[Tensor, "B C H W"]) -> None:
+    def initialise(self, v: Images) -> None:
         """Take the mean and standard deviation of the batch."""
         y, _ = self.rescale(v)
         self.mean.copy_(y.mean(0))
@@ -105,7 +105,7 @@ class CovarianceGaussian(Gaussian):
         """L of the precision L L^T."""
         return self.lower.tril(-1) + torch.diag(self.log_diagonal.exp())
 
-    def log_prob(self, v: Float[Tensor, "B C H W"]) -> Float[Tensor, "B"]:
+    def log_prob(self, v: Images) -> PerImage:
         """Log density, nats: z = L^T (y - mean) is standard normal."""
         y, log_det = self.rescale(v)
         z = (y.flatten(1) - self.mean) @ self.cholesky()
@@ -119,7 +119,7 @@ class CovarianceGaussian(Gaussian):
         y = self.mean + torch.linalg.solve_triangular(self.cholesky(), eps, upper=False, left=False)
         return self.rescale.inverse(y.view(n, *self.shape))[0]
 
-    def initialise(self, v: Float[Tensor, "B C H W"]) -> None:
+    def initialise(self, v: Images) -> None:
         """Fit the moments of the batch."""
         y = self.rescale(v)[0].flatten(1).double()
         self.fit(len(y), y.sum(0), y.T @ y)
@@ -161,19 +161,12 @@ class FlowDensity(Density):
         self.channels = channels
         self.rescale = Rescale(offset, unit)
         self.levels = nn.ModuleList()
+        entering = channels
         for subflows, width, blocks in levels:
-            transforms = [Squeeze()]
-            weight, channels = haar_ycocg(channels), 4 * channels
-            half = channels // 2
-            for subflow in range(subflows):
-                transforms.append(Conv1x1(weight, scaled=subflow == 0))
-                transforms.append(AffineCoupling(NETS[net](half, 2 * half, width, blocks), half))
-                weight = torch.eye(channels)[torch.randperm(channels)]
-            transforms.append(AffineCoupling(NETS[net](half, 2 * half, width, blocks), half))
-            self.levels.append(Chain(transforms))
-            channels = half
+            self.levels.append(_level(entering, subflows, width, blocks, net))
+            entering *= 2  # a squeeze makes four of each, half of them leave
 
-    def log_prob(self, v: Float[Tensor, "B C H W"]) -> Float[Tensor, "B"]:
+    def log_prob(self, v: Images) -> PerImage:
         """Log density, nats. H and W are multiples of 2^levels."""
         h, total = self.rescale(v)
         for level in self.levels:
@@ -194,12 +187,12 @@ class FlowDensity(Density):
             h, _ = level.inverse(torch.cat([h, self._sample_base(h.shape)], 1))
         return self.rescale.inverse(h)[0]
 
-    def _sample_base(self, shape: tuple[int, ...]) -> Float[Tensor, "B C H W"]:
+    def _sample_base(self, shape: tuple[int, ...]) -> Images:
         u = torch.rand(shape, device=next(self.parameters()).device)
         return torch.logit(u, eps=torch.finfo(u.dtype).eps / 2)
 
     @torch.no_grad()
-    def initialise(self, v: Float[Tensor, "B C H W"]) -> None:
+    def initialise(self, v: Images) -> None:
         """Scale the rows of each level's first 1x1 convolution, so that its outputs have unit variance on v."""
         h, _ = self.rescale(v)
         for level in self.levels:
@@ -207,3 +200,15 @@ class FlowDensity(Density):
             z, _ = conv(squeeze(h)[0])
             conv.set_weight(conv.weight() / z.std((0, 2, 3)).clamp_min(_LEAST_SPREAD)[:, None])
             h = level(h)[0].chunk(2, 1)[0]
+
+
+def _level(channels: int, subflows: int, width: int, blocks: int, net: str) -> Chain:
+    """One level of a flow, which takes `channels` channels, up to its split prior."""
+    weight, half = haar_ycocg(channels), 2 * channels
+    transforms: list[Transform] = [Squeeze()]
+    for subflow in range(subflows):
+        transforms.append(Conv1x1(weight, scaled=subflow == 0))
+        transforms.append(AffineCoupling(NETS[net](half, 2 * half, width, blocks), half))
+        weight = torch.eye(2 * half)[torch.randperm(2 * half)]
+    transforms.append(AffineCoupling(NETS[net](half, 2 * half, width, blocks), half))
+    return Chain(transforms)

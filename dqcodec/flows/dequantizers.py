@@ -14,29 +14,29 @@ from dqcodec.flows.autoregressive import AffineAutoregressive, Reversed
 from dqcodec.flows.couplings import AffineCoupling, ConditionalAffine, ReverseChannels
 from dqcodec.flows.densities import normal_log_prob
 from dqcodec.flows.networks import INPUT_BOUND, NETS, AutoregressiveDenseNet, AutoregressiveNet
-from dqcodec.flows.transforms import Chain, LogDet, haar_ycocg_sums, sum_dims
+from dqcodec.flows.transforms import Chain, Images, PerImage, Transform, haar_ycocg_sums, sum_dims
 
 
 class Hypercube:
     """The paper's bins B(x) = {x + u : u in [0, 1)^D}: v = x + u and u = sigmoid(y)."""
 
-    def from_real(self, y: Float[Tensor, "B C H W"]) -> tuple[Float[Tensor, "B C H W"], LogDet]:
+    def from_real(self, y: Images) -> tuple[Images, PerImage]:
         """y -> (u, log|det dy/du|), nats."""
         # for large |y| the float sigmoid is 0 or 1, and 1 belongs to the next bin
         limits = torch.finfo(y.dtype)
         u = torch.sigmoid(y).clamp(limits.tiny, 1 - limits.eps / 2)
         return u, sum_dims(F.softplus(y) + F.softplus(-y))
 
-    def to_real(self, u: Float[Tensor, "B C H W"]) -> tuple[Float[Tensor, "B C H W"], LogDet]:
+    def to_real(self, u: Images) -> tuple[Images, PerImage]:
         """u -> (y, log|det dy/du|), nats."""
         y = torch.logit(u)
         return y, sum_dims(F.softplus(y) + F.softplus(-y))
 
-    def value(self, x: Float[Tensor, "B C H W"], u: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+    def value(self, x: Images, u: Images) -> Images:
         """v = x + u."""
         return x + u
 
-    def quantize(self, v: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+    def quantize(self, v: Images) -> Images:
         """The symbol x whose bin holds v."""
         return v.floor()
 
@@ -47,20 +47,20 @@ class HalfInfinite:
     The methods take x as bits {0, 1}.
     """
 
-    def from_real(self, y: Float[Tensor, "B C H W"]) -> tuple[Float[Tensor, "B C H W"], LogDet]:
+    def from_real(self, y: Images) -> tuple[Images, PerImage]:
         """y -> (u, log|det dy/du|), nats."""
         return F.softplus(y).clamp_min(torch.finfo(y.dtype).tiny), sum_dims(F.softplus(-y))
 
-    def to_real(self, u: Float[Tensor, "B C H W"]) -> tuple[Float[Tensor, "B C H W"], LogDet]:
+    def to_real(self, u: Images) -> tuple[Images, PerImage]:
         """u -> (y, log|det dy/du|), nats."""
         y = u + torch.log(-torch.expm1(-u))
         return y, sum_dims(F.softplus(-y))
 
-    def value(self, x: Float[Tensor, "B C H W"], u: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+    def value(self, x: Images, u: Images) -> Images:
         """v = u for a bit 1, -u for a bit 0."""
         return (2 * x - 1) * u
 
-    def quantize(self, v: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+    def quantize(self, v: Images) -> Images:
         """The bit whose bin holds v."""
         return (v > 0).to(v)
 
@@ -81,16 +81,16 @@ class PixelFeatures(nn.Module):
         self.register_buffer("log2_gain", torch.zeros(4 * channels))
         self.offset = 2 ** (bits - 1)
 
-    def sums(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B 4C H/2 W/2"]:
+    def sums(self, x: Images) -> Float[Tensor, "B 4*C H//2 W//2"]:
         """The features without gains: integers, as floats."""
         return F.conv2d(F.pixel_unshuffle(x - self.offset, 2), self.matrix[..., None, None])
 
-    def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B 4C H/2 W/2"]:
+    def forward(self, x: Images) -> Float[Tensor, "B 4*C H//2 W//2"]:
         """The features, gains included."""
         return self.sums(x) * torch.exp2(self.log2_gain)[:, None, None]
 
     @torch.no_grad()
-    def initialise(self, x: Float[Tensor, "B C H W"]) -> None:
+    def initialise(self, x: Images) -> None:
         """Set the gains from a batch of symbols."""
         self.log2_gain.copy_(-self.sums(x).std((0, 2, 3)).clamp_min(0.25).log2().round())
 
@@ -106,45 +106,41 @@ class Dequantizer(nn.Module):
         super().__init__()
         self.bins = BINS[bins]()
 
-    def noise(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B ..."]:
+    def noise(self, x: Images) -> Float[Tensor, "B ..."]:
         """Fresh randomness for sample(x). Its shape depends on the dequantizer."""
         raise NotImplementedError
 
-    def sample(
-        self, x: Float[Tensor, "B C H W"], noise: Float[Tensor, "B ..."] | None = None
-    ) -> tuple[Float[Tensor, "B C H W"], Float[Tensor, "B"]]:
+    def sample(self, x: Images, noise: Float[Tensor, "B ..."] | None = None) -> tuple[Images, PerImage]:
         """u ~ q(u|x) -> (u, log q(u|x)), nats.
 
         u is a function of x and the noise; None draws new noise.
         """
         raise NotImplementedError
 
-    def log_prob(self, u: Float[Tensor, "B C H W"], x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B"]:
+    def log_prob(self, u: Images, x: Images) -> PerImage:
         """log q(u|x), nats."""
         raise NotImplementedError
 
-    def value(self, x: Float[Tensor, "B C H W"], u: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+    def value(self, x: Images, u: Images) -> Images:
         """The point v of the bin of x at the place u."""
         return self.bins.value(x, u)
 
-    def initialise(self, x: Float[Tensor, "B C H W"]) -> None:
+    def initialise(self, x: Images) -> None:
         """Data-dependent initialisation on a batch of symbols. The default does nothing."""
 
 
 class UniformDequantizer(Dequantizer):
     """u uniform in [0, 1)^D (Theis et al. 2016): log q(u|x) = 0."""
 
-    def noise(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B ..."]:
+    def noise(self, x: Images) -> Float[Tensor, "B ..."]:
         """Uniform in [0, 1), of the shape of x."""
         return torch.rand_like(x)
 
-    def sample(
-        self, x: Float[Tensor, "B C H W"], noise: Float[Tensor, "B ..."] | None = None
-    ) -> tuple[Float[Tensor, "B C H W"], Float[Tensor, "B"]]:
+    def sample(self, x: Images, noise: Float[Tensor, "B ..."] | None = None) -> tuple[Images, PerImage]:
         """u is the noise itself."""
         return self.noise(x) if noise is None else noise, x.new_zeros(len(x))
 
-    def log_prob(self, u: Float[Tensor, "B C H W"], x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B"]:
+    def log_prob(self, u: Images, x: Images) -> PerImage:
         """0 for every image."""
         return x.new_zeros(len(x))
 
@@ -162,30 +158,28 @@ class FlowDequantizer(Dequantizer):
         self.features, self.transforms = features, transforms
         self.context_net = context_net
 
-    def initialise(self, x: Float[Tensor, "B C H W"]) -> None:
+    def initialise(self, x: Images) -> None:
         """Initialise the features."""
         self.features.initialise(x)
 
-    def context(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B K H/2 W/2"]:
+    def context(self, x: Images) -> Float[Tensor, "B K H//2 W//2"]:
         """The context of the transforms, within [0, INPUT_BOUND] if it comes from a network."""
         features = self.features(x)
         return features if self.context_net is None else self.context_net(features).clamp(0, INPUT_BOUND)
 
-    def noise(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B ..."]:
+    def noise(self, x: Images) -> Float[Tensor, "B ..."]:
         """eps ~ N(0, 1), (B, 4C, H/2, W/2)."""
         batch, channels, height, width = x.shape
         return torch.randn(batch, 4 * channels, height // 2, width // 2, device=x.device, dtype=x.dtype)
 
-    def sample(
-        self, x: Float[Tensor, "B C H W"], noise: Float[Tensor, "B ..."] | None = None
-    ) -> tuple[Float[Tensor, "B C H W"], Float[Tensor, "B"]]:
+    def sample(self, x: Images, noise: Float[Tensor, "B ..."] | None = None) -> tuple[Images, PerImage]:
         """eps -> y -> u, one pass; (u, log q(u|x)), nats."""
         eps = self.noise(x) if noise is None else noise
         y, log_det = self.transforms.inverse(eps, self.context(x))
         u, bin_log_det = self.bins.from_real(F.pixel_shuffle(y, 2))
         return u, normal_log_prob(eps) + log_det + bin_log_det
 
-    def log_prob(self, u: Float[Tensor, "B C H W"], x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B"]:
+    def log_prob(self, u: Images, x: Images) -> PerImage:
         """u -> y -> eps; log q(u|x), nats."""
         y, bin_log_det = self.bins.to_real(u)
         eps, log_det = self.transforms(F.pixel_unshuffle(y, 2), self.context(x))
@@ -248,9 +242,10 @@ def autoregressive_dequantizer(
     nets = [
         AutoregressiveDenseNet(*sizes, blocks) if net == "dense" else AutoregressiveNet(*sizes) for _ in range(subflows)
     ]
-    transforms = [AffineAutoregressive(arm) for arm in nets]
+    transforms: list[Transform] = [AffineAutoregressive(arm) for arm in nets]
     if alternating:
-        transforms[-2::-2] = [Reversed(step) for step in transforms[-2::-2]]
+        for place in range(subflows - 2, -1, -2):  # the last transform is nearest to eps
+            transforms[place] = Reversed(transforms[place])
     context_net = NETS[net](4 * channels, context_channels, width, blocks)
     _start_at_random(context_net)
     return FlowDequantizer(PixelFeatures(channels, bits), context_net, Chain(transforms), bins)

@@ -10,6 +10,7 @@ from dqcodec.flows import objectives
 from dqcodec.flows.autoregressive_density import AutoregressiveDensity, PosteriorDequantizer
 from dqcodec.flows.densities import Density
 from dqcodec.flows.dequantizers import Dequantizer
+from dqcodec.flows.transforms import Images, PerImage
 
 
 class DequantizedModel(nn.Module):
@@ -22,9 +23,7 @@ class DequantizedModel(nn.Module):
         super().__init__()
         self.dequantizer, self.density, self.bits = dequantizer, density, bits
 
-    def log_weight(
-        self, x: Float[Tensor, "B C H W"], noise: Float[Tensor, "B ..."] | None = None
-    ) -> Float[Tensor, "B"]:
+    def log_weight(self, x: Images, noise: Float[Tensor, "B ..."] | None = None) -> PerImage:
         """log w = log p(x + u) - log q(u|x) with one sample u ~ q(u|x), nats.
 
         Args:
@@ -33,11 +32,11 @@ class DequantizedModel(nn.Module):
         u, log_q = self.dequantizer.sample(x, noise)
         return self.density.log_prob(self.dequantizer.value(x, u)) - log_q
 
-    def log_weights(self, x: Float[Tensor, "B C H W"], samples: int) -> Float[Tensor, "K B"]:
+    def log_weights(self, x: Images, samples: int) -> Float[Tensor, "K B"]:
         """K independent log weights of each image, nats."""
         return self.log_weight(x.repeat(samples, 1, 1, 1)).view(samples, len(x))
 
-    def bound(self, x: Float[Tensor, "B C H W"], samples: int = 1, alpha: float = 1.0) -> Float[Tensor, "B"]:
+    def bound(self, x: Images, samples: int = 1, alpha: float = 1.0) -> PerImage:
         """The Rényi bound of order alpha on log P(x) from K samples, nats.
 
         alpha = 1 is vi, 0 is iw, -inf is VR-max. VR-max has a gradient through the sample of the largest weight only.
@@ -50,7 +49,7 @@ class DequantizedModel(nn.Module):
         return objectives.renyi(self.log_weights(x, samples), alpha)
 
     @torch.no_grad()
-    def _best_noise(self, x: Float[Tensor, "B C H W"], samples: int) -> Float[Tensor, "B ..."]:
+    def _best_noise(self, x: Images, samples: int) -> Float[Tensor, "B ..."]:
         """For each image, the noise that gives the largest weight of K samples."""
         repeated = x.repeat(samples, 1, 1, 1)
         noise = self.dequantizer.noise(repeated)
@@ -64,7 +63,7 @@ class DequantizedModel(nn.Module):
         return self.dequantizer.bins.quantize(v).clamp(0, 2**self.bits - 1)
 
     @torch.no_grad()
-    def initialise(self, x: Float[Tensor, "B C H W"]) -> None:
+    def initialise(self, x: Images) -> None:
         """Data-dependent initialisation on a batch of symbols."""
         self.dequantizer.initialise(x)
         self.density.initialise(self.dequantizer.value(x, torch.rand_like(x)))
@@ -79,11 +78,11 @@ class AutoregressiveModel(DequantizedModel):
     def __init__(self, density: AutoregressiveDensity):
         super().__init__(PosteriorDequantizer(density), density, density.bits)
 
-    def bound(self, x: Float[Tensor, "B C H W"], samples: int = 1, alpha: float = 1.0) -> Float[Tensor, "B"]:
+    def bound(self, x: Images, samples: int = 1, alpha: float = 1.0) -> PerImage:
         """log P(x), nats, for any alpha and number of samples."""
         return self.density.log_mass(x)
 
-    def log_weights(self, x: Float[Tensor, "B C H W"], samples: int) -> Float[Tensor, "K B"]:
+    def log_weights(self, x: Images, samples: int) -> Float[Tensor, "K B"]:
         """log P(x) of each image, K times, nats: all weights are equal."""
         return self.density.log_mass(x).expand(samples, -1)
 
@@ -92,6 +91,6 @@ class AutoregressiveModel(DequantizedModel):
         return self.density.quantize(self.density.sample(n, height, width))
 
 
-def bits_per_dim(log_prob: Float[Tensor, "B"], dims: int) -> Float[Tensor, "B"]:
+def bits_per_dim(log_prob: PerImage, dims: int) -> PerImage:
     """Log-probabilities of images, nats -> bits per dimension, for images of `dims` dimensions."""
     return -log_prob / (dims * math.log(2))

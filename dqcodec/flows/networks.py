@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from dqcodec.flows.transforms import Features, Images
 from dqcodec.frozen.flow import INPUT_RANGE
 from dqcodec.frozen.networks import LEAK
 
@@ -17,7 +18,7 @@ INPUT_BOUND = float(INPUT_RANGE)  # inputs are clamped to [-8, 8]; the integer t
 HIGHPASS_GAIN = 4.0
 
 
-def leaky(x: Tensor) -> Tensor:
+def leaky(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     """max(x, x / 8).
 
     A network of plain ReLUs can die in training if its gradient is weak, and it never recovers.
@@ -28,7 +29,7 @@ def leaky(x: Tensor) -> Tensor:
 _BLUR = torch.tensor([1.0, 2.0, 1.0]) / 4
 
 
-def highpass(x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+def highpass(x: Images) -> Images:
     """4 (x - blur(x)), clamped like x. blur is the binomial filter [1 2 1] / 4 along both axes, zero padded.
 
     In natural images fine detail is far weaker than the local mean. The network sees both at similar strength. The
@@ -47,7 +48,7 @@ class Network(nn.Module):
 
     bfloat16 = False
 
-    def _trunk_precision(self, x: Tensor) -> torch.autocast:
+    def _trunk_precision(self, x: Images) -> torch.autocast:
         return torch.autocast(x.device.type, torch.bfloat16, enabled=self.bfloat16)
 
 
@@ -61,7 +62,7 @@ class ResidualBlock(nn.Module):
         nn.init.zeros_(self.conv2.weight)
         nn.init.zeros_(self.conv2.bias)
 
-    def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+    def forward(self, x: Features) -> Features:
         """Add the residual."""
         return x + self.conv2(leaky(self.conv1(leaky(x))))
 
@@ -82,9 +83,7 @@ class ResidualNet(Network):
         nn.init.zeros_(self.conv_out.weight)
         nn.init.zeros_(self.conv_out.bias)
 
-    def forward(
-        self, x: Float[Tensor, "B I H W"], context: Float[Tensor, "B K H W"] | None = None
-    ) -> Float[Tensor, "B O H W"]:
+    def forward(self, x: Float[Tensor, "B I H W"], context: Features | None = None) -> Float[Tensor, "B O H W"]:
         """(x, context) -> output."""
         x = x.clamp(-INPUT_BOUND, INPUT_BOUND)
         parts = [x, highpass(x)] + ([] if context is None else [context])
@@ -103,7 +102,7 @@ class DenseLayer(nn.Module):
         self.conv1 = nn.Conv2d(channels, channels, 1)
         self.conv2 = nn.Conv2d(channels, growth, 3, padding=1)
 
-    def forward(self, h: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C+growth H W"]:
+    def forward(self, h: Features) -> Float[Tensor, "B _ H W"]:
         """Append the new channels to h."""
         return torch.cat([h, F.relu(self.conv2(F.relu(self.conv1(h))))], 1)
 
@@ -125,9 +124,7 @@ class DenseNet(Network):
         nn.init.zeros_(self.conv_out.weight)
         nn.init.zeros_(self.conv_out.bias)
 
-    def forward(
-        self, x: Float[Tensor, "B I H W"], context: Float[Tensor, "B K H W"] | None = None
-    ) -> Float[Tensor, "B O H W"]:
+    def forward(self, x: Float[Tensor, "B I H W"], context: Features | None = None) -> Float[Tensor, "B O H W"]:
         """(x, context) -> output."""
         x = x.clamp(-INPUT_BOUND, INPUT_BOUND)
         with self._trunk_precision(x):
@@ -179,7 +176,7 @@ class MaskedOutput(MaskedConv2d):
         nn.init.zeros_(self.weight)
         nn.init.zeros_(self.bias)
 
-    def forward(self, x: Float[Tensor, "B I H W"]) -> Float[Tensor, "B 2G H W"]:
+    def forward(self, x: Float[Tensor, "B I H W"]) -> Float[Tensor, "B _ H W"]:
         """Convolve and reorder the outputs."""
         return super().forward(x)[:, self.order]
 
@@ -199,7 +196,7 @@ class AutoregressiveNet(Network):
         self.conv_mid = MaskedConv2d(hidden, hidden, 3, groups, strict=False)
         self.conv_out = MaskedOutput(hidden, in_channels)
 
-    def forward(self, x: Float[Tensor, "B C H W"], context: Float[Tensor, "B K H W"]) -> Float[Tensor, "B 2C H W"]:
+    def forward(self, x: Images, context: Features) -> Float[Tensor, "B 2*C H W"]:
         """(eps, h) -> [m, raw log-scale]."""
         x = x.clamp(-INPUT_BOUND, INPUT_BOUND)
         with self._trunk_precision(x):
@@ -217,7 +214,7 @@ class MaskedDenseLayer(nn.Module):
         self.conv1 = MaskedConv2d(groups * channels, groups * channels, 1, groups, strict=False)
         self.conv2 = MaskedConv2d(groups * channels, groups * growth, 3, groups, strict=False)
 
-    def forward(self, h: Float[Tensor, "B GC H W"]) -> Float[Tensor, "B GC+Ggrowth H W"]:
+    def forward(self, h: Float[Tensor, "B _ H W"]) -> Float[Tensor, "B _ H W"]:
         """Append the new channels to each group of h."""
         new = F.relu(self.conv2(F.relu(self.conv1(h))))
         return torch.cat([part.unflatten(1, (self.groups, -1)) for part in (h, new)], 2).flatten(1, 2)
@@ -240,7 +237,7 @@ class AutoregressiveDenseNet(Network):
         self.layers = nn.Sequential(*(MaskedDenseLayer(in_channels, a, b - a) for a, b in zip(widths, widths[1:])))
         self.conv_out = MaskedOutput(last, in_channels)
 
-    def forward(self, x: Float[Tensor, "B C H W"], context: Float[Tensor, "B K H W"]) -> Float[Tensor, "B 2C H W"]:
+    def forward(self, x: Images, context: Features) -> Float[Tensor, "B 2*C H W"]:
         """(eps, h) -> [m, raw log-scale]."""
         x = x.clamp(-INPUT_BOUND, INPUT_BOUND)
         with self._trunk_precision(x):

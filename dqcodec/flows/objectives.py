@@ -1,4 +1,4 @@
-"""The paper's objectives: bounds on log P(x), in nats.
+"""The paper's objectives: estimates of bounds on log P(x), nats, from K samples.
 
 Each takes K log importance weights of each image, log w_k = log p(x + u_k) - log q(u_k | x), nats.
 """
@@ -9,22 +9,24 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from dqcodec.flows.transforms import PerImage
 
-def vi(log_weights: Float[Tensor, "K B"]) -> Float[Tensor, "B"]:
+
+def vi(log_weights: Float[Tensor, "K B"]) -> PerImage:
     """Variational bound, the paper's equation (elbo): the mean log weight."""
     return log_weights.mean(0)
 
 
-def iw(log_weights: Float[Tensor, "K B"]) -> Float[Tensor, "B"]:
+def iw(log_weights: Float[Tensor, "K B"]) -> PerImage:
     """Importance-weighted bound, the paper's equation (iw_specific); Burda et al. 2015."""
     return torch.logsumexp(log_weights, 0) - math.log(len(log_weights))
 
 
-def renyi(log_weights: Float[Tensor, "K B"], alpha: float) -> Float[Tensor, "B"]:
+def renyi(log_weights: Float[Tensor, "K B"], alpha: float) -> PerImage:
     """Variational Rényi bound, the paper's equation (vr_general); Li and Turner 2016.
 
-    alpha = 1 is vi, alpha = 0 is iw, alpha = -inf is VR-max, equation (vr_max_bound). With alpha < 0 the value may be
-    larger than log P(x).
+    alpha = 1 is vi, alpha = 0 is iw, alpha = -inf is VR-max, equation (vr_max_bound). For 0 <= alpha <= 1 its mean is
+    at most log P(x); for alpha < 0 the mean may exceed it, the more the larger K is. Measure with iw.
 
     Raises:
         ValueError: alpha > 1.

@@ -12,23 +12,24 @@ from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
 
 Images = Float[Tensor, "B C H W"]
+Latents = Float[Tensor, "B D h w"]  # of any shape: a squeeze changes it
 Features = Float[Tensor, "B K H W"]  # a context of K channels
-LogDet = Float[Tensor, "B"]
+PerImage = Float[Tensor, "B"]
 
 
 class Transform(nn.Module):
-    """A bijection x <-> z on (B, C, H, W). It may depend on a context."""
+    """A bijection x <-> z. It may depend on a context. Most transforms keep the shape."""
 
-    def forward(self, x: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+    def forward(self, x: Images, context: Features | None = None) -> tuple[Latents, PerImage]:
         """x -> (z, log|det dz/dx|)."""
         raise NotImplementedError
 
-    def inverse(self, z: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+    def inverse(self, z: Latents, context: Features | None = None) -> tuple[Images, PerImage]:
         """z -> (x, log|det dz/dx|), the log_det of forward at x; so a sampler knows the density of its sample."""
         raise NotImplementedError
 
 
-def sum_dims(x: Float[Tensor, "B ..."]) -> LogDet:
+def sum_dims(x: Float[Tensor, "B ..."]) -> PerImage:
     """Sum over all dimensions of each image."""
     return x.flatten(1).sum(1)
 
@@ -39,11 +40,11 @@ class Squeeze(Transform):
     Channel 4c + 2i + j of the result holds pixel (i, j) of each 2x2 block of channel c.
     """
 
-    def forward(self, x: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+    def forward(self, x: Images, context: Features | None = None) -> tuple[Latents, PerImage]:
         """x (B, C, H, W) -> (z (B, 4C, H/2, W/2), 0)."""
         return F.pixel_unshuffle(x, 2), x.new_zeros(len(x))
 
-    def inverse(self, z: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+    def inverse(self, z: Latents, context: Features | None = None) -> tuple[Images, PerImage]:
         """z (B, 4C, H/2, W/2) -> (x (B, C, H, W), 0)."""
         return F.pixel_shuffle(z, 2), z.new_zeros(len(z))
 
@@ -58,14 +59,14 @@ class Rescale(Transform):
         super().__init__()
         self.offset, self.unit = offset, unit
 
-    def _log_det(self, x: Images) -> LogDet:
+    def _log_det(self, x: Images) -> PerImage:
         return x.new_full((len(x),), -math.log(self.unit) * x[0].numel())
 
-    def forward(self, x: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+    def forward(self, x: Images, context: Features | None = None) -> tuple[Images, PerImage]:
         """z = (x - offset) / unit."""
         return (x - self.offset) / self.unit, self._log_det(x)
 
-    def inverse(self, z: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+    def inverse(self, z: Images, context: Features | None = None) -> tuple[Images, PerImage]:
         """x = z unit + offset."""
         return z * self.unit + self.offset, self._log_det(z)
 
@@ -102,8 +103,8 @@ class Conv1x1(Transform):
         self.lower.copy_(lower.tril(-1))
         self.upper.copy_((upper / diagonal[:, None]).triu(1))
 
-    def factors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """(permutation (C,), L (C, C), diagonal of D (C,), U (C, C)); (P y)_i = y[permutation_i]."""
+    def factors(self) -> tuple[Int[Tensor, "C"], Float[Tensor, "C C"], Float[Tensor, "C"], Float[Tensor, "C C"]]:
+        """(permutation, L, diagonal of D, U); (P y)_i = y[permutation_i]."""
         eye = torch.eye(len(self.lower), device=self.lower.device)
         diagonal = self.sign * self.log_diagonal.exp()
         return self.permutation, self.lower.tril(-1) + eye, diagonal, self.upper.triu(1) + eye
@@ -113,14 +114,14 @@ class Conv1x1(Transform):
         permutation, lower, diagonal, upper = self.factors()
         return (lower @ (diagonal[:, None] * upper))[permutation]
 
-    def _log_det(self, x: Images) -> LogDet:
+    def _log_det(self, x: Images) -> PerImage:
         return (self.log_diagonal.sum() * x[0, 0].numel()).expand(len(x))
 
-    def forward(self, x: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+    def forward(self, x: Images, context: Features | None = None) -> tuple[Images, PerImage]:
         """z = W x."""
         return F.conv2d(x, self.weight()[..., None, None]), self._log_det(x)
 
-    def inverse(self, z: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+    def inverse(self, z: Images, context: Features | None = None) -> tuple[Images, PerImage]:
         """x = W^-1 z."""
         return F.conv2d(z, torch.linalg.inv(self.weight())[..., None, None]), self._log_det(z)
 
@@ -132,7 +133,7 @@ class Chain(Transform):
         super().__init__()
         self.transforms = nn.ModuleList(transforms)
 
-    def forward(self, x: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+    def forward(self, x: Images, context: Features | None = None) -> tuple[Latents, PerImage]:
         """Apply all transforms in order."""
         log_det = x.new_zeros(len(x))
         for transform in self.transforms:
@@ -140,7 +141,7 @@ class Chain(Transform):
             log_det = log_det + contribution
         return x, log_det
 
-    def inverse(self, z: Images, context: Features | None = None) -> tuple[Images, LogDet]:
+    def inverse(self, z: Latents, context: Features | None = None) -> tuple[Images, PerImage]:
         """Undo all transforms, the last one first."""
         log_det = z.new_zeros(len(z))
         for transform in reversed(self.transforms):
@@ -149,8 +150,8 @@ class Chain(Transform):
         return z, log_det
 
 
-def haar_ycocg(channels: int) -> Float[Tensor, "4C 4C"]:
-    """Orthogonal start for the 1x1 convolution after a squeeze.
+def haar_ycocg(channels: int) -> Float[Tensor, "D D"]:
+    """Orthogonal start for the 1x1 convolution after a squeeze, (4 C, 4 C).
 
     It is the Haar transform of each 2x2 block, times a YCoCg-like rotation if there are 3 channels (RGB). The first
     C outputs are the block means, the others are details.
@@ -158,7 +159,7 @@ def haar_ycocg(channels: int) -> Float[Tensor, "4C 4C"]:
     return _product(_HAAR / 2.0, F.normalize(_ycocg(channels).float()))
 
 
-def haar_ycocg_sums(channels: int) -> Float[Tensor, "4C 4C"]:
+def haar_ycocg_sums(channels: int) -> Float[Tensor, "D D"]:
     """The same transform without normalisation. All entries are integers, as floats."""
     return _product(_HAAR, _ycocg(channels)).float()
 
@@ -170,7 +171,7 @@ def _ycocg(channels: int) -> Int[Tensor, "C C"]:
     return torch.tensor([[1, 1, 1], [1, 0, -1], [-1, 2, -1]]) if channels == 3 else torch.eye(channels).long()
 
 
-def _product(haar: Num[Tensor, "4 4"], colour: Num[Tensor, "C C"]) -> Num[Tensor, "4C 4C"]:
+def _product(haar: Num[Tensor, "4 4"], colour: Num[Tensor, "C C"]) -> Num[Tensor, "4*C 4*C"]:
     """The matrix from channels (channel, place in the block) to outputs (detail, colour)."""
     outputs = haar.shape[0] * colour.shape[0]
     return torch.einsum("kq,dc->kdcq", haar, colour).reshape(outputs, outputs)

@@ -37,7 +37,7 @@ class DequantizerConfig(Section):
     """q(u|x).
 
     kind: "posterior" is p(u|x), for the autoregressive density only, which has it in closed form.
-    bins: "half_infinite" (Winkler et al. 2019) is for binary data, bits = 1.
+    bins: "half_infinite" (Winkler et al. 2019) is for binary data, bits = 1, and for kinds of q that cover all u > 0.
     width, blocks: of the networks; in dense networks, blocks is the depth.
     subflows, context_channels: of the bipartite and ARD kinds. channels_per_group: of the ARM.
     alternating: every second step of an ARD runs in reverse order.
@@ -133,6 +133,8 @@ class Config(Section):
             raise ValueError(f"data.crop must be a multiple of {2**squeezes}")
         if self.dequantizer.bins == "half_infinite" and self.data.bits != 1:
             raise ValueError("half-infinite bins are for binary data: data.bits = 1")
+        if self.dequantizer.bins == "half_infinite" and self.dequantizer.kind == "uniform":
+            raise ValueError("uniform noise does not cover half-infinite bins")
         if self.density.net == "dense" and not all(level.blocks for level in self.density.levels):
             raise ValueError("a dense net has at least one layer: density.levels.blocks >= 1")
         if self.dequantizer.net == "dense" and not self.dequantizer.blocks:

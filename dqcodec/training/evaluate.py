@@ -11,6 +11,7 @@ import torch
 from dqcodec.ans.stack import Stack
 from dqcodec.exact.program import Program
 from dqcodec.flows.model import DequantizedModel, bits_per_dim
+from dqcodec.flows.transforms import Images, PerImage
 
 _CHUNK = 256  # importance weights in one batch
 _NOISE_BYTES_PER_DIM = 16  # a push may borrow these
@@ -64,8 +65,8 @@ def evaluate(model: DequantizedModel, batches: Iterable[np.ndarray], samples: in
     return Evaluation(crops, samples, vi_bits / crops, iw_bits / crops)
 
 
-def _bounds(model: DequantizedModel, x: torch.Tensor, samples: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """(vi, iw) of each image, (B,) float64, nats. The weights are computed in chunks."""
+def _bounds(model: DequantizedModel, x: Images, samples: int) -> tuple[PerImage, PerImage]:
+    """(vi, iw) of each image, float64, nats. The weights are computed in chunks."""
     total = x.new_zeros(len(x), dtype=torch.float64)
     log_sum = torch.full_like(total, -math.inf)
     left = samples
