@@ -168,9 +168,7 @@ IDOT = pngs.chunk(b"iDOT", bytes(28))
 def test_offsets_into_the_packed_data_are_left_out_and_the_report_says_so():
     source = pngs.write(photo(), before=IDOT + CHUNKS["before"], after=CHUNKS["after"])
     dqc, report = codec.compress(source)
-    assert (
-        report.dropped == ("iDOT",) and report.as_dict()["dropped"] == ("iDOT",) and "left out iDOT" in report.line()
-    )
+    assert report.dropped == ("iDOT",) and report.as_dict()["dropped"] == ("iDOT",) and "left out iDOT" in report.line()
     restored, _ = codec.decompress(dqc, no_programs)
     assert png.read(restored).same(png.read(pngs.write(photo(), **CHUNKS)))
     _, report = codec.compress(source, strip=True)

@@ -1,6 +1,6 @@
 """Trials for choose.py: layers of all images, coded together by a model or by mixing; a layer, coded alone by WebP.
 
-Layers are (H, W, C) uint8.
+Layers are (H, W, C) uint8; those for experts may be uint16.
 """
 
 from __future__ import annotations

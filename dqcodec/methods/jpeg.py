@@ -74,11 +74,11 @@ def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = 
     mixer = CoefficientMixer.new(sum(levels.size for jpeg in jpegs for levels in jpeg.levels))
     coder, layers = BinaryCoder.reader(data[position:]), []
     for shape, jpeg, is_different in zip(shapes, jpegs, differs):
-        lacking = np.zeros(shape, np.int16) if is_different else None
-        _code(mixer, coder, jpeg, lacking)
+        differences = np.zeros(shape, np.int16) if is_different else None
+        _code(mixer, coder, jpeg, differences)
         layer = jpeg.pixels(*shape[:2])
-        if lacking is not None:
-            layer[..., ORDERS[shape[2]]] += lacking.astype(np.uint8)
+        if differences is not None:
+            layer[..., ORDERS[shape[2]]] += differences.astype(np.uint8)
         layers.append(layer)
     return layers
 
@@ -94,9 +94,9 @@ def _code(mixer: CoefficientMixer, coder: BinaryCoder, jpeg: Jpeg, differences: 
 
 
 def _differences(layer: np.ndarray, decoded: np.ndarray) -> np.ndarray:
-    """What decoded pixels lack, int16 (H, W, C), -128 to 127, channels in the order of coding."""
-    lacking = (layer - decoded).astype(np.int8).astype(np.int16)
-    return np.ascontiguousarray(lacking[..., ORDERS[layer.shape[2]]])
+    """The image less the decoded pixels, modulo 256, int16 (H, W, C), -128 to 127, channels in the order of coding."""
+    differences = (layer - decoded).astype(np.int8).astype(np.int16)
+    return np.ascontiguousarray(differences[..., ORDERS[layer.shape[2]]])
 
 
 def _head(jpeg: Jpeg, *, differs: bool) -> bytes:

@@ -23,7 +23,7 @@ _ADAM7 = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), 
 _BAND_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 20
 _WINDOW_BYTES = 1 << zlib.MAX_WBITS
-_ZLIB_HEADER = bytes((0x78, 0xDA))  # deflate with a window of 2^15 bytes, at the highest level
+_ZLIB_HEADER = bytes((0x78, 0xDA))  # deflate with a window of 2^15 bytes; the level is a hint
 _TRIAL_BYTES = 1 << 16  # of the rows by which filters and strategy are chosen
 # by strategy: at level 9, filtered noise takes much longer, and gains little
 _LEVELS = {zlib.Z_DEFAULT_STRATEGY: 9, zlib.Z_FILTERED: 6}

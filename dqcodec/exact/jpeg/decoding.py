@@ -56,7 +56,7 @@ class Jpeg(NamedTuple):
         sampling: of chroma.
         tables: the steps of luma, and of chroma if there is chroma, int64 (64,) each.
         levels: of each component, coefficients in steps, int16 (rows, columns, 64).
-        offset: the rows and columns, 0 to 15, that an image lacks above and to the left.
+        offset: the rows and columns, 0 to 15, of the JPEG that are missing above and to the left of the image.
     """
 
     sampling: Sampling
@@ -73,7 +73,7 @@ class Jpeg(NamedTuple):
         return [samples(levels, self.table(number)) for number, levels in enumerate(self.levels)]
 
     def pixels(self, height: int, width: int) -> np.ndarray:
-        """What a decoder makes of it, (H, W, 1 or 3) uint8, without what the image lacks."""
+        """What a decoder makes of it, (H, W, 1 or 3) uint8, without the missing rows and columns."""
         down, right = self.offset
         return decoded(self.planes(), height + down, width + right, self.sampling)[down:, right:]
 

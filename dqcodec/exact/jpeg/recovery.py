@@ -27,7 +27,7 @@ def may_be_decoded(pixels: np.ndarray) -> bool:
 
 
 def _offset(pixels: np.ndarray) -> tuple[int, int] | None:
-    """The rows and columns, 0 to 7, that lack above and to the left for whole blocks; None if blocks are not those of a JPEG."""
+    """The rows and columns, 0 to 7, that are missing above and to the left for whole blocks; None if blocks are not those of a JPEG."""
     luma, is_free = lattice.luma(pixels), ((pixels > 0) & (pixels < 255)).all(-1)
     down, right = grid.likeliest(luma, is_free, grid.SHIFTS)
     for down, right in dict.fromkeys([(0, 0), (down, right)]):
@@ -107,7 +107,7 @@ def _recover_colour(pixels: np.ndarray) -> Jpeg:
 
 
 def _extended(pixels: np.ndarray, offset: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Pixels (H, W, C) with the rows and columns that lack above and to the left, copies of the first ones, and which are there."""
+    """Pixels (H, W, C) with the missing rows and columns above and to the left, copies of the first ones, and a mask of the given pixels."""
     missing = [(each, 0) for each in offset]
     return np.pad(pixels, [*missing, (0, 0)], mode="edge"), np.pad(np.ones(pixels.shape[:2], bool), missing)
 
@@ -116,8 +116,8 @@ class _Image:
     """An image in colour, and the JPEG that is found so far.
 
     Attributes:
-        pixels, is_there: RGB, uint8 (H, W, 3), with what lacks for whole blocks, and which pixels do not lack, bool (H, W).
-        offset: rows and columns that lack above and to the left.
+        pixels, is_there: RGB, uint8 (H, W, 3), with the missing rows and columns, and a mask of the given pixels, bool (H, W).
+        offset: the numbers of missing rows and columns, above and to the left.
         planes, is_sure: its components as far as the colours tell, int64 (H, W) each, and where they are sure, bool (H, W).
         sampling, components: of chroma; Y, Cb, Cr.
         full: the components that the JPEG gives at all pixels, int64 (H, W) each.

@@ -375,7 +375,7 @@ def _set_mean_contexts(mixer, component, gap, west, north, last, energy, other):
 
 @compiled
 def code_differences(mixer, coder, differences):
-    """Code what decoded pixels lack: for each 8 x 8 pixels whether they lack anything, then for each sample how much.
+    """Code the differences of an image from the decoded pixels: a flag for each 8 x 8 block, then each difference of a flagged block.
 
     Args:
         mixer, coder: see code_component.
@@ -412,7 +412,7 @@ def code_differences(mixer, coder, differences):
 
 @part_of_loop_in_place
 def _set_flag_contexts(mixer, near, edge):
-    """Set the contexts of whether a block lacks anything."""
+    """Set the contexts of a block's flag."""
     values = mixer.values
     values[:] = 0
     values[0] = near
