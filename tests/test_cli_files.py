@@ -148,6 +148,19 @@ def test_rm_keeps_a_file_that_took_the_place_of_its_source(folder, monkeypatch):
     assert "written, but it has changed meanwhile" in result.stderr
 
 
+def test_rm_keeps_an_archive_in_which_not_all_bytes_were_read(folder):
+    grow(folder, ["in/a.png", "in/b.png", "c.png"])
+    run("compress", "in", "-o", "set.dqc")
+    run("compress", "c.png")
+    for more in ("c.png.dqc", "c.png"):
+        whole = (folder / "set.dqc").read_bytes()
+        (folder / "mix.dqc").write_bytes(whole + (folder / more).read_bytes())
+        result = run("decompress", "mix.dqc", "--rm", "-f")
+        assert result.exit_code == 1 and tree(folder / "mix") == ["a.png", "b.png"] and (folder / "mix.dqc").exists()
+        assert "mix.dqc: written, but the archive is damaged and is not removed" in result.stderr
+    assert run("decompress", "set.dqc", "--rm").exit_code == 0 and not (folder / "set.dqc").exists()
+
+
 def test_rm_says_that_a_source_cannot_be_removed(folder, monkeypatch):
     grow(folder, ["a.png"])
 

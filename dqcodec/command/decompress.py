@@ -154,10 +154,10 @@ def _decode(jobs: Sequence[Job], plan: _Plan) -> None:
     run(itertools.chain.from_iterable(plan.tasks), plan.total, printer, removal)
     is_total = len(jobs) != 1
     for unpacking in plan.unpackings:
-        result = printer.run.of(unpacking.decoding.source)
-        printer.sum_up(unpacking.report(result), is_last=not is_total)
-        if not result.failed:
-            removal.after(FileResult(unpacking.decoding.source))
+        source = unpacking.decoding.source
+        if not printer.run.of(source).failed:
+            removal.after(FileResult(source), is_damaged=bool(unpacking.damage))
+        printer.sum_up(unpacking.report(printer.run.of(source)), is_last=not is_total)
     if is_total or (printer.run.left_out and not plan.unpackings):
         printer.total()
     sys.exit(printer.run.return_code)

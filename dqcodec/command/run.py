@@ -94,11 +94,16 @@ class Removal:
                     self._noted[str(job.source)] = job.source, Stamp.at(job.source)
             yield job
 
-    def after(self, result: FileResult) -> None:
-        """Remove the source of a whole file's result without error. A failure is another result."""
+    def after(self, result: FileResult, is_damaged: bool = False) -> None:
+        """Remove the source of a whole file's result without error. A failure is another result.
+
+        is_damaged: the source is a damaged archive, which may hold more than was decoded; it stays.
+        """
         if result.error or result.member is not None or result.source not in self._noted:
             return
         try:
+            if is_damaged:
+                raise OSError("the archive is damaged and is not removed")
             files.remove(*self._noted.pop(result.source))
         except OSError as error:
             self.printer.print_result(FileResult(result.source, result.target, error=f"written, but {one_line(error)}"))
