@@ -16,7 +16,7 @@ from test_broken import BROKEN
 
 import dqcodec
 from dqcodec.codec import codec
-from dqcodec.command import files, kinds
+from dqcodec.command import files, kinds, names
 from dqcodec.command.cli import main
 from dqcodec.command.compress import compress_bytes
 from dqcodec.command.options import Compressing, Decompressing
@@ -26,6 +26,7 @@ from dqcodec.command.unpacking import Unpacking
 from dqcodec.format import archive, container
 
 SOURCE = pngs.random(np.random.default_rng(0), 4, 5, 2, 16, tail=b"tail")  # comes back byte for byte
+OTHER = pngs.random(np.random.default_rng(1), 4, 5, 2, 16, tail=b"tail")
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(dqcodec.__file__).parents[1])}
 
 
@@ -187,6 +188,47 @@ def test_files_that_would_share_an_output_fail_alone(folder):
     assert back.exit_code == 1 and back.stderr.count("in/a.png would be the output of 2 inputs") == 2
     assert (folder / "in/b.png").exists() and not (folder / "in/a.png").exists()
     assert run("decompress", "in/a.dqc", "-o", "in/a").exit_code == run("decompress", "in/a.png.dqc").exit_code == 0
+
+
+def test_outputs_that_a_link_leads_to_one_file_fail_both(folder):
+    grow(folder, ["d/x/a.png", "d/y/a.png", "d/b.png"])
+    (folder / "p/y").mkdir(parents=True)
+    (folder / "p/x").symlink_to("y")
+    result = run("compress", "-r", "d", "-o", "p", "-f", "--rm")
+    assert result.exit_code == 1 and result.stderr.count("/a.png.dqc would be the output of 2 inputs") == 2
+    assert tree(folder / "d") == ["x/a.png", "y/a.png"] and tree(folder / "p") == ["b.png.dqc"]
+
+
+@pytest.mark.parametrize("existed", [False, True])
+def test_force_overwrites_no_output_of_the_same_command(folder, monkeypatch, existed):
+    """The folder's files have one name in upper and in lower case, as on some systems."""
+    below = names.below
+    monkeypatch.setattr("dqcodec.command.unpacking.below", lambda folder, name: below(folder, name.lower()))
+    grow(folder, ["in/A.png"])
+    grow(folder, ["in/a.png"], OTHER)
+    run("compress", "in", "-o", "set.dqc", "--group", 1)
+    grow(folder, ["set/a.png"] if existed else [], b"old")
+    ahead = [*Unpacking.plan(Job(Path("set.dqc"), Path("set")), Decompressing(force=True)).tasks()]
+    result = run("decompress", "set.dqc", "-f", "--rm")
+    assert result.exit_code == 1 and "a.png was not there before this command" in result.stderr
+    assert (folder / "set.dqc").exists() and (folder / "set/a.png").read_bytes() == SOURCE
+    assert [bool(result.error) for task in ahead for result in task()] == [False, True]
+
+
+def test_force_overwrites_no_output_behind_a_link_that_comes_meanwhile(folder, monkeypatch):
+    grow(folder, ["d/x/a.png"])
+    grow(folder, ["d/y/a.png"], OTHER)
+    (folder / "p/y").mkdir(parents=True)
+    compress = codec.compress
+
+    def link(*arguments, **options):
+        Path("p/x").is_symlink() or Path("p/x").symlink_to("y")
+        return compress(*arguments, **options)
+
+    monkeypatch.setattr(codec, "compress", link)
+    result = run("compress", "-r", "d", "-o", "p", "-f", "--rm")
+    assert result.exit_code == 1 and "was not there before this command" in result.stderr
+    assert tree(folder / "d") == ["y/a.png"] and len(tree(folder / "p")) == 1
 
 
 def test_images_of_an_archive_that_would_share_a_file_fail_alone(folder):

@@ -50,7 +50,8 @@ class Work:
                 data, stamp = files.read(self._placed(job.source), limit, self.check)
             output, report = self.convert(data)
             if self.is_written:
-                files.write_once(self._placed(job.target), output, force=self.options.force, stamp=stamp)
+                where = self._placed(job.target)
+                files.write_once(where, output, force=self.options.force, former=job.former, stamp=stamp)
             else:
                 report = DecodedReport(report.method, report.png_bytes, report.dqc_bytes)
         except FAILURES as error:
@@ -73,7 +74,7 @@ class Work:
         """The reason why the output cannot be written, if it is known before the work."""
         try:
             if self.is_written:
-                files.check_target(job.target, force=self.options.force)
+                files.check_target(job.target, force=self.options.force, former=job.former)
         except OSError as error:
             return one_line(error)
         return None
