@@ -162,6 +162,25 @@ def test_rm_keeps_an_archive_in_which_not_all_bytes_were_read(folder):
     assert run("decompress", "set.dqc", "--rm").exit_code == 0 and not (folder / "set.dqc").exists()
 
 
+@pytest.mark.parametrize(
+    "option", [["--only", "*"], ["--crop", "1x1+0+0"], ["--format", "bmp"], ["--repack"], ["--salvage"]]
+)
+def test_rm_does_not_go_with_an_option_that_leaves_something_out(folder, option):
+    grow(folder, ["in/a.png"])
+    run("compress", "--exact", "in", "-o", "set.dqc")
+    result = run("decompress", "set.dqc", "--rm", *option)
+    assert result.exit_code == 2 and option[0] in result.stderr and (folder / "set.dqc").exists()
+
+
+@pytest.mark.parametrize("inputs", [["p/a.dqc", "p/b.dqc"], ["-r", "p"]])
+def test_salvage_takes_several_archives(folder, inputs):
+    grow(folder, ["in/1.png", "in/2.png"])
+    for name in ("a", "b"):
+        run("compress", "in", "-o", f"p/{name}.dqc")
+    assert run("decompress", "--salvage", *inputs, "-o", "out").exit_code == 0
+    assert tree(folder / "out") == ["a/1.png", "a/2.png", "b/1.png", "b/2.png"]
+
+
 def test_rm_says_that_a_source_cannot_be_removed(folder, monkeypatch):
     grow(folder, ["a.png"])
 

@@ -46,12 +46,13 @@ def decompress(paths: tuple[str, ...], options: Decompressing) -> None:
     dqcodec decompress map.png.dqc --crop 640x480+0+0 -o part.png
     dqcodec decompress - -o - < a.dqc > a.png
     """
-    if options.rm and (options.only or options.crop or options.format != "png" or options.salvage):
-        raise click.UsageError("--rm would lose what --only, --crop, --format or --salvage leaves out.")
+    is_partial = options.only or options.crop or options.format != "png" or options.repack or options.salvage
+    if options.rm and is_partial:
+        raise click.UsageError("--rm would lose what --only, --crop, --format, --repack or --salvage leaves out.")
     found = usage(lambda: find(paths, options.recursive, DQC))
-    source = found.inputs[0][0] if len(found.inputs) == 1 else None
-    if options.output not in (None, "") and _is_archive(source, options.salvage):
-        jobs = [Job(source, Path(options.output))]  # a folder; it may not exist yet
+    is_alone = len(found.inputs) == 1
+    if is_alone and options.output not in (None, "") and _is_archive(found.inputs[0][0], options.salvage):
+        jobs = [Job(found.inputs[0][0], Path(options.output))]  # a folder; it may not exist yet
         if files.is_stream(jobs[0].target) or options.output == "-":
             raise click.UsageError("an archive goes to a folder.")
     else:
