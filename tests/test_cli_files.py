@@ -181,6 +181,34 @@ def test_salvage_takes_several_archives(folder, inputs):
     assert tree(folder / "out") == ["a/1.png", "a/2.png", "b/1.png", "b/2.png"]
 
 
+def test_no_command_calls_joined_archives_whole(folder):
+    grow(folder, ["in/a.png", "other/b.png"])
+    for name in ("in", "other"):
+        run("compress", name, "-o", f"{name}.dqc")
+    (folder / "set.dqc").write_bytes((folder / "in.dqc").read_bytes() + (folder / "other.dqc").read_bytes())
+    for command in ("verify", "list", "info"):
+        for options in ([], ["--json"]):
+            told = run(command, "set.dqc", *options)
+            assert told.exit_code == 1 and "several archives are joined" in told.stdout + told.stderr
+    assert run("decompress", "set.dqc").exit_code == 3
+    assert run("decompress", "set.dqc", "--salvage").exit_code == 0 and len(tree(folder / "set")) == 2
+
+
+@pytest.mark.parametrize(
+    "command", [["verify"], ["decompress", "-f", "--salvage"], ["decompress", "-f", "--salvage", "--only", "nothing"]]
+)
+def test_the_total_of_an_archive_counts_every_error(folder, command):
+    for number in range(3):
+        grow(folder, [f"in/{number}.png"], pngs.write(np.full((1, 1, 3), number), tail=b"tail"))
+    run("compress", "in", "-o", "set.dqc", "--group", 1)
+    whole = (folder / "set.dqc").read_bytes()
+    (folder / "set.dqc").write_bytes(whole[: len(whole) // 2])
+    told = run(*command, "set.dqc", "--json")
+    *lines, total = map(json.loads, told.stdout.splitlines())
+    assert told.exit_code and total["failed"] == sum("error" in line for line in lines) > 0
+    assert run(*command, "set.dqc").stderr.endswith(f" ok, {total['failed']} failed\n")
+
+
 def test_rm_says_that_a_source_cannot_be_removed(folder, monkeypatch):
     grow(folder, ["a.png"])
 

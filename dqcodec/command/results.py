@@ -153,7 +153,10 @@ class ArchiveReport:
 
 @dataclass(frozen=True)
 class UnpackReport:
-    """An archive that was decoded into a folder, or only checked. images, failed: numbers of its images."""
+    """An archive that was decoded into a folder, or only checked.
+
+    images: the number of those without error. failed: the number of errors, of images and of the archive as a whole.
+    """
 
     source: str
     target: str | None

@@ -222,9 +222,8 @@ class Unpacking:
 
     def report(self, run: RunReport) -> UnpackReport:
         """run: the results of this archive."""
-        failed = sum(result.member is not None for result in run.failed)
         folder = self.decoding.folder
-        return UnpackReport(self.decoding.source, folder and str(folder), len(run.done), failed)
+        return UnpackReport(self.decoding.source, folder and str(folder), len(run.done), len(run.failed))
 
 
 def _opened(job: Job, options: Decompressing) -> Archive:
