@@ -122,8 +122,10 @@ def test_broken_pngs_are_kept_and_named_if_asked(folder):
     for arguments in (["in", "-o", "set.dqc"], ["-r", "in", "-o", "out/"]):
         refused = run("compress", *arguments)
         assert refused.exit_code == 3 and refused.stderr.count("in/") == 4
-        kept = run("compress", *arguments, "--broken", "keep", "-v")
+        kept = run("compress", *arguments, "--broken", "keep")
         assert kept.exit_code == 0 and kept.stderr.count(", a broken PNG: ") == 4
+        assert (", 4 verbatim, 4 broken, " in kept.stderr) == (arguments[0] == "in")
+        assert run("compress", *arguments, "--broken", "keep", "-fq").stderr == ""
     assert (
         run("verify", "set.dqc").exit_code == run("list", "set.dqc").exit_code == run("info", "set.dqc").exit_code == 0
     )
