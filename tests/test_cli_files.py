@@ -56,6 +56,7 @@ def tree(folder):
 
 
 def test_starts_of_files_are_those_of_the_formats():
+    assert kinds._ARCHIVE_START_BYTES == len(archive.START)
     assert kinds.DQC.starts == (container.SHORT_MAGIC,) and kinds.ARCHIVE.starts == (archive.MAGIC,)
     assert all(magic.startswith(container.SHORT_MAGIC) for magic in (container.MAGIC, archive.MAGIC))
 
@@ -209,6 +210,24 @@ def test_the_total_of_an_archive_counts_every_error(folder, command):
     *lines, total = map(json.loads, told.stdout.splitlines())
     assert told.exit_code and total["failed"] == sum("error" in line for line in lines) > 0
     assert run(*command, "set.dqc").stderr.endswith(f" ok, {total['failed']} failed\n")
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_an_archive_with_a_damaged_start_leads_to_salvage(folder, place):
+    grow(folder, ["in/a.png"])
+    run("compress", "in", "-o", "set.dqc")
+    data = bytearray((folder / "set.dqc").read_bytes())
+    data[place] ^= 1
+    (folder / "set.dqc").write_bytes(data)
+    told = run("decompress", "set.dqc", "-o", "set")
+    assert told.exit_code == 3 and ("--salvage" in told.stderr or place == 3), told.stderr
+    assert run("decompress", "set.dqc", "--salvage").exit_code == 0
+    assert (folder / "set/a.png").read_bytes() == SOURCE
+
+
+def test_only_on_a_missing_file_says_that_it_is_missing(folder):
+    told = run("decompress", "missing.dqc", "--only", "x")
+    assert told.exit_code == 3 and "missing.dqc: No such file" in told.stderr
 
 
 def test_rm_says_that_a_source_cannot_be_removed(folder, monkeypatch):

@@ -58,8 +58,8 @@ def decompress(paths: tuple[str, ...], options: Decompressing) -> None:
     else:
         jobs = usage(lambda: plan(found, options.output, functools.partial(_renamed, options=options)))
     check_outputs(options, jobs)
-    may_be_archives = (files.is_stream(job.source) or _is_archive(job.source, options.salvage) for job in jobs)
-    if options.only and not all(may_be_archives):
+    are_images = (files.starts_as(job.source, DQC) and not _is_archive(job.source, options.salvage) for job in jobs)
+    if options.only and any(are_images):
         raise click.UsageError("--only is for archives.")
     printer = Printer(options.placed())
     printer.leave_out(found.not_taken)

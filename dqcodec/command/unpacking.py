@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dqcodec import png
-from dqcodec.base.errors import FAILURES, CorruptError, UnsupportedImageError, one_line
+from dqcodec.base.errors import FAILURES, CorruptError, FormatError, UnsupportedImageError, one_line
 from dqcodec.codec import formats, own_models, zoo
 from dqcodec.codec.archive import Archive
 from dqcodec.codec.group import Decoded, decode, decode_regions, restore
@@ -174,6 +174,10 @@ class Unpacking:
                 kinds = _kinds(packed, sorted(chosen), decoding)
         except CorruptError as error:
             raise CorruptError(f"{error} (--salvage gets what is whole)") from error
+        except FormatError as error:
+            if options.salvage:
+                raise
+            raise FormatError(f"{error} (if that is damage, --salvage gets what is whole)") from error
         damage = tuple(dataclasses.replace(each, is_loss=each.is_loss or not job.target) for each in packed.damage)
         unmatched = [pattern for pattern, matching in found.items() if not matching]
         clashing, former = _clashing(kinds, decoding), _former(kinds, decoding)
