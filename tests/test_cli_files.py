@@ -230,6 +230,25 @@ def test_only_on_a_missing_file_says_that_it_is_missing(folder):
     assert told.exit_code == 3 and "missing.dqc: No such file" in told.stderr
 
 
+@pytest.mark.parametrize("arguments", [["h", "-o", "h.dqc"], ["-r", "h", "-o", "out/"]])
+def test_rm_removes_all_names_of_a_file(folder, arguments):
+    grow(folder, ["h/a.png"])
+    for name in ("b", "c"):
+        os.link("h/a.png", f"h/{name}.png")
+    result = run("compress", *arguments, "--rm")
+    assert result.exit_code == 0 and tree(folder / "h") == [], result.stderr
+
+
+def test_rm_keeps_the_other_name_of_a_file_that_changed(folder):
+    grow(folder, ["a.png"])
+    os.link("a.png", "b.png")
+    stamp = files.Stamp.at("a.png")
+    files.remove(folder / "a.png", stamp)
+    (folder / "b.png").write_bytes(b"new")
+    with pytest.raises(OSError, match="changed meanwhile"):
+        files.remove(folder / "b.png", stamp)
+
+
 def test_rm_says_that_a_source_cannot_be_removed(folder, monkeypatch):
     grow(folder, ["a.png"])
 

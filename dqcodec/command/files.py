@@ -35,6 +35,8 @@ _LEFT = re.compile(r"\.(?P<name>.+)\.(?P<process>\d+)-[0-9a-f]{8}\.tmp", re.DOTA
 # errors of file systems without hard links
 _NO_LINKS = {errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.EXDEV}
 
+_renewed: dict[tuple[int, ...], tuple[int, ...]] = {}  # of files with several names: removing one changes the ctime
+
 
 @dataclass(frozen=True)
 class Stamp:
@@ -154,12 +156,27 @@ def remove(source: Path, stamp: Stamp) -> None:
     status = os.lstat(source)
     if stat.S_ISLNK(status.st_mode):
         raise OSError("it is a symbolic link and is not removed")
-    if Stamp.of(status).identity != stamp.identity:
+    identity = stamp.identity
+    while identity in _renewed:
+        identity = _renewed[identity]
+    if Stamp.of(status).identity != identity:
         raise OSError("it has changed meanwhile and is not removed")
     try:
-        os.unlink(source)
+        if status.st_nlink == 1:
+            os.unlink(source)
+        else:
+            _remove_name(source, identity)
     except OSError as error:
         raise OSError(f"it cannot be removed: {error.strerror or error}") from error
+
+
+def _remove_name(source: Path, identity: tuple[int, ...]) -> None:
+    """Remove one of a file's names, and keep the identity that this gives the other names."""
+    with open(source, "rb") as file:
+        os.unlink(source)
+        renewed = Stamp.of(os.fstat(file.fileno())).identity
+    if renewed != identity:
+        _renewed[identity] = renewed
 
 
 def check_target(target: Path | None, *, force: bool, former: tuple[int, ...] | None = None) -> None:
