@@ -51,7 +51,8 @@ class Work:
             output, report = self.convert(data)
             if self.is_written:
                 where = self._placed(job.target)
-                files.write_once(where, output, force=self.options.force, former=job.former, stamp=stamp)
+                write = files.write_once if self.options.cluster else files.write
+                write(where, output, force=self.options.force, former=job.former, stamp=stamp)
             else:
                 report = DecodedReport(report.method, report.png_bytes, report.dqc_bytes)
         except FAILURES as error:

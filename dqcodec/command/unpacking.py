@@ -116,7 +116,8 @@ class Decoding:
             if target:
                 member = group.members[wanted.number]
                 stamp = Stamp(member.mode, member.mtime_ns)
-                files.write_once(here / target, data, force=self.options.force, former=wanted.former, stamp=stamp)
+                write = files.write_once if self.options.cluster else files.write
+                write(here / target, data, force=self.options.force, former=wanted.former, stamp=stamp)
         except FAILURES as error:
             return FileResult(self.source, target and str(target), error=one_line(error), member=wanted.name)
         return FileResult(self.source, target and str(target), report, member=wanted.name)
