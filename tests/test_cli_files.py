@@ -212,7 +212,7 @@ def test_the_total_of_an_archive_counts_every_error(folder, command):
     assert run(*command, "set.dqc").stderr.endswith(f" ok, {total['failed']} failed\n")
 
 
-@pytest.mark.parametrize("place", range(5))
+@pytest.mark.parametrize("place", [0, 1, 2, 4])
 def test_an_archive_with_a_damaged_start_leads_to_salvage(folder, place):
     grow(folder, ["in/a.png"])
     run("compress", "in", "-o", "set.dqc")
@@ -220,7 +220,7 @@ def test_an_archive_with_a_damaged_start_leads_to_salvage(folder, place):
     data[place] ^= 1
     (folder / "set.dqc").write_bytes(data)
     told = run("decompress", "set.dqc", "-o", "set")
-    assert told.exit_code == 3 and ("--salvage" in told.stderr or place == 3), told.stderr
+    assert told.exit_code == 3 and "--salvage" in told.stderr
     assert run("decompress", "set.dqc", "--salvage").exit_code == 0
     assert (folder / "set/a.png").read_bytes() == SOURCE
 
@@ -317,6 +317,14 @@ def test_force_overwrites_no_output_behind_a_link_that_comes_meanwhile(folder, m
     result = run("compress", "-r", "d", "-o", "p", "-f", "--rm")
     assert result.exit_code == 1 and "was not there before this command" in result.stderr
     assert tree(folder / "d") == ["y/a.png"] and len(tree(folder / "p")) == 1
+
+
+def test_a_worker_of_a_cluster_overwrites_what_was_there_under_other_numbers(folder):
+    grow(folder, ["a"], b"old")
+    files.write_once(folder / "a", b"new", force=True, former=(-1, -1))
+    assert (folder / "a").read_bytes() == b"new"
+    with pytest.raises(FileExistsError, match="was not there before"):
+        files.write_once(folder / "a", b"other", force=True, former=())
 
 
 def test_images_of_an_archive_that_would_share_a_file_fail_alone(folder):

@@ -156,16 +156,16 @@ def remove(source: Path, stamp: Stamp) -> None:
     status = os.lstat(source)
     if stat.S_ISLNK(status.st_mode):
         raise OSError("it is a symbolic link and is not removed")
-    identity = stamp.identity
-    while identity in _renewed:
-        identity = _renewed[identity]
-    if Stamp.of(status).identity != identity:
+    expected = stamp.identity
+    while expected in _renewed:
+        expected = _renewed[expected]
+    if Stamp.of(status).identity != expected:
         raise OSError("it has changed meanwhile and is not removed")
     try:
         if status.st_nlink == 1:
             os.unlink(source)
         else:
-            _remove_name(source, identity)
+            _remove_name(source, expected)
     except OSError as error:
         raise OSError(f"it cannot be removed: {error.strerror or error}") from error
 
@@ -243,9 +243,13 @@ def write_once(
     former: tuple[int, ...] | None = None,
     stamp: Stamp | None = None,
 ) -> None:
-    """Write a file, or find it written with the same bytes: a worker that was lost may have done this work before."""
+    """Write a file, or find it written with the same bytes: a worker that was lost may have done this work before.
+
+    former: as the main process sees it. Other machines may give other numbers to devices, so that a worker overwrites
+    any file if there was one.
+    """
     try:
-        write(target, data, force=force, former=former, stamp=stamp)
+        write(target, data, force=force, former=None if former else former, stamp=stamp)
     except FileExistsError:
         if not _holds(target, data):
             raise

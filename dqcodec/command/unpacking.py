@@ -176,7 +176,7 @@ class Unpacking:
         except CorruptError as error:
             raise CorruptError(f"{error} (--salvage gets what is whole)") from error
         except FormatError as error:
-            if options.salvage:
+            if options.salvage or job.target is None:
                 raise
             raise FormatError(f"{error} (if that is damage, --salvage gets what is whole)") from error
         damage = tuple(dataclasses.replace(each, is_loss=each.is_loss or not job.target) for each in packed.damage)
