@@ -16,7 +16,7 @@ from test_broken import BROKEN
 
 import dqcodec
 from dqcodec.codec import codec
-from dqcodec.command import files, kinds
+from dqcodec.command import files, kinds, names
 from dqcodec.command.cli import main
 from dqcodec.command.compress import compress_bytes
 from dqcodec.command.options import Compressing, Decompressing
@@ -26,6 +26,7 @@ from dqcodec.command.unpacking import Unpacking
 from dqcodec.format import archive, container
 
 SOURCE = pngs.random(np.random.default_rng(0), 4, 5, 2, 16, tail=b"tail")  # comes back byte for byte
+OTHER = pngs.random(np.random.default_rng(1), 4, 5, 2, 16, tail=b"tail")
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(dqcodec.__file__).parents[1])}
 
 
@@ -55,6 +56,7 @@ def tree(folder):
 
 
 def test_starts_of_files_are_those_of_the_formats():
+    assert kinds._ARCHIVE_START_BYTES == len(archive.START)
     assert kinds.DQC.starts == (container.SHORT_MAGIC,) and kinds.ARCHIVE.starts == (archive.MAGIC,)
     assert all(magic.startswith(container.SHORT_MAGIC) for magic in (container.MAGIC, archive.MAGIC))
 
@@ -121,8 +123,10 @@ def test_broken_pngs_are_kept_and_named_if_asked(folder):
     for arguments in (["in", "-o", "set.dqc"], ["-r", "in", "-o", "out/"]):
         refused = run("compress", *arguments)
         assert refused.exit_code == 3 and refused.stderr.count("in/") == 4
-        kept = run("compress", *arguments, "--broken", "keep", "-v")
+        kept = run("compress", *arguments, "--broken", "keep")
         assert kept.exit_code == 0 and kept.stderr.count(", a broken PNG: ") == 4
+        assert (", 4 verbatim, 4 broken, " in kept.stderr) == (arguments[0] == "in")
+        assert run("compress", *arguments, "--broken", "keep", "-fq").stderr == ""
     assert (
         run("verify", "set.dqc").exit_code == run("list", "set.dqc").exit_code == run("info", "set.dqc").exit_code == 0
     )
@@ -146,6 +150,103 @@ def test_rm_keeps_a_file_that_took_the_place_of_its_source(folder, monkeypatch):
     result = run("compress", "--rm", "a.png")
     assert result.exit_code == 1 and (folder / "a.png").exists() and (folder / "a.png.dqc").exists()
     assert "written, but it has changed meanwhile" in result.stderr
+
+
+def test_rm_keeps_an_archive_in_which_not_all_bytes_were_read(folder):
+    grow(folder, ["in/a.png", "in/b.png", "c.png"])
+    run("compress", "in", "-o", "set.dqc")
+    run("compress", "c.png")
+    for more in ("c.png.dqc", "c.png"):
+        whole = (folder / "set.dqc").read_bytes()
+        (folder / "mix.dqc").write_bytes(whole + (folder / more).read_bytes())
+        result = run("decompress", "mix.dqc", "--rm", "-f")
+        assert result.exit_code == 1 and tree(folder / "mix") == ["a.png", "b.png"] and (folder / "mix.dqc").exists()
+        assert "mix.dqc: written, but the archive is damaged and is not removed" in result.stderr
+    assert run("decompress", "set.dqc", "--rm").exit_code == 0 and not (folder / "set.dqc").exists()
+
+
+@pytest.mark.parametrize(
+    "option", [["--only", "*"], ["--crop", "1x1+0+0"], ["--format", "bmp"], ["--repack"], ["--salvage"]]
+)
+def test_rm_does_not_go_with_an_option_that_leaves_something_out(folder, option):
+    grow(folder, ["in/a.png"])
+    run("compress", "--exact", "in", "-o", "set.dqc")
+    result = run("decompress", "set.dqc", "--rm", *option)
+    assert result.exit_code == 2 and option[0] in result.stderr and (folder / "set.dqc").exists()
+
+
+@pytest.mark.parametrize("inputs", [["p/a.dqc", "p/b.dqc"], ["-r", "p"]])
+def test_salvage_takes_several_archives(folder, inputs):
+    grow(folder, ["in/1.png", "in/2.png"])
+    for name in ("a", "b"):
+        run("compress", "in", "-o", f"p/{name}.dqc")
+    assert run("decompress", "--salvage", *inputs, "-o", "out").exit_code == 0
+    assert tree(folder / "out") == ["a/1.png", "a/2.png", "b/1.png", "b/2.png"]
+
+
+def test_no_command_calls_joined_archives_whole(folder):
+    grow(folder, ["in/a.png", "other/b.png"])
+    for name in ("in", "other"):
+        run("compress", name, "-o", f"{name}.dqc")
+    (folder / "set.dqc").write_bytes((folder / "in.dqc").read_bytes() + (folder / "other.dqc").read_bytes())
+    for command in ("verify", "list", "info"):
+        for options in ([], ["--json"]):
+            told = run(command, "set.dqc", *options)
+            assert told.exit_code == 1 and "several archives are joined" in told.stdout + told.stderr
+    assert run("decompress", "set.dqc").exit_code == 3
+    assert run("decompress", "set.dqc", "--salvage").exit_code == 0 and len(tree(folder / "set")) == 2
+
+
+@pytest.mark.parametrize(
+    "command", [["verify"], ["decompress", "-f", "--salvage"], ["decompress", "-f", "--salvage", "--only", "nothing"]]
+)
+def test_the_total_of_an_archive_counts_every_error(folder, command):
+    for number in range(3):
+        grow(folder, [f"in/{number}.png"], pngs.write(np.full((1, 1, 3), number), tail=b"tail"))
+    run("compress", "in", "-o", "set.dqc", "--group", 1)
+    whole = (folder / "set.dqc").read_bytes()
+    (folder / "set.dqc").write_bytes(whole[: len(whole) // 2])
+    told = run(*command, "set.dqc", "--json")
+    *lines, total = map(json.loads, told.stdout.splitlines())
+    assert told.exit_code and total["failed"] == sum("error" in line for line in lines) > 0
+    assert run(*command, "set.dqc").stderr.endswith(f" ok, {total['failed']} failed\n")
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 4])
+def test_an_archive_with_a_damaged_start_leads_to_salvage(folder, place):
+    grow(folder, ["in/a.png"])
+    run("compress", "in", "-o", "set.dqc")
+    data = bytearray((folder / "set.dqc").read_bytes())
+    data[place] ^= 1
+    (folder / "set.dqc").write_bytes(data)
+    told = run("decompress", "set.dqc", "-o", "set")
+    assert told.exit_code == 3 and "--salvage" in told.stderr
+    assert run("decompress", "set.dqc", "--salvage").exit_code == 0
+    assert (folder / "set/a.png").read_bytes() == SOURCE
+
+
+def test_only_on_a_missing_file_says_that_it_is_missing(folder):
+    told = run("decompress", "missing.dqc", "--only", "x")
+    assert told.exit_code == 3 and "missing.dqc: No such file" in told.stderr
+
+
+@pytest.mark.parametrize("arguments", [["h", "-o", "h.dqc"], ["-r", "h", "-o", "out/"]])
+def test_rm_removes_all_names_of_a_file(folder, arguments):
+    grow(folder, ["h/a.png"])
+    for name in ("b", "c"):
+        os.link("h/a.png", f"h/{name}.png")
+    result = run("compress", *arguments, "--rm")
+    assert result.exit_code == 0 and tree(folder / "h") == [], result.stderr
+
+
+def test_rm_keeps_the_other_name_of_a_file_that_changed(folder):
+    grow(folder, ["a.png"])
+    os.link("a.png", "b.png")
+    stamp = files.Stamp.at("a.png")
+    files.remove(folder / "a.png", stamp)
+    (folder / "b.png").write_bytes(b"new")
+    with pytest.raises(OSError, match="changed meanwhile"):
+        files.remove(folder / "b.png", stamp)
 
 
 def test_rm_says_that_a_source_cannot_be_removed(folder, monkeypatch):
@@ -176,6 +277,56 @@ def test_files_that_would_share_an_output_fail_alone(folder):
     assert run("decompress", "in/a.dqc", "-o", "in/a").exit_code == run("decompress", "in/a.png.dqc").exit_code == 0
 
 
+def test_outputs_that_a_link_leads_to_one_file_fail_both(folder):
+    grow(folder, ["d/x/a.png", "d/y/a.png", "d/b.png"])
+    (folder / "p/y").mkdir(parents=True)
+    (folder / "p/x").symlink_to("y")
+    result = run("compress", "-r", "d", "-o", "p", "-f", "--rm")
+    assert result.exit_code == 1 and result.stderr.count("/a.png.dqc would be the output of 2 inputs") == 2
+    assert tree(folder / "d") == ["x/a.png", "y/a.png"] and tree(folder / "p") == ["b.png.dqc"]
+
+
+@pytest.mark.parametrize("other", [SOURCE, OTHER])
+@pytest.mark.parametrize("existed", [False, True])
+def test_force_overwrites_no_output_of_the_same_command(folder, monkeypatch, existed, other):
+    """The folder's files have one name in upper and in lower case, as on some systems."""
+    below = names.below
+    monkeypatch.setattr("dqcodec.command.unpacking.below", lambda folder, name: below(folder, name.lower()))
+    grow(folder, ["in/A.png"])
+    grow(folder, ["in/a.png"], other)
+    run("compress", "in", "-o", "set.dqc", "--group", 1)
+    grow(folder, ["set/a.png"] if existed else [], b"old")
+    ahead = [*Unpacking.plan(Job(Path("set.dqc"), Path("set")), Decompressing(force=True)).tasks()]
+    result = run("decompress", "set.dqc", "-f", "--rm")
+    assert result.exit_code == 1 and "a.png was not there before this command" in result.stderr
+    assert (folder / "set.dqc").exists() and (folder / "set/a.png").read_bytes() == SOURCE
+    assert all(result.error for task in ahead for result in task())
+
+
+def test_force_overwrites_no_output_behind_a_link_that_comes_meanwhile(folder, monkeypatch):
+    grow(folder, ["d/x/a.png"])
+    grow(folder, ["d/y/a.png"], OTHER)
+    (folder / "p/y").mkdir(parents=True)
+    compress = codec.compress
+
+    def link(*arguments, **options):
+        Path("p/x").is_symlink() or Path("p/x").symlink_to("y")
+        return compress(*arguments, **options)
+
+    monkeypatch.setattr(codec, "compress", link)
+    result = run("compress", "-r", "d", "-o", "p", "-f", "--rm")
+    assert result.exit_code == 1 and "was not there before this command" in result.stderr
+    assert tree(folder / "d") == ["y/a.png"] and len(tree(folder / "p")) == 1
+
+
+def test_a_worker_of_a_cluster_overwrites_what_was_there_under_other_numbers(folder):
+    grow(folder, ["a"], b"old")
+    files.write_once(folder / "a", b"new", force=True, former=(-1, -1))
+    assert (folder / "a").read_bytes() == b"new"
+    with pytest.raises(FileExistsError, match="was not there before"):
+        files.write_once(folder / "a", b"other", force=True, former=())
+
+
 def test_images_of_an_archive_that_would_share_a_file_fail_alone(folder):
     grow(folder, ["in/a", "in/a.png", "in/b.png"])
     assert run("compress", "in", "-o", "set.dqc").exit_code == 0
@@ -190,14 +341,14 @@ def test_images_of_an_archive_that_would_share_a_file_fail_alone(folder):
 def test_work_that_is_repeated_finds_its_own_output(folder):
     """A cluster repeats the work of a worker that was lost before its result came."""
     grow(folder, ["in/a.png", "in/b.png"])
-    options = Compressing(max_pixels=99)
+    options = Compressing(max_pixels=99, cluster="tcp://host:8786")
     work = Work(functools.partial(compress_bytes, options=options), kinds.check_image, options)
     task = work.task(Job(Path("in/a.png"), Path("a.dqc")))
     (first,), (again,) = task(), task()
     assert first.error is None and again.error is None and again.report.dqc_bytes == first.report.dqc_bytes
     assert "exists (-f" in work.task(Job(Path("in/a.png"), Path("a.dqc")))()[0].error
     assert run("compress", "in", "-o", "set.dqc").exit_code == 0
-    unpacking = Unpacking.plan(Job(Path("set.dqc"), Path("set")), Decompressing())
+    unpacking = Unpacking.plan(Job(Path("set.dqc"), Path("set")), Decompressing(cluster="tcp://host:8786"))
     (task,) = unpacking.tasks()
     assert task() == task() and all(result.error is None for result in task())
 

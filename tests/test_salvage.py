@@ -180,6 +180,8 @@ def test_joined_archives_are_both_read():
     assert read(example() + other, salvage=True) == both
     with pytest.raises(CorruptError, match="joined"):
         opened(example() + other)
+    (damage,) = opened(example() + other, salvage=True).damage
+    assert "joined" in damage.what and not damage.is_loss
     cut = example()[: -len(frames()[-1]) - len(frames()[-2]) - 30]
     assert read(cut + other, salvage=True) == {name: each for name, each in both.items() if name != "h.png"}
     assert read(example() * 2, salvage=True) == files()

@@ -239,6 +239,7 @@ def _open(file: Positional, salvage: bool) -> list[Directory]:
     if len(directories) > 1:
         if not salvage:
             raise CorruptError("damaged archive: several archives are joined in the file")
+        directories[0].damage.append(Damage("several archives are joined in the file", is_loss=False))
         return directories
     (directory,) = directories
     moved = Damage("its index gives wrong places for its groups", is_loss=False)

@@ -46,19 +46,20 @@ def decompress(paths: tuple[str, ...], options: Decompressing) -> None:
     dqcodec decompress map.png.dqc --crop 640x480+0+0 -o part.png
     dqcodec decompress - -o - < a.dqc > a.png
     """
-    if options.rm and (options.only or options.crop or options.format != "png" or options.salvage):
-        raise click.UsageError("--rm would lose what --only, --crop, --format or --salvage leaves out.")
+    is_partial = options.only or options.crop or options.format != "png" or options.repack or options.salvage
+    if options.rm and is_partial:
+        raise click.UsageError("--rm would lose what --only, --crop, --format, --repack or --salvage leaves out.")
     found = usage(lambda: find(paths, options.recursive, DQC))
-    source = found.inputs[0][0] if len(found.inputs) == 1 else None
-    if options.output not in (None, "") and _is_archive(source, options.salvage):
-        jobs = [Job(source, Path(options.output))]  # a folder; it may not exist yet
+    is_alone = len(found.inputs) == 1
+    if is_alone and options.output not in (None, "") and _is_archive(found.inputs[0][0], options.salvage):
+        jobs = [Job(found.inputs[0][0], Path(options.output))]  # a folder; it may not exist yet
         if files.is_stream(jobs[0].target) or options.output == "-":
             raise click.UsageError("an archive goes to a folder.")
     else:
         jobs = usage(lambda: plan(found, options.output, functools.partial(_renamed, options=options)))
     check_outputs(options, jobs)
-    may_be_archives = (files.is_stream(job.source) or _is_archive(job.source, options.salvage) for job in jobs)
-    if options.only and not all(may_be_archives):
+    are_images = (files.starts_as(job.source, DQC) and not _is_archive(job.source, options.salvage) for job in jobs)
+    if options.only and any(are_images):
         raise click.UsageError("--only is for archives.")
     printer = Printer(options.placed())
     printer.leave_out(found.not_taken)
@@ -154,10 +155,10 @@ def _decode(jobs: Sequence[Job], plan: _Plan) -> None:
     run(itertools.chain.from_iterable(plan.tasks), plan.total, printer, removal)
     is_total = len(jobs) != 1
     for unpacking in plan.unpackings:
-        result = printer.run.of(unpacking.decoding.source)
-        printer.sum_up(unpacking.report(result), is_last=not is_total)
-        if not result.failed:
-            removal.after(FileResult(unpacking.decoding.source))
+        source = unpacking.decoding.source
+        if not printer.run.of(source).failed:
+            removal.after(FileResult(source), is_damaged=bool(unpacking.damage))
+        printer.sum_up(unpacking.report(printer.run.of(source)), is_last=not is_total)
     if is_total or (printer.run.left_out and not plan.unpackings):
         printer.total()
     sys.exit(printer.run.return_code)

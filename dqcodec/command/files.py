@@ -35,6 +35,8 @@ _LEFT = re.compile(r"\.(?P<name>.+)\.(?P<process>\d+)-[0-9a-f]{8}\.tmp", re.DOTA
 # errors of file systems without hard links
 _NO_LINKS = {errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.EXDEV}
 
+_renewed: dict[tuple[int, ...], tuple[int, ...]] = {}  # of files with several names: removing one changes the ctime
+
 
 @dataclass(frozen=True)
 class Stamp:
@@ -140,45 +142,83 @@ def is_same(path: Path, other: Path) -> bool:
         return False
 
 
+def identity(path: Path) -> tuple[int, ...]:
+    """Device and inode of the file at a path; () if there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ()
+    return status.st_dev, status.st_ino
+
+
 def remove(source: Path, stamp: Stamp) -> None:
     """Remove a file that was read; raises OSError if it has changed since, or another file has its place."""
     status = os.lstat(source)
     if stat.S_ISLNK(status.st_mode):
         raise OSError("it is a symbolic link and is not removed")
-    if Stamp.of(status).identity != stamp.identity:
+    expected = stamp.identity
+    while expected in _renewed:
+        expected = _renewed[expected]
+    if Stamp.of(status).identity != expected:
         raise OSError("it has changed meanwhile and is not removed")
     try:
-        os.unlink(source)
+        if status.st_nlink == 1:
+            os.unlink(source)
+        else:
+            _remove_name(source, expected)
     except OSError as error:
         raise OSError(f"it cannot be removed: {error.strerror or error}") from error
 
 
-def check_target(target: Path | None, *, force: bool) -> None:
-    """Raise OSError if `write` would refuse this target; for use before the work."""
+def _remove_name(source: Path, identity: tuple[int, ...]) -> None:
+    """Remove one of a file's names, and keep the identity that this gives the other names."""
+    with open(source, "rb") as file:
+        os.unlink(source)
+        renewed = Stamp.of(os.fstat(file.fileno())).identity
+    if renewed != identity:
+        _renewed[identity] = renewed
+
+
+def check_target(target: Path | None, *, force: bool, former: tuple[int, ...] | None = None) -> None:
+    """Raise OSError if `write` would refuse this target; for use before the work.
+
+    former: the identity, before the command, of the file that `force` may overwrite; None: any file. Two paths may lead
+    to one file, on a file system that does not see the case of letters, for example.
+    """
     if target is None:
         if sys.stdout.isatty():
             raise OSError("standard output is a terminal")
         return
     try:
-        mode = os.stat(target).st_mode
+        status = os.stat(target)
     except FileNotFoundError:
         return
     except OSError as error:
         raise _not_written(target, error) from error
+    mode = status.st_mode
     if not (stat.S_ISREG(mode) or _is_stream(mode)):
         raise FileExistsError(f"{target} exists and is not a regular file")
     if stat.S_ISREG(mode) and not force:
         raise _exists(target)
+    if stat.S_ISREG(mode) and former not in (None, (status.st_dev, status.st_ino)):
+        raise FileExistsError(f"{target} was not there before this command; another input may have the same output")
 
 
-def write(target: Path | None, data: bytes, *, force: bool = False, stamp: Stamp | None = None) -> None:
+def write(
+    target: Path | None,
+    data: bytes,
+    *,
+    force: bool = False,
+    former: tuple[int, ...] | None = None,
+    stamp: Stamp | None = None,
+) -> None:
     """Write a file; None is standard output. See `writing`. Every error names the target."""
     try:
         if target is None:
             check_target(target, force=force)
             _write_output(data)
         else:
-            with writing(target, force=force, stamp=stamp) as file:
+            with writing(target, force=force, former=former, stamp=stamp) as file:
                 file.write(data)
     except OSError as error:
         if error.errno is None:  # it has the name
@@ -195,23 +235,37 @@ def _write_output(data: bytes) -> None:
         raise
 
 
-def write_once(target: Path | None, data: bytes, *, force: bool = False, stamp: Stamp | None = None) -> None:
-    """Write a file, or find it written with the same bytes: a worker that was lost may have done this work before."""
+def write_once(
+    target: Path | None,
+    data: bytes,
+    *,
+    force: bool = False,
+    former: tuple[int, ...] | None = None,
+    stamp: Stamp | None = None,
+) -> None:
+    """Write a file, or find it written with the same bytes: a worker that was lost may have done this work before.
+
+    former: as the main process sees it. Other machines may give other numbers to devices, so that a worker overwrites
+    any file if there was one.
+    """
     try:
-        write(target, data, force=force, stamp=stamp)
+        write(target, data, force=force, former=None if former else former, stamp=stamp)
     except FileExistsError:
         if not _holds(target, data):
             raise
 
 
 @contextlib.contextmanager
-def writing(target: Path, *, force: bool = False, stamp: Stamp | None = None) -> Iterator[BinaryIO]:
+def writing(
+    target: Path, *, force: bool = False, former: tuple[int, ...] | None = None, stamp: Stamp | None = None
+) -> Iterator[BinaryIO]:
     """A file to write and read back. It takes its place when it is whole; after a failure it never does.
 
     Missing directories are made. The file gets the stamp's mode and time. A pipe or device gets the bytes at the end.
-    Raises OSError; unless `force`, FileExistsError, even if another file takes the place at the last moment.
+    Raises OSError; unless `force`, FileExistsError, even if another file takes the place at the last moment. former: see
+    check_target.
     """
-    check_target(target, force=force)
+    check_target(target, force=force, former=former)
     if is_stream(target):
         with tempfile.TemporaryFile() as file:
             yield file
@@ -230,8 +284,8 @@ def writing(target: Path, *, force: bool = False, stamp: Stamp | None = None) ->
             os.chmod(temporary, stamp.mode)
             time = max(-_MAX_TIME, min(stamp.mtime_ns, _MAX_TIME))
             os.utime(temporary, ns=(time, time))
-        check_target(target, force=force)
-        (os.replace if force else _move)(temporary, target)
+        check_target(target, force=force, former=former)
+        (os.replace if force and former != () else _move)(temporary, target)
     _sync(target.parent)
 
 

@@ -9,6 +9,7 @@ from dqcodec.base.errors import FormatError, UnsupportedImageError
 from dqcodec.png import SIGNATURE
 
 START_BYTES = 1 << 12  # enough for all kinds
+_ARCHIVE_START_BYTES = 5  # magic and version; the first group follows
 
 _IMAGES = re.compile(
     rb"\x89PNG\r\n\x1a\n|BM|GIF8[79]a|\xff\xd8\xff|P[0-7fFy]|II[*+]|MM\0[*+]|RIFF....WEBP|\x93NUMPY", re.DOTALL
@@ -45,4 +46,6 @@ def check_image(start: bytes) -> None:
 def check_dqc(start: bytes) -> None:
     """Raise FormatError unless a file with this start may be a .dqc file or an archive."""
     if not DQC.has(start):
-        raise FormatError("not a .dqc file")
+        is_archive = DQC.has(start[_ARCHIVE_START_BYTES:])  # its first group is in its place
+        hint = ", but perhaps an archive whose start is damaged; see decompress --salvage" if is_archive else ""
+        raise FormatError(f"not a .dqc file{hint}")

@@ -115,6 +115,7 @@ class Packing:
             archive=str(self.target),
             images=len(items),
             verbatim=sum(item.is_verbatim for item in items),
+            broken=sum(item.damage is not None for item in items),
             groups=count,
             failed=left + sum(result.error is not None for result in results),
             png_bytes=sum(item.source_bytes for item in items),

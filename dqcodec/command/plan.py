@@ -23,11 +23,13 @@ _STDOUT = {STDIO, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}
 class Job:
     """One input and its output; None stands for standard input and standard output.
 
-    data: of a stream that was read already. error: why the job cannot be done.
+    former: identity of the file that is at the target before the command; see files.check_target. data: of a stream
+    that was read already. error: why the job cannot be done.
     """
 
     source: Path | None
     target: Path | None
+    former: tuple[int, ...] = ()
     data: bytes | None = None
     error: str | None = None
 
@@ -70,12 +72,16 @@ def plan(found: Found, output: str | None, rename: Callable[[Path], str]) -> lis
         targets = [None if is_stdout else Path(output)] * len(inputs)
     else:
         targets = [None if files.is_stream(source) else source.with_name(rename(source)) for source, _ in inputs]
-    uses = Counter(targets)
+    places = [target and Path(os.path.realpath(target)) for target in targets]
+    uses = Counter(places)
     if uses[None] > 1:
         raise ValueError("several inputs would go to standard output")
     if [source for source, _ in inputs].count(None) > 1:
         raise ValueError("standard input can be read only once")
-    jobs = [Job(source, target, error=_clash(target, uses)) for (source, _), target in zip(inputs, targets)]
+    jobs = [
+        Job(source, target, files.identity(target) if target else (), error=_clash(target, uses[place]))
+        for (source, _), target, place in zip(inputs, targets, places)
+    ]
     for job in jobs:
         check_apart([job.source], job.target)
     return jobs
@@ -119,9 +125,9 @@ def check_outputs(options: Converting, jobs: Sequence[Job]) -> None:
         raise click.UsageError("--rm is for files that become files, not for pipes, devices and standard streams.")
 
 
-def _clash(target: Path | None, uses: Counter[Path | None]) -> str | None:
+def _clash(target: Path | None, uses: int) -> str | None:
     """An error for a target of several inputs."""
-    return f"{target} would be the output of {uses[target]} inputs (-o names another)" if uses[target] > 1 else None
+    return f"{target} would be the output of {uses} inputs (-o names another)" if uses > 1 else None
 
 
 def _image_path(source: Path, relative: Path) -> Path:

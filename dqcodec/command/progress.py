@@ -35,7 +35,7 @@ class Printer:
             print_failure(result, self.options.as_json)
         elif self.options.as_json:
             click.echo(json.dumps(result.as_dict()))
-        elif self.options.verbose or not (self.options.quiet or result.is_of_archive):
+        elif self.options.verbose or not (self.options.quiet or result.is_detail):
             print_line(result.line())
             if self.options.verbose and (details := result.report.details()):
                 print_line(f"  {details}")

@@ -27,9 +27,11 @@ class FileResult:
     member: str | None = None
 
     @property
-    def is_of_archive(self) -> bool:
-        """Whether it is about one of an archive's files."""
-        return self.member is not None or isinstance(self.report, PackedReport)
+    def is_detail(self) -> bool:
+        """Whether it is about one of an archive's files, and says nothing that is wrong with it."""
+        if isinstance(self.report, PackedReport):
+            return self.report.broken is None
+        return self.member is not None
 
     def line(self) -> str:
         """`a.png 736501 -> 512003 B 69.5% 3.47 bpd (mixing) verified`, `b.png: not a PNG file`"""
@@ -115,13 +117,14 @@ class LearnedReport:
 class ArchiveReport:
     """An archive that was made.
 
-    images: the number of its members; verbatim: of members that are kept as they are. failed: inputs that are not in
-    it, or were not removed. png_bytes: of the sources; dims: number of all samples.
+    images: the number of its members; verbatim: of members that are kept as they are; broken: of these, damaged PNGs.
+    failed: inputs that are not in it, or were not removed. png_bytes: of the sources; dims: number of all samples.
     """
 
     archive: str
     images: int
     verbatim: int
+    broken: int
     groups: int
     failed: int
     png_bytes: int
@@ -145,15 +148,20 @@ class ArchiveReport:
         failed = f", {self.failed} failed" if self.failed else ""
         members = _count(self.images, "file" if self.verbatim else "image")
         kept = f", {self.verbatim} verbatim" if self.verbatim else ""
+        broken = f", {self.broken} broken" if self.broken else ""
         learned = f", {self.learned.line(self.dqc_bytes)}" if self.learned else ""
         return (
-            f"{shown(self.archive)}: {members} in {_count(self.groups, 'group')}{kept}, {size}{tail}{failed}{learned}"
+            f"{shown(self.archive)}: {members} in {_count(self.groups, 'group')}{kept}{broken}, {size}{tail}"
+            f"{failed}{learned}"
         )
 
 
 @dataclass(frozen=True)
 class UnpackReport:
-    """An archive that was decoded into a folder, or only checked. images, failed: numbers of its images."""
+    """An archive that was decoded into a folder, or only checked.
+
+    images: the number of those without error. failed: the number of errors, of images and of the archive as a whole.
+    """
 
     source: str
     target: str | None

@@ -50,7 +50,9 @@ class Work:
                 data, stamp = files.read(self._placed(job.source), limit, self.check)
             output, report = self.convert(data)
             if self.is_written:
-                files.write_once(self._placed(job.target), output, force=self.options.force, stamp=stamp)
+                where = self._placed(job.target)
+                write = files.write_once if self.options.cluster else files.write
+                write(where, output, force=self.options.force, former=job.former, stamp=stamp)
             else:
                 report = DecodedReport(report.method, report.png_bytes, report.dqc_bytes)
         except FAILURES as error:
@@ -73,7 +75,7 @@ class Work:
         """The reason why the output cannot be written, if it is known before the work."""
         try:
             if self.is_written:
-                files.check_target(job.target, force=self.options.force)
+                files.check_target(job.target, force=self.options.force, former=job.former)
         except OSError as error:
             return one_line(error)
         return None
@@ -94,11 +96,16 @@ class Removal:
                     self._noted[str(job.source)] = job.source, Stamp.at(job.source)
             yield job
 
-    def after(self, result: FileResult) -> None:
-        """Remove the source of a whole file's result without error. A failure is another result."""
+    def after(self, result: FileResult, is_damaged: bool = False) -> None:
+        """Remove the source of a whole file's result without error. A failure is another result.
+
+        is_damaged: the source is a damaged archive, which may hold more than was decoded; it stays.
+        """
         if result.error or result.member is not None or result.source not in self._noted:
             return
         try:
+            if is_damaged:
+                raise OSError("the archive is damaged and is not removed")
             files.remove(*self._noted.pop(result.source))
         except OSError as error:
             self.printer.print_result(FileResult(result.source, result.target, error=f"written, but {one_line(error)}"))

@@ -55,14 +55,14 @@ def info(paths: tuple[str, ...], options: Showing) -> None:
     """
     run = RunReport()
     for path in paths:
-        result = FileResult(path)
         try:
             fields, rows = _info(source_path(path), options.max_pixels)
             click.echo(json.dumps({"source": path} | fields) if options.as_json else _show(path, rows))
+            run.results.append(FileResult(path))
+            run.results += [FileResult(path, error=what) for what in fields.get("damage", ())]
         except FAILURES as error:
-            result = FileResult(path, error=one_line(error))
-            print_failure(result, options.as_json)
-        run.results.append(result)
+            run.results.append(FileResult(path, error=one_line(error)))
+            print_failure(run.results[-1], options.as_json)
     sys.exit(run.return_code)
 
 

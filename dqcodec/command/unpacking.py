@@ -6,17 +6,18 @@ main process reads the archive.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
 from dqcodec import png
-from dqcodec.base.errors import FAILURES, CorruptError, UnsupportedImageError, one_line
+from dqcodec.base.errors import FAILURES, CorruptError, FormatError, UnsupportedImageError, one_line
 from dqcodec.codec import formats, own_models, zoo
 from dqcodec.codec.archive import Archive
 from dqcodec.codec.group import Decoded, decode, decode_regions, restore
@@ -36,10 +37,14 @@ Task = Callable[[], list[FileResult]]
 
 
 class Wanted(NamedTuple):
-    """A file to decode, or the error that it gets instead. number: of the member in its group."""
+    """A file to decode, or the error that it gets instead.
+
+    number: of the member in its group. former: see files.check_target.
+    """
 
     number: int
     name: str
+    former: tuple[int, ...] = ()
     error: str | None = None
 
 
@@ -66,12 +71,12 @@ class Decoding:
         format = self.options.format
         return name if format == "png" or kind == "verbatim" else image_name(name, f".{format}")
 
-    def refusal(self, name: str, kind: str) -> str | None:
+    def refusal(self, wanted: Wanted, kind: str) -> str | None:
         """The reason why a file cannot be written, if it is known before decoding."""
         try:
-            target = self.target(name, kind)
+            target = self.target(wanted.name, kind)
             if target:
-                files.check_target(target, force=self.options.force)
+                files.check_target(target, force=self.options.force, former=wanted.former)
         except FAILURES as error:
             return one_line(error)
         return None
@@ -111,7 +116,8 @@ class Decoding:
             if target:
                 member = group.members[wanted.number]
                 stamp = Stamp(member.mode, member.mtime_ns)
-                files.write_once(here / target, data, force=self.options.force, stamp=stamp)
+                write = files.write_once if self.options.cluster else files.write
+                write(here / target, data, force=self.options.force, former=wanted.former, stamp=stamp)
         except FAILURES as error:
             return FileResult(self.source, target and str(target), error=one_line(error), member=wanted.name)
         return FileResult(self.source, target and str(target), report, member=wanted.name)
@@ -142,13 +148,15 @@ class Unpacking:
     """The files of an archive that are to be decoded.
 
     names: of the files. clashing: names of files that would go to the place of another; they are not decoded.
-    unmatched: patterns that no name matches. damage: to the archive as a whole.
+    former: name -> identity of the file that is at its place before the command; see files.check_target. unmatched:
+    patterns that no name matches. damage: to the archive as a whole.
     """
 
     job: Job
     decoding: Decoding
     names: set[str]
     clashing: list[str]
+    former: dict[str, tuple[int, ...]]
     unmatched: list[str]
     damage: tuple[Damage, ...]
 
@@ -164,12 +172,17 @@ class Unpacking:
                 names = {*packed}
                 found = {pattern: {name for name in names if fnmatchcase(name, pattern)} for pattern in options.only}
                 chosen = set().union(*found.values()) if found else names
-                clashing = _clashing(packed, sorted(chosen), decoding)
+                kinds = _kinds(packed, sorted(chosen), decoding)
         except CorruptError as error:
             raise CorruptError(f"{error} (--salvage gets what is whole)") from error
+        except FormatError as error:
+            if options.salvage or job.target is None:
+                raise
+            raise FormatError(f"{error} (if that is damage, --salvage gets what is whole)") from error
         damage = tuple(dataclasses.replace(each, is_loss=each.is_loss or not job.target) for each in packed.damage)
         unmatched = [pattern for pattern, matching in found.items() if not matching]
-        return cls(job, decoding, chosen - {*clashing}, clashing, unmatched, damage)
+        clashing, former = _clashing(kinds, decoding), _former(kinds, decoding)
+        return cls(job, decoding, chosen - {*clashing}, clashing, former, unmatched, damage)
 
     def failures(self) -> Iterator[FileResult]:
         """Files lost by damage, files without a place of their own, and patterns that match no name."""
@@ -194,7 +207,11 @@ class Unpacking:
         decoding = self.decoding
         with _opened(self.job, decoding.options) as packed:
             for number in range(len(packed.group_sizes)):
-                wanted = [Wanted(*each) for each in enumerate(packed.names(number)) if each[1] in self.names]
+                wanted = [
+                    Wanted(member, name, self.former.get(name, ()))
+                    for member, name in enumerate(packed.names(number))
+                    if name in self.names
+                ]
                 if not wanted:
                     continue
                 try:
@@ -205,14 +222,13 @@ class Unpacking:
                     yield functools.partial(list, failures)
                     continue
                 kinds = [_kind(group.parts[group.place(each.number)[0]]) for each in wanted]
-                wanted = [each._replace(error=decoding.refusal(each.name, kind)) for each, kind in zip(wanted, kinds)]
+                wanted = [each._replace(error=decoding.refusal(each, kind)) for each, kind in zip(wanted, kinds)]
                 yield functools.partial(decoding.decode_group, group, wanted, models)
 
     def report(self, run: RunReport) -> UnpackReport:
         """run: the results of this archive."""
-        failed = sum(result.member is not None for result in run.failed)
         folder = self.decoding.folder
-        return UnpackReport(self.decoding.source, folder and str(folder), len(run.done), failed)
+        return UnpackReport(self.decoding.source, folder and str(folder), len(run.done), len(run.failed))
 
 
 def _opened(job: Job, options: Decompressing) -> Archive:
@@ -224,15 +240,29 @@ def _kind(part: Group | Verbatim) -> str:
     return "verbatim" if isinstance(part, Verbatim) else "image"
 
 
-def _clashing(packed: Archive, names: Sequence[str], decoding: Decoding) -> list[str]:
+def _kinds(packed: Archive, names: Sequence[str], decoding: Decoding) -> dict[str, str]:
+    """The kind of each file; all are images if the kind does not change the file's place."""
+    kinds = dict.fromkeys(names, "image")
+    if decoding.options.format != "png":
+        for name in names:
+            with contextlib.suppress(*FAILURES):  # a damaged file gets its own error later
+                kinds[name] = packed.kind(name)
+    return kinds
+
+
+def _clashing(kinds: Mapping[str, str], decoding: Decoding) -> list[str]:
     """The names whose files would go to the place of another."""
-    if decoding.options.format == "png":
-        return []
     targets: dict[str, list[str]] = {}
-    for name in names:
-        try:
-            kind = packed.kind(name)
-        except FAILURES:  # a damaged file gets its own error later
-            kind = "image"
+    for name, kind in kinds.items():
         targets.setdefault(decoding.renamed(name, kind), []).append(name)
     return [name for sharing in targets.values() if len(sharing) > 1 for name in sharing]
+
+
+def _former(kinds: Mapping[str, str], decoding: Decoding) -> dict[str, tuple[int, ...]]:
+    """Of each file whose place is taken, the identity of the file that is there; it is needed with -f only."""
+    former = {}
+    for name, kind in kinds.items() if decoding.options.force else ():
+        with contextlib.suppress(OSError):  # a place that is not allowed gives its own error later
+            if (target := decoding.target(name, kind)) and (taken := files.identity(target)):
+                former[name] = taken
+    return former
