@@ -181,7 +181,7 @@ def test_files_and_archives_name_the_chunks_that_they_leave_out(folder, quick):
     (folder / "in/a.png").write_bytes(pngs.write(PIXELS, before=pngs.chunk(b"iDOT", bytes(28))))
     for target in ("a.dqc", "set.dqc"):
         arguments = ("compress", "in/a.png" if target == "a.dqc" else "in", "-o", target, "-f")
-        assert "left out iDOT" in run(*arguments, *(["-v"] if target == "set.dqc" else [])).stderr
+        assert "left out iDOT" in run(*arguments).stderr
         assert json.loads(run(*arguments, "--json").stdout.splitlines()[0])["dropped"] == ["iDOT"]
     assert "iDOT" not in run("compress", "in/a.png", "-o", "a.dqc", "-fv", "--exact").stderr
     assert "left out iDOT" in run("decompress", "a.dqc", "-o", "b.png", "--repack").stderr

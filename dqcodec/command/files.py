@@ -175,7 +175,7 @@ def _remove_name(source: Path, identity: tuple[int, ...]) -> None:
     with open(source, "rb") as file:
         os.unlink(source)
         renewed = Stamp.of(os.fstat(file.fileno())).identity
-    if renewed != identity:
+    if renewed[:-1] == identity[:-1] and renewed != identity:  # another change is none of ours
         _renewed[identity] = renewed
 
 

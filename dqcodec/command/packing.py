@@ -11,6 +11,7 @@ import functools
 import itertools
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -116,6 +117,7 @@ class Packing:
             images=len(items),
             verbatim=sum(item.is_verbatim for item in items),
             broken=sum(item.damage is not None for item in items),
+            dropped=Counter(kind for result in results if result.report for kind in result.report.dropped),
             groups=count,
             failed=left + sum(result.error is not None for result in results),
             png_bytes=sum(item.source_bytes for item in items),

@@ -118,13 +118,14 @@ class ArchiveReport:
     """An archive that was made.
 
     images: the number of its members; verbatim: of members that are kept as they are; broken: of these, damaged PNGs.
-    failed: inputs that are not in it, or were not removed. png_bytes: of the sources; dims: number of all samples.
+    dropped: type of chunk -> number of images from which such chunks are left out. failed: inputs that are not in it, or were not removed. png_bytes: of the sources; dims: number of all samples.
     """
 
     archive: str
     images: int
     verbatim: int
     broken: int
+    dropped: dict[str, int]
     groups: int
     failed: int
     png_bytes: int
@@ -149,10 +150,11 @@ class ArchiveReport:
         members = _count(self.images, "file" if self.verbatim else "image")
         kept = f", {self.verbatim} verbatim" if self.verbatim else ""
         broken = f", {self.broken} broken" if self.broken else ""
+        dropped = "".join(f", left out {kind} of {_count(count, 'image')}" for kind, count in self.dropped.items())
         learned = f", {self.learned.line(self.dqc_bytes)}" if self.learned else ""
         return (
             f"{shown(self.archive)}: {members} in {_count(self.groups, 'group')}{kept}{broken}, {size}{tail}"
-            f"{failed}{learned}"
+            f"{dropped}{failed}{learned}"
         )
 
 
