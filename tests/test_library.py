@@ -355,6 +355,11 @@ def test_files_of_other_formats_are_taken_as_pixels(mode, format, options):
     assert np.array_equal(looks(converted), looks(given)) and converted.mode == given.mode
 
 
+def test_exact_refuses_files_of_which_only_the_pixels_would_come_back():
+    with pytest.raises(UnsupportedImageError, match="exact"):
+        dqcodec.compress(saved(pillow("RGB"), "bmp"), [], exact=True)
+
+
 def test_a_tiff_whose_profile_is_cut_off_is_corrupt():
     content = saved(pillow("RGB"), "tiff", compression="tiff_lzw", icc_profile=bytes(range(256)) * 20)
     assert formats.to_png(content)
@@ -449,10 +454,10 @@ def test_animations_and_large_images_are_refused_by_formats_that_cannot_hold_the
 
 
 def test_sources_that_are_removed_must_be_png_files():
-    with pytest.raises(UnsupportedImageError, match="only PNG"):
-        formats.to_png(saved(pillow("RGB"), "bmp"), is_kept=False)
+    with pytest.raises(UnsupportedImageError, match="not a PNG file"):
+        formats.to_png(saved(pillow("RGB"), "bmp"), is_whole=True)
     source = pngs.write(COLORS)
-    assert formats.to_png(source, is_kept=False) is source
+    assert formats.to_png(source, is_whole=True) is source
 
 
 def test_a_missing_file_is_an_oserror():

@@ -39,16 +39,18 @@ _HOLDS = {  # format -> (samples per pixel, bits) that it can hold
 _SAVE_OPTIONS = {"webp": {"lossless": True, "exact": True}}
 
 
-def to_png(data: bytes, max_pixels: int = MAX_PIXELS, *, is_kept: bool = True) -> bytes:
+def to_png(data: bytes, max_pixels: int = MAX_PIXELS, *, is_whole: bool = False) -> bytes:
     """Convert the file `data` to a PNG file. A PNG file stays as it is.
 
-    is_kept: the caller keeps the file. If not, only a PNG is accepted, because other files hold more than is converted.
+    is_whole: take PNG files only, because other files hold more than is converted.
     Raises UnsupportedImageError (another format, more than `max_pixels`, or not exact as PNG), CorruptError (damaged).
     """
     if data.startswith(SIGNATURE):
         return data
-    if not is_kept:
-        raise UnsupportedImageError("not a PNG file; only PNG files are removed after compression")
+    if is_whole:
+        raise UnsupportedImageError(
+            "not a PNG file; of other files only the pixels can be kept, so --rm and --exact refuse them"
+        )
     if data.startswith(_NPY_MAGIC):
         return png.write(from_array(_read_npy(data), max_pixels))
     if (match := _PNM.match(data)) and (samples := _read_pnm(data, match)) is not None:

@@ -43,7 +43,8 @@ def compress(
     """
     models = zoo.names() if models is None else zoo.listed(models)
     programs = [zoo.load(each) if isinstance(each, str | os.PathLike) else each for each in models]
-    return codec.compress(_png_bytes(source, max_pixels), programs, max_pixels=max_pixels, **options)[0]
+    data = _png_bytes(source, max_pixels, is_whole=options.get("exact", False))
+    return codec.compress(data, programs, max_pixels=max_pixels, **options)[0]
 
 
 def decompress(
@@ -93,10 +94,10 @@ def open_image(file: str | os.PathLike) -> Image.Image:
     return Image.open(file, formats=["DQC"])
 
 
-def _png_bytes(source: Images, max_pixels: int) -> bytes:
-    """The PNG file of a source, see `compress`."""
+def _png_bytes(source: Images, max_pixels: int, *, is_whole: bool) -> bytes:
+    """The PNG file of a source, see `compress`; is_whole: see formats.to_png."""
     if isinstance(source, str | os.PathLike | bytes | bytearray | memoryview):
-        return to_png(_bytes(source), max_pixels)
+        return to_png(_bytes(source), max_pixels, is_whole=is_whole)
     if isinstance(source, Image.Image):
         check_size(*source.size, max_pixels)
         return png.write(from_pillow(source))

@@ -112,7 +112,7 @@ def read_item(path: Path, name: str, options: Compressing) -> Item:
     )  # an image's name in an archive ends in .png
     try:
         is_read = is_image or not options.keep_others
-        png_data = formats.to_png(data, options.max_pixels, is_kept=not options.rm) if is_read else b""
+        png_data = formats.to_png(data, options.max_pixels, is_whole=options.is_whole) if is_read else b""
         image = png.read(png_data, options.max_pixels, decode=False)
     except FAILURES as error:
         is_refused = isinstance(error, UnsupportedImageError) and is_image  # too large, for example

@@ -115,7 +115,7 @@ def compress_bytes(data: bytes, options: Compressing) -> tuple[bytes, CompressRe
     """The .dqc file of an image file, and a report; raises what formats.to_png and codec.compress raise."""
     from dqcodec.codec import codec, formats, zoo
 
-    png_file = formats.to_png(data, options.max_pixels, is_kept=not options.rm)
+    png_file = formats.to_png(data, options.max_pixels, is_whole=options.is_whole)
     programs = [zoo.load(name) for name in options.models]
     how = options.reading | options.coding | {"verify": not options.no_verify, "max_pixels": options.max_pixels}
     dqc, report = codec.compress(png_file, programs, keep_broken=options.keep_broken, **how)

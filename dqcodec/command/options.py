@@ -180,6 +180,11 @@ class Compressing(Converting):
         return {"fast": self.fast, "best": self.best}
 
     @property
+    def is_whole(self) -> bool:
+        """Whether files must be kept with all they hold; see formats.to_png."""
+        return self.rm or self.exact
+
+    @property
     def keep_broken(self) -> bool:
         """Whether damaged PNGs are kept."""
         return self.broken == "keep"
