@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, DqcodecError, FormatError, UnsupportedImageError
-from dqcodec.base.varint import write_varint
+from dqcodec.base.varint import folded, unfolded, write_varint
 from dqcodec.codec import candidates, codec, zoo
 from dqcodec.codec.group import decode
 from dqcodec.format import container
@@ -361,3 +361,11 @@ def test_lzma_is_skipped_for_long_noise_but_not_for_distant_repeats(packed_by_lz
         raw = noise + bytes(shift) + noise[: 1 << 14]  # deflate looks back 2^15 bytes
         packing, section = pack_section(raw)
         assert packing == 3 and len(section) < len(noise) + (1 << 12) and packed_by_lzma.pop() == len(raw)
+
+
+@given(st.lists(st.integers(-(1 << 61), (1 << 61) - 1), min_size=1))
+def test_signed_numbers_fold_into_unsigned_ones_and_back(values):
+    codes = [folded(value) for value in values]
+    assert codes == [2 * value if value >= 0 else -2 * value - 1 for value in values]
+    assert [unfolded(code) for code in codes] == values
+    assert folded(np.array(values)).tolist() == codes and unfolded(np.array(codes)).tolist() == values

@@ -4,9 +4,26 @@ last.
 Only the shortest form is valid, at most 5 bytes.
 """
 
+from typing import TypeVar
+
+import numpy as np
+
 from dqcodec.base.errors import CorruptError
 
+Numbers = TypeVar("Numbers", int, np.ndarray)
+
 MAX_BYTES = 5
+
+
+def folded(values: Numbers) -> Numbers:
+    """Signed numbers as unsigned ones, the sign in the lowest bit: 0, -1, 1, -2 -> 0, 1, 2, 3. An int, or int64 of any
+    shape; magnitudes below 2^62."""
+    return values << 1 ^ values >> 63
+
+
+def unfolded(codes: Numbers) -> Numbers:
+    """The inverse of folded."""
+    return codes >> 1 ^ -(codes & 1)
 
 
 def write_varint(value: int) -> bytes:

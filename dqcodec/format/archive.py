@@ -85,7 +85,7 @@ from functools import cached_property
 from typing import BinaryIO
 
 from dqcodec.base.errors import CorruptError
-from dqcodec.base.varint import write_varint
+from dqcodec.base.varint import folded, unfolded, write_varint
 from dqcodec.format.container import (
     CHECKSUM_BYTES,
     CRC_BYTES,
@@ -413,11 +413,11 @@ def _read_members(header: bytes) -> tuple[Reader, tuple[Member, ...], tuple[int,
     count = reader.varint()
     if not 0 < count <= MAX_MEMBERS:
         raise CorruptError("malformed header of a group")
-    contents = _sums([_signed(reader.varint()) for _ in range(count)], step=1)
+    contents = _sums([unfolded(reader.varint()) for _ in range(count)], step=1)
     names = [_read_name(reader) for _ in range(count)]
     seconds, nanoseconds = [], []
     for _ in range(count):
-        seconds.append(_signed(reader.varint()))
+        seconds.append(unfolded(reader.varint()))
         nanoseconds.append(reader.varint())
     modes = [reader.varint() for _ in range(count)]
     if any(each >= _SECOND for each in nanoseconds) or any(mode > 0o777 for mode in modes) or clashes(names):
@@ -440,16 +440,12 @@ def _pack_stamps(members: Sequence[Member]) -> bytes:
 def _differences(values: Sequence[int], step: int = 0) -> list[bytes]:
     """Each value minus the value before minus step, as a signed varint. The value before the first is -step."""
     steps = [value - last - step for value, last in zip(values, [-step, *values])]
-    return [write_varint(2 * each if each >= 0 else -2 * each - 1) for each in steps]
+    return [write_varint(folded(each)) for each in steps]
 
 
 def _sums(steps: Sequence[int], step: int = 0) -> list[int]:
     """The inverse of _differences, given the signed numbers."""
     return [*itertools.accumulate(steps, lambda last, each: last + each + step, initial=-step)][1:]
-
-
-def _signed(code: int) -> int:
-    return -(code + 1 >> 1) if code & 1 else code >> 1
 
 
 def _read_name(reader: Reader) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dqcodec.base.errors import CorruptError
-from dqcodec.base.varint import read_varint, write_varint
+from dqcodec.base.varint import folded, read_varint, unfolded, write_varint
 from dqcodec.exact.mixing.binary_coder import BinaryCoder
 from dqcodec.exact.mixing.bit_mixing import BitMixer
 from dqcodec.exact.mixing.periods import find_periods
@@ -108,7 +108,7 @@ def _write(periods: _Periods) -> bytes:
     """Periods as bytes; none for the default."""
     if periods == DEFAULT_PERIODS:
         return b""
-    return b"".join(write_varint(up) + write_varint(2 * left if left >= 0 else -2 * left - 1) for up, left in periods)
+    return b"".join(write_varint(up) + write_varint(folded(left)) for up, left in periods)
 
 
 def _read(data: bytes, position: int) -> tuple[_Periods, int]:
@@ -117,5 +117,4 @@ def _read(data: bytes, position: int) -> tuple[_Periods, int]:
     for _ in range(4):
         number, position = read_varint(data, position)
         numbers.append(number)
-    lefts = [number >> 1 if number % 2 == 0 else -(number + 1 >> 1) for number in numbers[1::2]]
-    return tuple(zip(numbers[::2], lefts)), position
+    return tuple(zip(numbers[::2], map(unfolded, numbers[1::2]))), position

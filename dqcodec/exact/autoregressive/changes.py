@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dqcodec.base.errors import CorruptError
-from dqcodec.base.varint import MAX_BYTES
+from dqcodec.base.varint import MAX_BYTES, folded, unfolded
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram
 from dqcodec.exact.networks import Linear
 
@@ -58,8 +58,8 @@ def pack(program: AutoregressiveProgram, rows: Mapping[str, Rows]) -> bytes:
     for name, _, shared in _layers(program):
         of_layer = rows[name]
         numbers += [] if shared else [of_layer.drop]
-        numbers += [of_layer.weight_step, _signed(of_layer.weights.ravel())]
-        numbers += [] if shared else [of_layer.bias_step, _signed(of_layer.biases)]
+        numbers += [of_layer.weight_step, folded(of_layer.weights.ravel())]
+        numbers += [] if shared else [of_layer.bias_step, folded(of_layer.biases)]
     return _varints(np.concatenate(numbers))
 
 
@@ -117,19 +117,9 @@ def _parse(program: AutoregressiveProgram, data: bytes) -> Iterator[tuple[str, L
         outputs = layer.outputs
         drops[name] = drops["net.heads"][shared] if shared else bits(outputs, MAX_DROP)
         weight_step = bits(outputs, MAX_STEP)
-        weights = _unsigned(take(outputs * layer.inputs)).reshape(outputs, -1)
-        biases = () if shared else (bits(outputs, MAX_STEP), _unsigned(take(outputs)))
+        weights = unfolded(take(outputs * layer.inputs)).reshape(outputs, -1)
+        biases = () if shared else (bits(outputs, MAX_STEP), unfolded(take(outputs)))
         yield name, layer, Rows(drops[name], weight_step, weights, *biases)
-
-
-def _signed(values: np.ndarray) -> np.ndarray:
-    """Signed numbers as unsigned ones, the sign in the lowest bit: 0, -1, 1, -2, ..."""
-    return np.where(values < 0, -2 * values - 1, 2 * values)
-
-
-def _unsigned(codes: np.ndarray) -> np.ndarray:
-    """The inverse of _signed."""
-    return np.where(codes & 1, -(codes + 1 >> 1), codes >> 1)
 
 
 def _varints(values: np.ndarray) -> bytes:
