@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from dqcodec.base import ending
 from dqcodec.command import streams
@@ -235,21 +235,14 @@ def _write_output(data: bytes) -> None:
         raise
 
 
-def write_once(
-    target: Path | None,
-    data: bytes,
-    *,
-    force: bool = False,
-    former: tuple[int, ...] | None = None,
-    stamp: Stamp | None = None,
-) -> None:
+def write_once(target: Path | None, data: bytes, *, former: tuple[int, ...] | None = None, **options: Any) -> None:
     """Write a file, or find it written with the same bytes: a worker that was lost may have done this work before.
 
     former: as the main process sees it. Other machines may give other numbers to devices, so that a worker overwrites
-    any file if there was one.
+    any file if there was one. options: see `write`.
     """
     try:
-        write(target, data, force=force, former=None if former else former, stamp=stamp)
+        write(target, data, former=None if former else former, **options)
     except FileExistsError:
         if not _holds(target, data):
             raise
