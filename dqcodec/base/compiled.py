@@ -51,7 +51,7 @@ def compiled_in_place(loop: Callable) -> Callable:
 def part_of_loop(function: Callable) -> Callable:
     """A decorator: compiled loops may call the function, and it is compiled with them. Python runs it as it is.
 
-    It saves what `compiled` makes for Python: a quarter of the time to compile, two thirds of the code that each start loads.
+    It has no entry for Python, which takes time to compile, and to load at each start.
     """
     return extending.register_jitable(nogil=True, error_model="numpy")(function)
 
