@@ -10,14 +10,16 @@ the stream's length. WebP gets one channel as R = G = B, and two channels as R =
 
 from __future__ import annotations
 
+import math
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 
 import numpy as np
 from PIL import Image, WebPImagePlugin
 
 from dqcodec.base.errors import CorruptError, UnsupportedImageError
+from dqcodec.base.threads import map_in_threads
 from dqcodec.exact.boxes import Window, inside, overlap, sides, whole
 from dqcodec.frozen.classical import BLOCK, FRAMING_BYTES, FROM_WEBP, TO_WEBP
 from dqcodec.methods.payload import Effort, Payload
@@ -41,7 +43,9 @@ def encode(layers: Sequence[np.ndarray], program: None = None, effort: Effort = 
 
 
 def _encode(pixels: np.ndarray, settings: tuple[tuple[int, int], ...]) -> bytes:
-    streams = [_encode_block(pixels[block], settings) for block in _blocks(pixels.shape)]
+    jobs = [(block, setting) for block in _blocks(pixels.shape) for setting in settings]
+    tried = map_in_threads(lambda job: _encode_block(pixels[job[0]], *job[1]), jobs, _areas(block for block, _ in jobs))
+    streams = [min(tried[start : start + len(settings)], key=len) for start in range(0, len(tried), len(settings))]
     lengths = [len(stream).to_bytes(4, "little") for stream in streams[:-1]] + [b""]
     webp = b"".join(part for pair in zip(lengths, streams) for part in pair)
     return _WEBP + webp if len(webp) < pixels.size else _RAW + pixels.tobytes()
@@ -81,10 +85,13 @@ def _decode(data: bytes, shape: tuple[int, int, int], window: Window) -> np.ndar
         parts.append(data[position : position + length])
         position += length
     pixels = np.empty((*sides((0, *window)), shape[2]), np.uint8)
-    for part, block in zip(parts, blocks):
-        if shared := overlap(block, window):
-            block_pixels = _decode_block(part, (*sides((0, *block)), shape[2]))
-            pixels[inside(shared, window)] = block_pixels[inside(shared, block)]
+
+    def place(number: int) -> None:
+        if shared := overlap(blocks[number], window):
+            block_pixels = _decode_block(parts[number], (*sides((0, *blocks[number])), shape[2]))
+            pixels[inside(shared, window)] = block_pixels[inside(shared, blocks[number])]
+
+    map_in_threads(place, range(len(blocks)), _areas(blocks))
     return pixels
 
 
@@ -95,15 +102,17 @@ def _blocks(shape: tuple[int, int, int]) -> Iterator[Window]:
             yield slice(top, min(top + BLOCK, shape[0])), slice(left, min(left + BLOCK, shape[1]))
 
 
-def _encode_block(pixels: np.ndarray, settings: tuple[tuple[int, int], ...]) -> bytes:
-    """The shortest stream of a block (H, W, C) by any of the settings."""
+def _areas(blocks: Iterable[Window]) -> list[int]:
+    """The pixels of each block."""
+    return [math.prod(sides((0, *block))) for block in blocks]
+
+
+def _encode_block(pixels: np.ndarray, quality: int, method: int) -> bytes:
+    """The stream of a block (H, W, C)."""
     image = Image.fromarray(np.ascontiguousarray(pixels[..., TO_WEBP[pixels.shape[2]]]))
-    files = []
-    for quality, method in settings:
-        buffer = BytesIO()
-        image.save(buffer, "WEBP", lossless=True, quality=quality, method=method, exact=True)
-        files.append(buffer.getvalue())
-    webp = min(files, key=len)
+    buffer = BytesIO()
+    image.save(buffer, "WEBP", lossless=True, quality=quality, method=method, exact=True)
+    webp = buffer.getvalue()
     stream = webp[FRAMING_BYTES : 20 + int.from_bytes(webp[16:20], "little")]
     if webp not in (_framed(stream, pixels.shape), _framed(stream, pixels.shape[:2] + (3,))):
         raise UnsupportedImageError("this libwebp writes an unexpected framing")
