@@ -455,10 +455,10 @@ class Model:
         if program is None:
             return False
         pixels = self.pixels[..., : program.channels] >> 8 - program.bits
-        for method in table.rows_of(program) if takes_model(pixels) and program.fits(pixels.shape) else ():
-            payload = _named_errors(lambda: method.encode([pixels], program))
+        for row in table.rows_of(program) if takes_model(pixels) and program.fits(pixels.shape) else ():
+            payload = _named_errors(lambda: table.encode(row.number, [pixels], program))
             if payload:
-                layer = Layer(method.number, program.id)
+                layer = Layer(row.number, program.id)
                 (decoded,) = table.decode(payload.data, layer, [pixels.shape], lambda _: program)
                 assert np.array_equal(decoded, pixels), "what the program codes is not what it decodes"
         return True
@@ -571,17 +571,13 @@ class Payloads:
 
         from dqcodec.exact.jpeg.recovery import recover
         from dqcodec.format.container import Layer, Method
-        from dqcodec.methods import jpeg, table
-        from dqcodec.methods.payload import Effort
+        from dqcodec.methods import classical, jpeg, table
 
         rng = np.random.default_rng(1)
 
         def layers(*shapes):
             ramps = [np.indices(shape).sum(0) * 3 + rng.integers(0, 20, shape) for shape in shapes]
             return [ramp.clip(0, 255).astype(np.uint8) for ramp in ramps]
-
-        def quick(pixels):
-            return table.encode(Method.CLASSICAL, [pixels], effort=Effort(quick=True)).data
 
         self.settings, self.seeds = [], []
         for channels in (1, 2, 3, 4):
@@ -599,13 +595,14 @@ class Payloads:
             self._add(Layer(Method.PIXEL_MIXING), tiled, payload=table.encode(Method.PIXEL_MIXING, [tiled]).data)
             self._add_animation(channels)
             for pixels in (*layers((21, 30, channels)), layers((3, 2050, channels))[0] & 8):
-                self._add(Layer(Method.CLASSICAL), pixels, payload=quick(pixels))
+                self._add(Layer(Method.CLASSICAL), pixels, payload=classical.encode([pixels], quick=True).data)
         for program in programs():
             several = layers((20, 26, program.channels))
             small = layers((1, 30, program.channels), (40, 2, program.channels), (1, 1, program.channels))
             several += [pixels for pixels in small if program.fits(pixels.shape)]
-            for method in table.rows_of(program):
-                self._add(Layer(method.number, program.id), *several, payload=method.encode(several, program).data)
+            for row in table.rows_of(program):
+                payload = table.encode(row.number, several, program).data
+                self._add(Layer(row.number, program.id), *several, payload=payload)
 
     def _add(self, layer, *arrays, payload: bytes) -> None:
         from dqcodec import png

@@ -718,7 +718,7 @@ def test_an_archive_by_a_model_comes_back(folder, model, quick, monkeypatch):
     monkeypatch.setattr("dqcodec.codec.candidates.is_icon", lambda *_: False)
     monkeypatch.setattr(
         "dqcodec.codec.group.encode_sets",
-        lambda sources, *rest, **options: [([0, 1, 2], codec.encode(sources, *rest, **options))],
+        lambda sources, *rest: [([0, 1, 2], codec.encode(sources, *rest))],
     )
     rng = np.random.default_rng(0)
     (folder / "in").mkdir()

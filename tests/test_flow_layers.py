@@ -12,9 +12,9 @@ from programs import digits, uniform
 from dqcodec import png
 from dqcodec.base.errors import DqcodecError, LatentOverflow, StackUnderflow
 from dqcodec.codec import candidates, choose, codec
+from dqcodec.codec.effort import Effort
 from dqcodec.format.container import Layer, Method
 from dqcodec.methods import flow
-from dqcodec.methods.payload import Effort
 
 
 def layers_of(x: np.ndarray) -> list[np.ndarray]:

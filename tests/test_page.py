@@ -27,10 +27,9 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 
 @pytest.mark.parametrize("method", [Method.AUTOREGRESSIVE, Method.MIXING, Method.MODEL_MIXING])
 def test_the_bits_of_all_samples_are_the_length_of_the_code(method):
-    row = table.METHODS[method]
-    program = programs.tiled(8, 16) if row.needs else None
-    payload = row.encode(LAYERS, program)
-    bits = row.code_lengths(LAYERS, program)
+    program = programs.tiled(8, 16) if table.METHODS[method].needs else None
+    payload = table.encode(method, LAYERS, program)
+    bits = table.code_lengths(method, LAYERS, program)
     assert [each.shape for each in bits] == [each.shape for each in LAYERS] and min(map(np.min, bits)) >= 0
     total = sum(float(each.sum(dtype=np.float64)) for each in bits)
     if payload.report:
@@ -43,7 +42,7 @@ def test_a_sample_that_surprises_takes_more_bits():
     layer = np.full((12, 12, 1), 7, np.uint8)
     layer[6, 5] = 200
     for method, program in ((Method.MIXING, None), (Method.AUTOREGRESSIVE, programs.program("autoregressive", 1))):
-        (bits,) = table.METHODS[method].code_lengths([layer], program)
+        (bits,) = table.code_lengths(method, [layer], program)
         assert bits[6, 5, 0] > 3 * np.median(bits)
 
 

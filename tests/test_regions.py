@@ -15,14 +15,14 @@ from test_archive import kinds
 import dqcodec
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, RegionError, UnsupportedImageError
-from dqcodec.codec import codec, formats
+from dqcodec.codec import codec, formats, zoo
 from dqcodec.codec.archive import Archive
 from dqcodec.codec.group import decode, decode_regions, encode
 from dqcodec.codec.region import Region
 from dqcodec.codec.source import read
 from dqcodec.command.cli import main
 from dqcodec.exact.boxes import whole
-from dqcodec.format.container import Group, Method
+from dqcodec.format.container import Group, Layer, Method
 from dqcodec.methods import autoregressive, classical, table
 
 RNG = np.random.default_rng(3)
@@ -107,7 +107,9 @@ def test_only_the_webp_blocks_of_a_window_are_decoded(monkeypatch):
 def test_methods_that_decode_whole_layers_give_the_window_of_them():
     payload = table.encode(Method.MIXING, LAYERS).data
     window = slice(2, 7), slice(1, 5)
-    parts = table.METHODS[Method.MIXING].decode_windows(payload, [each.shape for each in LAYERS], [None, window])
+    parts = table.decode_windows(
+        payload, Layer(Method.MIXING), [each.shape for each in LAYERS], [None, window], zoo.find
+    )
     assert parts[0] is None and np.array_equal(parts[1], LAYERS[1][window])
 
 

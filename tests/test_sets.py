@@ -63,8 +63,8 @@ def test_images_that_gain_nothing_by_company_are_coded_alone(monkeypatch, unmixe
     sources = [codec.read(data) for data in files]
     together, encode = codec.encode(sources, []), codec.encode
 
-    def encoded(given, programs, **options):
-        coded = encode(given, programs, **options)
+    def encoded(given, *rest):
+        coded = encode(given, *rest)
         if len(given) > 1:  # each takes 9 bytes more, as if by a method that suits it badly
             choices = [dataclasses.replace(each, stored=b"") for each in coded.choices]
             return dataclasses.replace(coded, choices=tuple(choices), group=worse(coded.group))
@@ -86,8 +86,8 @@ def test_all_images_are_coded_alone_only_if_a_sample_loses_by_company(monkeypatc
     sources = [codec.read(pngs.write(np.roll(photo(20, 12), number, 0))) for number in range(20)]
     lone, encode = [], group.encode
 
-    def encoded(given, programs, **options):
-        coded = encode(given, programs, **options)
+    def encoded(given, *rest):
+        coded = encode(given, *rest)
         lone.append(len(given) == 1)
         if len(given) == 1:
             return coded

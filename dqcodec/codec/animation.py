@@ -14,6 +14,7 @@ import numpy as np
 
 from dqcodec.codec import trial
 from dqcodec.codec.candidates import CodedLayer, by_model, layers_for_models, takes_mixing
+from dqcodec.codec.effort import Effort
 from dqcodec.codec.source import Source
 from dqcodec.exact.program import Program
 from dqcodec.format.canvas import Spot
@@ -21,7 +22,6 @@ from dqcodec.format.container import Layer, Method
 from dqcodec.format.split import Split, candidates
 from dqcodec.format.values import views
 from dqcodec.methods import table
-from dqcodec.methods.payload import Effort
 
 if TYPE_CHECKING:
     from dqcodec.codec.candidates import Place

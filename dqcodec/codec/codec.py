@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dqcodec.codec.effort import Effort
 from dqcodec.codec.group import CodedGroup, check, decode, decode_regions, encode, restore, stored_header
 from dqcodec.codec.region import Region
 from dqcodec.codec.report import CompressReport, DecompressReport, LayerReport
@@ -48,25 +49,23 @@ class Info:
 def compress(
     data: bytes,
     programs: Sequence[Program] = (),
+    effort: Effort = Effort(),
     *,
     strip: bool = False,
     exact: bool = False,
     keep_broken: bool = False,
-    fast: bool = False,
-    best: bool = False,
     verify: bool = True,
     max_pixels: int = MAX_PIXELS,
 ) -> tuple[bytes, CompressReport]:
     """Code the PNG file `data` as the smallest .dqc file that the methods and `programs` give.
 
-    strip, exact, keep_broken: see source.read. fast: use small models only. best: use large models, and try slow methods
-    on large images too; coding and decoding take longer. verify: decode the result and compare.
+    strip, exact, keep_broken: see source.read. verify: decode the result and compare.
 
     Raises UnsupportedImageError (not a PNG, or more than `max_pixels`), CorruptError (a damaged PNG), VerifyError.
     """
     start = time.perf_counter()
     source = read(data, strip=strip, exact=exact, keep_broken=keep_broken, max_pixels=max_pixels)
-    coded = encode([source], programs, fast=fast, best=best)
+    coded = encode([source], programs, effort)
     dqc, programs = coded.group.shortened().pack(), coded.programs
     report = _report(source, coded, len(data), len(dqc))
     del coded  # its payloads are as large as the file

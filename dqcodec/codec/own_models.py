@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
 from dqcodec.base.errors import ModelError
 from dqcodec.codec import trial
+from dqcodec.codec.effort import Effort
 from dqcodec.exact.program import FindProgram, Program
 from dqcodec.format.archive import Model
-from dqcodec.methods.payload import Effort
 
 
-def base_for(layers: Sequence[np.ndarray], bits: int, programs: Sequence[Program], **coding: Any) -> Program | None:
+def base_for(layers: Sequence[np.ndarray], bits: int, programs: Sequence[Program], effort: Effort) -> Program | None:
     """The program that suits layers, (H, W, C) uint8, best and can be trained further; None if there is none. bits: of
-    a sample. coding: fields of Effort."""
+    a sample."""
     able = [program for program in programs if (program.kind, program.bits) == ("autoregressive", bits)]
-    return trial.best_program(layers, able, Effort(**coding)) if layers else None
+    return trial.best_program(layers, able, effort) if layers else None
 
 
 def finder(models: Iterable[Model], find_program: FindProgram) -> FindProgram:

@@ -50,7 +50,7 @@ def learn(inputs: Sequence[tuple[Path, str]], options: Compressing, budget: Budg
 
     start, used = time.monotonic(), time.process_time()
     bits, layers = _most_alike(inputs, options)
-    base = own_models.base_for(layers, bits, [zoo.load(name) for name in options.models], **options.coding)
+    base = own_models.base_for(layers, bits, [zoo.load(name) for name in options.models], options.effort)
     if base is None:
         raise UnknownModelError("no model that can learn codes these images")
     with progress:

@@ -16,6 +16,7 @@ from typing import Any, Self
 import click
 
 from dqcodec.base.errors import RegionError
+from dqcodec.codec.effort import Effort
 from dqcodec.codec.region import Region
 from dqcodec.command.names import FORMATS
 from dqcodec.png import MAX_PIXELS
@@ -175,9 +176,9 @@ class Compressing(Converting):
         return {"strip": self.strip, "exact": self.exact}
 
     @property
-    def coding(self) -> dict[str, Any]:
-        """The options of codec.group.encode."""
-        return {"fast": self.fast, "best": self.best}
+    def effort(self) -> Effort:
+        """How much time coding may take."""
+        return Effort(self.fast, self.best)
 
     @property
     def is_whole(self) -> bool:

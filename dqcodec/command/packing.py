@@ -193,7 +193,7 @@ class Packing:
         contents = list(dict.fromkeys(content for _, content in kept))
         sources = [content for content in contents if isinstance(content, Source)]
         verbatim = [content for content in contents if isinstance(content, Verbatim)]
-        sets = groups.encode_sets(sources, programs, **self.options.coding) if sources else []
+        sets = groups.encode_sets(sources, programs, self.options.effort) if sources else []
         order = [*(sources[number] for numbers, _ in sets for number in numbers), *verbatim]
         place = {content: number for number, content in enumerate(order)}
         group = ArchiveGroup(

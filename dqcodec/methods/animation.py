@@ -21,15 +21,13 @@ from dqcodec.exact.mixing.bit_mixing import BitMixer
 from dqcodec.exact.mixing.pixel_mixing import PixelMixer, code_layer
 from dqcodec.format.canvas import Canvas, Spot
 from dqcodec.frozen.pixel_mixing import DEFAULT_PERIODS, MARGIN
-from dqcodec.methods.payload import Effort, Payload
+from dqcodec.methods.payload import Payload
 from dqcodec.methods.pixels import Pixels, check_length, most_bytes, numbers, part_of, place_of_first, stride_of
 
 _MAX_CLEAR = 1 << 32
 
 
-def encode(
-    layers: Sequence[np.ndarray], program: None = None, effort: Effort = Effort(), spots: Sequence[Spot] = ()
-) -> Payload:
+def encode(layers: Sequence[np.ndarray], spots: Sequence[Spot]) -> Payload:
     """The payload of layers (H, W, C) uint8, all with the same C, 1 to 4. It has the bytes of each layer."""
     shapes = [layer.shape for layer in layers]
     firsts = {spot.canvas: spot for spot in reversed(spots)}
@@ -47,9 +45,7 @@ def encode(
     return Payload(head + code, tuple(sizes.tolist()))
 
 
-def decode(
-    data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = None, spots: Sequence[Spot] = ()
-) -> list[np.ndarray]:
+def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], spots: Sequence[Spot]) -> list[np.ndarray]:
     """The layers (H, W, C) uint8 of a payload.
 
     Raises CorruptError: its head is malformed, or it is too short for its layers.

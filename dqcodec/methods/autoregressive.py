@@ -20,10 +20,10 @@ from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram, Slots
 from dqcodec.exact.boxes import Box, Window, cut, inside, overlap, part, sides, whole
 from dqcodec.frozen.autoregressive import MAX_STACK_PIXELS
-from dqcodec.methods.payload import Effort, ModelReport, Payload
+from dqcodec.methods.payload import ModelReport, Payload
 
 
-def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram, effort: Effort = Effort()) -> Payload:
+def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram) -> Payload:
     """The payload of layers (H, W, C) uint8. C and the bits of samples are those of the program."""
     of_stacks, layer_bits = list(stacks([layer.shape[:2] for layer in layers], program)), np.zeros(len(layers))
 

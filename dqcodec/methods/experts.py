@@ -20,10 +20,10 @@ from dqcodec.exact.mixing.binary_coder import BinaryCoder
 from dqcodec.exact.mixing.experts import Canvas, Experts, code_channel
 from dqcodec.frozen.experts import MAX_SAMPLES_A_BYTE, MAX_WIDTH
 from dqcodec.frozen.mixing import ORDERS
-from dqcodec.methods.payload import Effort, Payload
+from dqcodec.methods.payload import Payload
 
 
-def encode(layers: Sequence[np.ndarray], program: None = None, effort: Effort = Effort()) -> Payload:
+def encode(layers: Sequence[np.ndarray]) -> Payload:
     """The payload of layers (H, W, C) uint8 or uint16, all with the same C, 1 to 4, at most MAX_WIDTH wide. It has the bytes of
     each layer."""
     coder, experts = BinaryCoder.writer(0), Experts.new()
@@ -45,7 +45,7 @@ def encode(layers: Sequence[np.ndarray], program: None = None, effort: Effort = 
     return Payload(b"".join(heads) + code, tuple(sizes))
 
 
-def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = None) -> list[np.ndarray]:
+def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarray]:
     """The layers (H, W, C) uint16 of a payload; raises CorruptError: malformed, too short, or too wide."""
     position, ranges = 0, []
     for *_, channels in shapes:

@@ -27,13 +27,13 @@ from dqcodec.exact.mixing.binary_coder import BinaryCoder
 from dqcodec.exact.mixing.coefficient_mixing import CoefficientMixer, code_component, code_differences
 from dqcodec.frozen.jpeg import CHROMA, LUMA, MAX_BLOCKS_A_BYTE, ZIGZAG
 from dqcodec.frozen.mixing import ORDERS
-from dqcodec.methods.payload import Effort, Payload
+from dqcodec.methods.payload import Payload
 
 _DIFFERS, _IS_CUT = 8, 16
 _MAX_SAMPLE_BYTES = 7  # of a coefficient or a difference: 28 decisions of 11 bits, and their part of a block's
 
 
-def encode(layers: Sequence[np.ndarray], program: None = None, effort: Effort = Effort()) -> Payload:
+def encode(layers: Sequence[np.ndarray]) -> Payload:
     """The payload of layers (H, W, 1 or 3) uint8, all with the same number of channels. It has the bytes of each layer."""
     return encode_as(layers, [recover(layer) for layer in layers])
 
@@ -57,7 +57,7 @@ def encode_as(layers: Sequence[np.ndarray], jpegs: Sequence[Jpeg]) -> Payload:
     return Payload(b"".join(heads) + code, tuple(sizes))
 
 
-def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = None) -> list[np.ndarray]:
+def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarray]:
     """The layers (H, W, C) uint8 of a payload; raises CorruptError: malformed, or too short for its layers."""
     position, jpegs, differs = 0, [], []
     for shape in shapes:

@@ -15,12 +15,12 @@ import numpy as np
 from dqcodec.base.errors import CorruptError
 from dqcodec.exact.mixing.context_mixing import Mixer, canvas_shape, code_image, fill
 from dqcodec.frozen.mixing import MARGIN, ORDERS
-from dqcodec.methods.payload import Effort, Payload
+from dqcodec.methods.payload import Payload
 
 _UNMEASURED = np.empty((0, 0, 0))
 
 
-def encode(layers: Sequence[np.ndarray], program: None = None, effort: Effort = Effort()) -> Payload:
+def encode(layers: Sequence[np.ndarray]) -> Payload:
     """The payload of layers (H, W, C) uint8, all with the same C, 1 to 4. It has the bytes of each layer."""
     bits = [max(1, int(pixels.max()).bit_length()) for pixels in layers]
     mixer, ends = Mixer.new([pixels.shape for pixels in layers], bits), [0]
@@ -34,7 +34,7 @@ def encode(layers: Sequence[np.ndarray], program: None = None, effort: Effort = 
     return Payload(bytes(bits) + code, tuple(1 + end - begin for begin, end in itertools.pairwise(ends)))
 
 
-def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = None) -> list[np.ndarray]:
+def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarray]:
     """The layers (H, W, C) uint8 of a payload; raises CorruptError: the bits of a layer are not 1 to 8."""
     bits = data[: len(shapes)]
     if len(bits) < len(shapes) or not all(1 <= each <= 8 for each in bits):
@@ -48,7 +48,7 @@ def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = 
     return layers
 
 
-def code_lengths(layers: Sequence[np.ndarray], program: None = None) -> list[np.ndarray]:
+def code_lengths(layers: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The bits of each sample of layers that are coded together, float32 (H, W, C) each."""
     bits = [max(1, int(pixels.max()).bit_length()) for pixels in layers]
     mixer, lengths = Mixer.new([pixels.shape for pixels in layers], bits), []

@@ -23,19 +23,19 @@ from dqcodec.exact.mixing.periods import find_periods
 from dqcodec.exact.mixing.pixel_mixing import PixelMixer, code_layer
 from dqcodec.exact.mixing.priors import UNTRAINED, Prior
 from dqcodec.frozen.pixel_mixing import DEFAULT_PERIODS
-from dqcodec.methods.payload import Effort, Payload
+from dqcodec.methods.payload import Payload
 from dqcodec.methods.pixels import Pixels, check_length, most_bytes, numbers, stride_of
 
 _HAS_PERIODS = 16
 _Periods = tuple[tuple[int, int], ...]
 
 
-def encode(layers: Sequence[np.ndarray], program: None = None, effort: Effort = Effort()) -> Payload:
+def encode(layers: Sequence[np.ndarray]) -> Payload:
     """The payload of layers (H, W, C) uint8, all with the same C, 1 to 4. It has the bytes of each layer."""
     return encode_after(UNTRAINED, layers)
 
 
-def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = None) -> list[np.ndarray]:
+def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarray]:
     """The layers (H, W, C) uint8 of a payload.
 
     Raises CorruptError: the bits or the periods of a layer cannot be, or the payload is too short for its layers.
