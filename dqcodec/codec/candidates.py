@@ -188,8 +188,7 @@ def _without(sources: Mapping[int, Source], numbers: set[int]) -> dict[int, Sour
 def is_icon(source: Source, programs: Sequence[Program], effort: Effort) -> bool:
     """Whether an image is so small, and drawn in colours, that trained mixing alone is tried: models take longer, and gain
     nothing."""
-    pixels = sum(height * width for height, width in source.sizes)
-    header = source.image.header
+    header, pixels = source.image.header, source.image.area
     limit = _MAX_SOFT_PIXELS if header.samples == 4 else _MAX_ICON_PIXELS
     if effort.best or not source.is_expressible or header.bit_depth == 16 or pixels > limit:
         return False

@@ -260,7 +260,7 @@ def _same_samples(sources: Sequence[Source]) -> list[list[int]]:
         key: object = number
         if source.is_expressible:
             rasters = [hashlib.sha256(raster.tobytes()).digest() for raster in source.image.rasters]
-            key = source.image.header, tuple(source.sizes), tuple(rasters)
+            key = source.image.header, source.image.skeleton.sizes, tuple(rasters)
         found.setdefault(key, []).append(number)
     return list(found.values())
 

@@ -14,7 +14,7 @@ from dqcodec import png
 from dqcodec.base.errors import FormatError
 from dqcodec.codec import codec, zoo
 from dqcodec.codec.effort import Effort
-from dqcodec.codec.formats import check_size, from_array, from_pillow, lone_image, pixels, to_png
+from dqcodec.codec.formats import from_array, from_pillow, lone_image, pixels, to_png
 from dqcodec.codec.group import decode
 from dqcodec.codec.region import Region
 from dqcodec.codec.zoo import Model
@@ -22,6 +22,7 @@ from dqcodec.exact.program import FindProgram
 from dqcodec.format import archive
 from dqcodec.format.container import Group
 from dqcodec.png import MAX_PIXELS
+from dqcodec.png.chunks import check_size
 
 Images = str | os.PathLike | bytes | Image.Image | np.ndarray
 

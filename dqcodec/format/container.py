@@ -199,7 +199,7 @@ class Entry:
     @property
     def may_be_short(self) -> bool:
         """Whether a short file may hold the image."""
-        return bool(self.skeleton) and not self.recipe and _pixels(self.skeleton.sizes) <= MAX_SHORT_PIXELS
+        return bool(self.skeleton) and not self.recipe and self.skeleton.area <= MAX_SHORT_PIXELS
 
     @property
     def frame_bytes(self) -> int:
@@ -357,7 +357,7 @@ def read_heads(reader: Reader, count: int, max_pixels: int) -> tuple[Entry, ...]
 
 def count_pixels(entries: Sequence[Entry]) -> int:
     """The pixels of all frames of the images that have layers."""
-    return sum(_pixels(entry.skeleton.sizes) for entry in entries if entry.skeleton and not entry.repeats)
+    return sum(entry.skeleton.area for entry in entries if entry.skeleton and not entry.repeats)
 
 
 def read_tail(entries: tuple[Entry, ...], reader: Reader) -> Group:
@@ -510,10 +510,10 @@ def _read_head(reader: Reader, last_id: bytes, max_pixels: int) -> tuple[Entry, 
     if not width or not height:
         raise CorruptError("malformed .dqc header")
     header = Header(width, height, *KINDS[(kind & 15) - 1])
-    check_size(header, [(height, width)], max_pixels)
+    check_size(width, height, max_pixels)
     packing = kind >> 4 & 3 | kind >> 7 << 2
     skeleton, values = metadata.unpack(read_section(reader, packing) if packing else b"", header)
-    check_size(header, skeleton.sizes, max_pixels)
+    check_size(width, height, max_pixels, skeleton)
     recipe = reader.take(reader.varint()) if kind >> 6 & 1 else b""
     (code,) = reader.take(1)
     if code == _REPEAT:
@@ -549,7 +549,3 @@ def _can_repeat(entry: Entry, other: Entry) -> bool:
     if other.skeleton is None or other.repeats:
         return False
     return entry.skeleton.sizes == other.skeleton.sizes and entry.skeleton.header == other.skeleton.header
-
-
-def _pixels(sizes: Sequence[tuple[int, int]]) -> int:
-    return sum(height * width for height, width in sizes)

@@ -8,7 +8,6 @@ differences to it, at least 1; the largest difference in steps. Then the bytes o
 value. Alpha is coded first, then green, red and blue.
 """
 
-import itertools
 import math
 from collections.abc import Sequence
 
@@ -27,7 +26,7 @@ def encode(layers: Sequence[np.ndarray]) -> Payload:
     """The payload of layers (H, W, C) uint8 or uint16, all with the same C, 1 to 4, at most MAX_WIDTH wide. It has the bytes of
     each layer."""
     coder, experts = BinaryCoder.writer(0), Experts.new()
-    heads, ends = [], [0]
+    heads, ends = [], []
     for pixels in layers:
         ranges = [_range(pixels[..., channel]) for channel in ORDERS[pixels.shape[2]]]
         heads.append(b"".join(write_varint(number) for each in ranges for number in each))
@@ -39,10 +38,7 @@ def encode(layers: Sequence[np.ndarray]) -> Payload:
                 if largest:
                     coder = code_channel(experts, canvas, channel, largest, coder)
         ends.append(coder.position)
-    code = coder.finish()
-    ends[-1] = len(code)
-    sizes = (len(head) + end - begin for head, (begin, end) in zip(heads, itertools.pairwise(ends)))
-    return Payload(b"".join(heads) + code, tuple(sizes))
+    return Payload.of(heads, coder.finish(), ends)
 
 
 def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarray]:

@@ -47,14 +47,11 @@ def encode_as(layers: Sequence[np.ndarray], jpegs: Sequence[Jpeg]) -> Payload:
         _MAX_SAMPLE_BYTES * (sum(levels.size for levels in jpeg.levels) + each.size)
         for jpeg, each in zip(jpegs, differences)
     )
-    coder, sizes = BinaryCoder.writer(most), []
-    for jpeg, each, head in zip(jpegs, differences, heads):
-        start = coder.position
+    coder, ends = BinaryCoder.writer(most), []
+    for jpeg, each in zip(jpegs, differences):
         _code(mixer, coder, jpeg, each if each.any() else None)
-        sizes.append(len(head) + coder.position - start)
-    code = coder.finish()
-    sizes[-1] += len(code) - coder.position
-    return Payload(b"".join(heads) + code, tuple(sizes))
+        ends.append(coder.position)
+    return Payload.of(heads, coder.finish(), ends)
 
 
 def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarray]:

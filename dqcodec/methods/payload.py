@@ -1,5 +1,9 @@
 """What every method returns: Payload and ModelReport."""
 
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -34,3 +38,10 @@ class Payload:
     data: bytes
     sizes: tuple[float, ...] = ()
     report: ModelReport | None = None
+
+    @classmethod
+    def of(cls, heads: Sequence[bytes], code: bytes, ends: Sequence[int]) -> Payload:
+        """The payload of layers with a head each, and one code behind all heads. ends: where the layers' parts of the code
+        end; the last layer has the rest."""
+        parts = itertools.pairwise([0, *ends[:-1], len(code)])
+        return cls(b"".join([*heads, code]), tuple(len(head) + end - begin for head, (begin, end) in zip(heads, parts)))

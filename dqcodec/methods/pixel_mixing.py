@@ -6,11 +6,9 @@ another takes five microseconds a sample.
 
 The payload: for each layer 1 byte, bits 0-3 the number of bits of its largest sample; bit 4 is set if two periods
 follow. A period is two varints: rows up, and columns left with the sign in the lowest bit (0, -1, 1, -2, ...). Then
-come the bytes of the coder. In
-each pixel alpha is coded first, then green, red and blue.
+come the bytes of the coder. In each pixel alpha is coded first, then green, red and blue.
 """
 
-import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -18,13 +16,12 @@ import numpy as np
 from dqcodec.base.errors import CorruptError
 from dqcodec.base.varint import folded, read_varint, unfolded, write_varint
 from dqcodec.exact.mixing.binary_coder import BinaryCoder
-from dqcodec.exact.mixing.bit_mixing import BitMixer
 from dqcodec.exact.mixing.periods import find_periods
-from dqcodec.exact.mixing.pixel_mixing import PixelMixer, code_layer
+from dqcodec.exact.mixing.pixel_mixing import code_layer
 from dqcodec.exact.mixing.priors import UNTRAINED, Prior
 from dqcodec.frozen.pixel_mixing import DEFAULT_PERIODS
 from dqcodec.methods.payload import Payload
-from dqcodec.methods.pixels import Pixels, check_length, most_bytes, numbers, stride_of
+from dqcodec.methods.pixels import Pixels, check_length, most_bytes, stride_of
 
 _HAS_PERIODS = 16
 _Periods = tuple[tuple[int, int], ...]
@@ -51,16 +48,10 @@ def encode_after(prior: Prior, layers: Sequence[np.ndarray]) -> Payload:
         bytes([each | (_HAS_PERIODS if found != DEFAULT_PERIODS else 0)]) + _write(found)
         for each, found in zip(bits, periods)
     ]
-    shapes = [layer.shape for layer in layers]
-    pixels = Pixels(shapes)
-    for number, layer in enumerate(layers):
-        pixels.part(number)[:] = numbers(layer)
-    coder = BinaryCoder.writer(most_bytes(shapes, bits))
-    ends = [0, *_code(prior, coder, pixels, bits, periods)]
-    code = coder.finish()
-    ends[-1] = len(code)
-    sizes = tuple(len(head) + end - begin for head, (begin, end) in zip(heads, itertools.pairwise(ends)))
-    return Payload(b"".join(heads) + code, sizes)
+    pixels = Pixels.of(layers)
+    coder = BinaryCoder.writer(most_bytes(pixels.shapes, bits))
+    ends = [*_code(prior, coder, pixels, bits, periods)]
+    return Payload.of(heads, coder.finish(), ends)
 
 
 def decode_after(prior: Prior, data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarray]:
@@ -87,14 +78,11 @@ def _code(
     prior: Prior, coder: BinaryCoder, pixels: Pixels, bits: Sequence[int], periods: Sequence[_Periods]
 ) -> Iterator[int]:
     """Code the layers; yields the position of the coder after each."""
-    count = sum(height * width for height, width, _ in pixels.shapes)
-    widest = max(width for _, width, _ in pixels.shapes)
-    pixel_mixer = PixelMixer.new(count, widest, prior)
-    bit_mixer = BitMixer.new(count * pixels.shapes[0][2], prior)
+    mixers = pixels.mixers(prior)
     for number, (each, found) in enumerate(zip(bits, periods)):
         stride = stride_of(pixels.shapes[number][1])
         places = [up * stride + left for up, left in found]
-        code_layer(pixel_mixer, bit_mixer, coder, pixels.layer(number, each, places))
+        code_layer(*mixers, coder, pixels.layer(number, each, places))
         yield coder.position
 
 

@@ -100,6 +100,11 @@ class Skeleton:
         """(height, width) of each raster."""
         return tuple((frame.height, frame.width) for frame in self.frames)
 
+    @property
+    def area(self) -> int:
+        """The pixels of all rasters."""
+        return sum(height * width for height, width in self.sizes)
+
     def find(self, kind: bytes) -> bytes | None:
         """The body of the first chunk of this type before the default image, or None."""
         return next((chunk.body for chunk in self.parts[0] if chunk.kind == kind), None)
@@ -230,8 +235,7 @@ def parse(data: bytes, max_pixels: int) -> Structure:
         is_tidy = False
     if not is_tidy:
         skeleton, streams = None, [default]
-    sizes = skeleton.sizes if skeleton else ((header.height, header.width),)
-    check_size(header, sizes, max_pixels)
+    check_size(header.width, header.height, max_pixels, skeleton)
     return Structure(header, interlace, skeleton, tuple(map(tuple, streams)))
 
 
@@ -246,7 +250,7 @@ def read_header(data: bytes, max_pixels: int = MAX_PIXELS) -> Header:
         raise UnsupportedImageError("not a PNG file")
     for kind, start, end in walk(data):
         header, _ = _parse_header(kind, memoryview(data)[start + 8 : end - 4])
-        check_size(header, [(header.height, header.width)], max_pixels)
+        check_size(header.width, header.height, max_pixels)
         return header
     raise CorruptError("PNG without a valid header")
 
@@ -356,10 +360,10 @@ def _parse_header(kind: bytes, body: memoryview) -> tuple[Header, int]:
     return Header(width, height, color_type, bit_depth), interlace
 
 
-def check_size(header: Header, sizes: Sequence[tuple[int, int]], max_pixels: int) -> None:
-    """Raise UnsupportedImageError if rasters of these (height, width) have more than `max_pixels` together."""
-    if sum(height * width for height, width in sizes) > max_pixels:
-        raise UnsupportedImageError(f"{header.width} x {header.height} is more than the limit of {max_pixels} pixels")
+def check_size(width: int, height: int, max_pixels: int, skeleton: Skeleton | None = None) -> None:
+    """Raise UnsupportedImageError if an image, or all its rasters by its skeleton, have more than `max_pixels`."""
+    if (skeleton.area if skeleton else width * height) > max_pixels:
+        raise UnsupportedImageError(f"{width} x {height} is more than the limit of {max_pixels} pixels")
 
 
 def check_palette(header: Header, chunks: Sequence[Chunk]) -> None:

@@ -35,7 +35,7 @@ class Walk:
 
     def __init__(self, program: AutoregressiveProgram, shapes: Sequence[tuple[int, int]]):
         d = program.description
-        self._shapes, self.fronts = shapes, Fronts(shapes, d.bits)
+        self.fronts = Fronts(shapes, d.bits)
         self.canvas = Canvas.blank(self.fronts.pixels, d.channels, d.features)
         self._predictions = Predictions(self.fronts, d.channels) if d.least_squares else None
         self.predictor = predictor(np.empty((0, 2), np.int64), 0, d.channels)
@@ -78,8 +78,7 @@ class Walk:
 
     def tiles(self) -> list[np.ndarray]:
         """The tiles on the canvas, uint8 (H, W, C)."""
-        ends = np.cumsum([height * width for height, width in self._shapes])[:-1]
-        return [_pixels(planes, shape) for planes, shape in zip(np.split(self.canvas.planes, ends), self._shapes)]
+        return list(map(_pixels, by_tiles(self.canvas.planes, self.fronts.shapes)))
 
     def code(self, places: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
         """Code pixels of a front: the first slot and the number of slots of their symbols, int32 (N, P, 2).
@@ -120,6 +119,13 @@ def _find(coder, model, canvas, places, laws, p, symbols):
             symbols[n] = pixel[p] + (pixel[0] if p else 0)
 
 
+def by_tiles(values: np.ndarray, shapes: Sequence[tuple[int, int]]) -> list[np.ndarray]:
+    """Values (pixels, planes) of all tiles, in the order of positions -> (H, W, C) of each, channels as in the image."""
+    channels = values[:, [1, 0, 2]] if values.shape[1] == 3 else values
+    ends = np.cumsum([height * width for height, width in shapes])[:-1]
+    return [each.reshape(*shape, -1) for each, shape in zip(np.split(channels, ends), shapes)]
+
+
 def _planes(pixels: np.ndarray) -> np.ndarray:
     """(H, W, C) -> int16 (H W, P): G, R - G, B - G, or gray."""
     planes = pixels.reshape(-1, pixels.shape[2]).astype(np.int16)
@@ -129,9 +135,8 @@ def _planes(pixels: np.ndarray) -> np.ndarray:
     return planes
 
 
-def _pixels(planes: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """Undo _planes: uint8 (H, W, C)."""
-    if planes.shape[1] == 3:
-        planes = planes[:, [1, 0, 2]]
-        planes[:, ::2] += planes[:, 1:2]
-    return planes.astype(np.uint8).reshape(*shape, -1)
+def _pixels(planes: np.ndarray) -> np.ndarray:
+    """Undo _planes, for planes in the order of channels: int16 (H, W, C) -> uint8."""
+    if planes.shape[2] == 3:
+        planes = planes + planes[..., 1:2] * np.array([1, 0, 1], np.int16)
+    return planes.astype(np.uint8)

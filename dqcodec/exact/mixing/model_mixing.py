@@ -12,8 +12,8 @@ import numpy as np
 
 from dqcodec.base.compiled import implements, part_of_loop
 from dqcodec.exact.autoregressive.front import code_symbols
-from dqcodec.exact.autoregressive.program import AutoregressiveProgram, by_tiles
-from dqcodec.exact.autoregressive.walk import Walk
+from dqcodec.exact.autoregressive.program import AutoregressiveProgram
+from dqcodec.exact.autoregressive.walk import Walk, by_tiles
 from dqcodec.exact.mixing.context_mixing import Mixer, canvas_shape, code_sample, fill
 from dqcodec.frozen.mixing import MARGIN
 
