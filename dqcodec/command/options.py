@@ -146,6 +146,11 @@ class Converting(Running):
     force: bool = option("-f", "--force", is_flag=True, help="Overwrite existing files.")
     rm: bool = option("--rm", is_flag=True, help="Remove each source once its output is checked.")
 
+    @property
+    def writing(self) -> dict[str, bool]:
+        """Options of files.write. The worker of a cluster may be lost after it has written a file."""
+        return {"force": self.force, "may_repeat": bool(self.cluster)}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Compressing(Converting):

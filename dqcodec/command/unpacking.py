@@ -116,8 +116,7 @@ class Decoding:
             if target:
                 member = group.members[wanted.number]
                 stamp = Stamp(member.mode, member.mtime_ns)
-                write = files.write_once if self.options.cluster else files.write
-                write(here / target, data, force=self.options.force, former=wanted.former, stamp=stamp)
+                files.write(here / target, data, former=wanted.former, stamp=stamp, **self.options.writing)
         except FAILURES as error:
             return FileResult(self.source, target and str(target), error=one_line(error), member=wanted.name)
         return FileResult(self.source, target and str(target), report, member=wanted.name)
