@@ -120,10 +120,10 @@ def context(canvas, predictor, places, log_spreads, bits):
     if predicts(predictor):
         set_rows(predictor.first_rows, predictor.first_tile, places, rows)
         for p in range(channels):
-            set_neighbours(predictor.values[p], predictor.gains[p], rows, p, near, moments[p])
+            set_neighbours(predictor, rows, p, near, moments[p])
             _set_log_errors(canvas.errors, cells, p, _WEIGHTS, log_spreads, log_errors[p])
             _set_errors_seen(moments[p, 1], log_errors[p], log_spreads, inputs[extra + 2 + 2 * p :])
-        predict(predictor.values[0], predictor.weights[0], rows, 0, moments[0, 0], 0, (1 << bits) - 1, predictions[0])
+        predict(predictor, rows, 0, moments[0, 0], bits, predictions[0])
         _set_predictions_seen(predictions[0], moments[0], inputs[extra:])
     return Seen(inputs, moments, predictions, log_errors, rows)
 
@@ -136,9 +136,9 @@ def predict_next(predictor, seen, p, values, known, log_spreads, bits):
     """
     set_pixels(predictor, seen.rows, p, values, seen.moments[p, 0])
     if p + 1 < len(seen.predictions):
-        p, largest = p + 1, (1 << bits) - 1
+        p += 1
         moments, predictions = seen.moments[p], seen.predictions[p]
-        predict(predictor.values[p], predictor.weights[p], seen.rows, p, moments[0], -largest, largest, predictions)
+        predict(predictor, seen.rows, p, moments[0], bits, predictions)
         _set_predictions_seen(predictions, moments, known)
         _set_errors_seen(moments[1], seen.log_errors[p], log_spreads, known[2:])
 

@@ -231,16 +231,29 @@ def _rate(done):
     return 6 + 40 * 256 // (256 + done)
 
 
+class Law(NamedTuple):
+    """A model's law of a sample.
+
+    Attributes:
+        laws: of several samples, int32 (3, K, N), see exact.autoregressive.mixture; (3, 0, 1) without a model.
+        number: that of the sample.
+        sigmoid: the table of the laws.
+    """
+
+    laws: np.ndarray
+    number: int
+    sigmoid: np.ndarray
+
+
 @part_of_loop_in_place
-def code_sample(mixer, pixels, y, x, c, bits, laws, n, sigmoid):
+def code_sample(mixer, pixels, y, x, c, bits, law):
     """Code a sample, channel c at (y, x) of a canvas, and learn from it. Returns its bits, float64.
 
     Args:
         mixer: a Mixer, which changes.
         pixels: the canvas, uint8 (rows, columns, channels). If the mixer reads, the sample is entered; else it is there.
         bits: of the sample.
-        laws, n: a model's laws, see exact.autoregressive.mixture, and the number of the sample's law. Without a model (3, 0, 1).
-        sigmoid: the table of the laws.
+        law: a Law.
     """
     before = bits_written(mixer.coder)
     _set_contexts(mixer, pixels, y, x, c, bits)
@@ -250,8 +263,8 @@ def code_sample(mixer, pixels, y, x, c, bits, laws, n, sigmoid):
         if position % 4 == 0:
             _find_slots(mixer, (c << 8) + node)
         half, half_start, prediction = low + (1 << bits - 1 - position), 0, 0
-        if laws.shape[1]:
-            half_start = start(laws, n, sigmoid, 1 << bits, half)
+        if law.laws.shape[1]:
+            half_start = start(law.laws, law.number, law.sigmoid, 1 << bits, half)
             prediction = STRETCH[min((end - half_start) * 4096 // (end - first), 4095)]
         inner = 1 << position % 4 | node & (1 << position % 4) - 1
         probability = _predict(mixer, c * 8 + position, inner, prediction)
@@ -274,10 +287,10 @@ def code_image(mixer, pixels, bits, lengths):
     lengths: set to the bits of each sample, float64 (H, W, channels); (0, 0, 0): they are not wanted.
     """
     # a literal 0 would be a type of its own
-    laws, n, sigmoid = np.empty((3, 0, 1), np.int32), np.int64(0), np.empty(0, np.int32)
+    law = Law(np.empty((3, 0, 1), np.int32), np.int64(0), np.empty(0, np.int32))
     for y in range(MARGIN, pixels.shape[0]):
         for x in range(MARGIN, pixels.shape[1] - MARGIN):
             for c in range(pixels.shape[2]):
-                length = code_sample(mixer, pixels, y, x, c, bits, laws, n, sigmoid)
+                length = code_sample(mixer, pixels, y, x, c, bits, law)
                 if lengths.size:
                     lengths[y - MARGIN, x - MARGIN, c] = length

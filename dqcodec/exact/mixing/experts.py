@@ -11,7 +11,18 @@ import numpy as np
 from dqcodec.base.compiled import compiled_in_place, part_of_loop_in_place
 from dqcodec.exact.mixing.binary_coder import POSITION, BinaryCoder
 from dqcodec.exact.mixing.decisions import Contexts, Decisions, code_sample, hashed
-from dqcodec.exact.mixing.laws import Errors, Laws, class_of, end_laws, learn_laws, level_of, set_laws, start_laws
+from dqcodec.exact.mixing.laws import (
+    EARLIER_ERROR,
+    SCALE,
+    Errors,
+    Laws,
+    class_of,
+    end_laws,
+    learn_laws,
+    level_of,
+    set_laws,
+    start_laws,
+)
 from dqcodec.frozen.experts import DOWN, LAWS, MARGIN, MAX_SAMPLE_BYTES, UP
 
 
@@ -112,8 +123,8 @@ def _code_rows(channel, coder, first, room):
 def _set_contexts(contexts, laws, canvas, y, x, c):
     """Set the contexts of a sample's decisions."""
     samples, classes, keys, places = canvas.samples, canvas.classes, laws.keys, laws.places
-    place, scale, row = places[0], laws.blend[1], y - UP + 1
-    histograms, sets, hashes, other = contexts.histograms, contexts.sets, contexts.hashes, laws.blend[3]
+    place, scale, row = places[0], laws.blend[SCALE], y - UP + 1
+    histograms, sets, hashes, other = contexts.histograms, contexts.sets, contexts.hashes, laws.blend[EARLIER_ERROR]
     level, part = keys[4], 0
     if scale < 4.0:
         part = 1 + np.int64((place - np.floor(place)) * 7.0)

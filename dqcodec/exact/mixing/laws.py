@@ -31,6 +31,8 @@ from dqcodec.frozen.experts import (
     UP,
 )
 
+BLEND, SCALE, ERROR, EARLIER_ERROR, MEAN = range(5)  # of Laws.blend
+
 
 class Errors(NamedTuple):
     """The errors of the blend, learned from sample to sample and from image to image.
@@ -61,7 +63,8 @@ class Laws(NamedTuple):
         predictions: (PREDICTIONS,).
         spreads: their errors nearby (PREDICTIONS,).
         places, inverses: of the laws, the inverse of the scale (LAWS,).
-        blend: the place without correction, its scale, the error nearby, the earlier channel's, the mean of neighbours (5,).
+        blend: at BLEND the place without correction, at SCALE its scale, at ERROR the error nearby, at EARLIER_ERROR the earlier
+            channel's, at MEAN the mean of neighbours (5,).
         keys: of the biases (3), of the intensity, classes of scale and of spread, int64 (6,).
     """
 
@@ -124,8 +127,8 @@ def set_laws(laws, errors, canvas, y, x, c, largest):
 def learn_laws(laws, errors, canvas, y, x, c):
     """Learn from a sample, after it is coded."""
     _learn(laws, errors, canvas, y, x, c)
-    values, gain = laws.values, laws.blend[2]
-    values[len(values) - 1] = canvas.samples[y, x, c] - laws.blend[4]
+    values, gain = laws.values, laws.blend[ERROR]
+    values[len(values) - 1] = canvas.samples[y, x, c] - laws.blend[MEAN]
     remember(laws.short, x, values, 1.0 / (gain * (gain + 0.125) + 1.0))
     remember(laws.long, x, values, 1.0 / (gain + 1.0))
 
@@ -157,13 +160,13 @@ def _set_values(laws, samples, y, x, c):
     for i in range(NEAREST, _own(c)):
         values[n] = samples[y + OWN[i, 0], x + OWN[i, 1], c] - mean
         n += 1
-    laws.blend[4] = mean
+    laws.blend[MEAN] = mean
 
 
 @part_of_loop_in_place
 def _predict(laws, samples, y, x, c, largest):
     """Set the predictions, between 0 and the largest sample."""
-    predictions, values, short, long, mean = laws.predictions, laws.values, laws.short, laws.long, laws.blend[4]
+    predictions, values, short, long, mean = laws.predictions, laws.values, laws.short, laws.long, laws.blend[MEAN]
     n, few = len(values) - 1, NEAREST + len(OTHER) * c
     west, north = np.float64(samples[y, x - 1, c]), np.float64(samples[y - 1, x, c])
     predictions[0] = mean + predicted(short, values, few)
@@ -231,7 +234,7 @@ def _blend(laws, errors, canvas, y, x, c, largest):
     place = blend + bias * 0.3125 * (error + 0.0625)
     place = min(max(place, 0.0), np.float64(largest))
     scale = max(error * 0.625 + spread * 0.5, LEAST_SCALE)
-    laws.blend[0], laws.blend[1], laws.blend[2] = blend, scale, error
+    laws.blend[BLEND], laws.blend[SCALE], laws.blend[ERROR] = blend, scale, error
     keys[3] = np.int64(place * 63.0 / np.float64(largest))
     keys[4], keys[5] = min(level_of(scale), 63), min(level_of(spread), 63)
     for i in range(LAWS):
@@ -244,7 +247,7 @@ def _blend(laws, errors, canvas, y, x, c, largest):
 @part_of_loop_in_place
 def _set_scales(laws, errors, canvas, y, x, c):
     """Set the inverse scales of the laws, and the error of the earlier channel around the sample."""
-    spreads, inverses, scale = laws.spreads, laws.inverses, laws.blend[1]
+    spreads, inverses, scale = laws.spreads, laws.inverses, laws.blend[SCALE]
     row, other = y - UP + 1, 0.0
     if c > 0:
         before = canvas.errors
@@ -268,7 +271,7 @@ def _set_scales(laws, errors, canvas, y, x, c):
         inverses[7] = 1.0 / max((other + 0.125) * laws.sums[1] / laws.sums[2], LEAST_SCALE)
     else:
         inverses[7] = 1.0 / max(spreads[6], LEAST_SCALE)
-    laws.blend[3] = other
+    laws.blend[EARLIER_ERROR] = other
 
 
 @part_of_loop_in_place
@@ -320,8 +323,8 @@ def _learn(laws, errors, canvas, y, x, c):
     columns[x] += (size - columns[x]) * 0.25
     sums[0] += (size - sums[0]) * 0.09375
     sums[1] = sums[1] * 0.9990234375 + size
-    sums[2] = sums[2] * 0.9990234375 + laws.blend[3] + 0.125
-    standard = (value - laws.blend[0]) / (laws.blend[2] + 0.0625)
+    sums[2] = sums[2] * 0.9990234375 + laws.blend[EARLIER_ERROR] + 0.125
+    standard = (value - laws.blend[BLEND]) / (laws.blend[ERROR] + 0.0625)
     standard = min(max(standard, -4.0), 4.0)
     for i in range(3):
         _add(biases[i, keys[i]], standard, 200.0)

@@ -14,7 +14,7 @@ from dqcodec.base.compiled import implements, part_of_loop
 from dqcodec.exact.autoregressive.front import code_symbols
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram
 from dqcodec.exact.autoregressive.walk import Walk, by_tiles
-from dqcodec.exact.mixing.context_mixing import Mixer, canvas_shape, code_sample, fill
+from dqcodec.exact.mixing.context_mixing import Law, Mixer, canvas_shape, code_sample, fill
 from dqcodec.frozen.mixing import MARGIN
 
 
@@ -97,6 +97,6 @@ def _mix(coder, model, canvas, places, laws, p, symbols):
     channels = canvas.planes.shape[1]
     for n in range(len(places)):
         pixels, y, x = placed(coder.samples, coder.bounds, places[n], channels)
-        length = code_sample(coder.mixer, pixels, y, x, p, model.bits, laws, n, model.tables.sigmoid)
+        length = code_sample(coder.mixer, pixels, y, x, p, model.bits, Law(laws, n, model.tables.sigmoid))
         coder.lengths[places[n, 0], p] = length
         symbols[n] = pixels[y, x, p]
