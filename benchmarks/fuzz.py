@@ -181,8 +181,8 @@ class Container:
         found = _named_errors(lambda: codec.decompress(data, find_program, max_pixels=_MAX_PIXELS))
         if found is None:
             return False
-        group = Group.parse(data)
-        assert told is not None and Group.parse(group.pack()) == group
+        group = Group.unpack(data)
+        assert told is not None and Group.unpack(group.pack()) == group
         if group.entries[0].skeleton is None:
             assert found[0] == group.payloads[0]
         else:
@@ -307,14 +307,14 @@ class Archive:
 
     def _check_losses(self, opened, data: bytes) -> None:
         """Of groups that are whole in the data, nothing is lost."""
-        from dqcodec.format.archive import read_members
+        from dqcodec.format.archive import unpack_members
 
         names = {
             name.removeprefix(name.split("/")[0] + "/") if name.startswith("archive-") else name for name in opened
         }
         for frame, header in self.frames.items():
             if frame in data and frame.startswith(b"\x89DQG"):
-                assert {member.name for member in read_members(header)} <= names, "a whole group is not salvaged"
+                assert {member.name for member in unpack_members(header)} <= names, "a whole group is not salvaged"
 
 
 def _frames(data: bytes) -> list[bytes]:

@@ -138,7 +138,7 @@ def test_a_region_of_ranks_and_of_colour_indices_is_that_part_of_the_pixels(fold
     colors = rng.integers(0, 256, (5, 3)).astype(np.uint8)[few]
     for pixels in (deep, colors):
         dqc = dqcodec.compress(pixels)
-        assert Group.parse(dqc).entries[0].values
+        assert Group.unpack(dqc).entries[0].values
         assert np.array_equal(dqcodec.decompress(dqc, region=(3, 2, 9, 11)), pixels[2:11, 3:9])
 
 

@@ -154,7 +154,7 @@ def test_a_repeat_of_nothing_of_its_kind_is_corrupt():
     heads = Group((first, again, further), (b"",)).heads()
     assert read_heads(Reader(heads, 0, len(heads)), 3, 20) == (first, again, further)
     with pytest.raises(CorruptError):  # a file of one image has nothing to repeat
-        Group.parse(Group((again,), (b"",), sample_checksum(image.rasters)).pack())
+        Group.unpack(Group((again,), (b"",), sample_checksum(image.rasters)).pack())
 
 
 def test_equal_files_follow_each_other_and_share_a_group(tmp_path):

@@ -66,7 +66,7 @@ class Dqcodec(Codec):
     def decode(self, data: bytes) -> np.ndarray:
         """The pixels of a .dqc file."""
         programs = {program.id: program for program in self._programs}
-        (image,) = decode(Group.parse(data), programs.__getitem__)
+        (image,) = decode(Group.unpack(data), programs.__getitem__)
         if not isinstance(image, bytes) and len(image.rasters) > 1:
             image = _unpacked(image)
         return images.decode(image) if isinstance(image, bytes) else colors(image)

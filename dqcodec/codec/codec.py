@@ -70,7 +70,7 @@ def compress(
     report = _report(source, coded, len(data), len(dqc))
     del coded  # its payloads are as large as the file
     if verify:
-        check(lambda: Group.parse(dqc, max_pixels), [source], programs, max_pixels)
+        check(lambda: Group.unpack(dqc, max_pixels), [source], programs, max_pixels)
     return dqc, dataclasses.replace(report, verified=verify, seconds=time.perf_counter() - start)
 
 
@@ -86,7 +86,7 @@ def decompress(
     UnsupportedImageError (more than `max_pixels`), UnknownModelError.
     """
     start = time.perf_counter()
-    group = Group.parse(data, max_pixels)
+    group = Group.unpack(data, max_pixels)
     (image,), (entry,) = decode(group, find_program, max_pixels), group.entries
     del group  # its payloads are as large as the file
     restored = restore(entry, image, repack=repack)
@@ -105,7 +105,7 @@ def decompress_region(
     Raises RegionError (not within the image), UnsupportedImageError (an animation, or more than `max_pixels`), and the
     errors of decompress.
     """
-    group = Group.parse(data, max_pixels)
+    group = Group.unpack(data, max_pixels)
     if group.is_short:
         decode(group, find_program, max_pixels)
     return decode_regions(group, {0: region}, find_program, max_pixels)[0], group.entries[0].method
@@ -114,7 +114,7 @@ def decompress_region(
 def info(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Info:
     """What a .dqc file says about itself. No image is decoded, so damage of a short file may not show. Raises
     FormatError, CorruptError, UnsupportedImageError."""
-    group = Group.parse(data, max_pixels)
+    group = Group.unpack(data, max_pixels)
     (entry,) = group.entries
     skeleton = entry.skeleton
     header = skeleton.header if skeleton else stored_header(group.payloads[0], max_pixels)

@@ -17,7 +17,7 @@ from dqcodec.codec.effort import Effort
 from dqcodec.codec.formats import from_array, from_pillow, lone_image, pixels, to_png
 from dqcodec.codec.group import decode
 from dqcodec.codec.region import Region
-from dqcodec.codec.zoo import Model
+from dqcodec.codec.zoo import ModelLike
 from dqcodec.exact.program import FindProgram
 from dqcodec.format import archive
 from dqcodec.format.container import Group
@@ -29,7 +29,7 @@ Images = str | os.PathLike | bytes | Image.Image | np.ndarray
 
 def compress(
     source: Images,
-    models: Model | Iterable[Model] | None = None,
+    models: ModelLike | Iterable[ModelLike] | None = None,
     *,
     strip: bool = False,
     exact: bool = False,
@@ -57,7 +57,7 @@ def compress(
 
 def decompress(
     data: bytes | str | os.PathLike,
-    models: Model | Iterable[Model] = (),
+    models: ModelLike | Iterable[ModelLike] = (),
     *,
     region: tuple[int, int, int, int] | None = None,
     max_pixels: int = MAX_PIXELS,
@@ -75,13 +75,13 @@ def decompress(
     data, find_program = _dqc_bytes(data), _finder(models)
     if region is not None:
         return pixels(codec.decompress_region(data, Region.of(region), find_program, max_pixels=max_pixels)[0])
-    (image,) = decode(Group.parse(data, max_pixels), find_program, max_pixels)
+    (image,) = decode(Group.unpack(data, max_pixels), find_program, max_pixels)
     return pixels(lone_image(image, max_pixels))
 
 
 def decompress_png(
     data: bytes | str | os.PathLike,
-    models: Model | Iterable[Model] = (),
+    models: ModelLike | Iterable[ModelLike] = (),
     *,
     repack: bool = False,
     max_pixels: int = MAX_PIXELS,
@@ -125,5 +125,5 @@ def _dqc_bytes(data: bytes | str | os.PathLike) -> bytes:
     return data
 
 
-def _finder(models: Model | Iterable[Model]) -> FindProgram:
+def _finder(models: ModelLike | Iterable[ModelLike]) -> FindProgram:
     return functools.partial(zoo.find, named=zoo.listed(models))

@@ -216,7 +216,7 @@ class Packing:
     ) -> None:
         """Decode a packed group in full and compare it with its sources; raises VerifyError on any difference."""
         max_pixels = self.options.max_pixels
-        parsed = functools.cache(lambda: archive.read_group(packed.header, packed.body, max_pixels))
+        parsed = functools.cache(lambda: archive.unpack_group(packed.header, packed.body, max_pixels))
         for number, (numbers, coded) in enumerate(sets):
             wanted = [sources[each] for each in numbers]
             groups.check(lambda: parsed().parts[number], wanted, coded.programs, max_pixels)

@@ -29,7 +29,7 @@ from dqcodec.command.options import Decompressing
 from dqcodec.command.plan import Job
 from dqcodec.command.results import FileResult, RunReport, UnpackReport
 from dqcodec.exact.program import FindProgram
-from dqcodec.format.archive import ArchiveGroup, Model, Verbatim
+from dqcodec.format.archive import ArchiveGroup, OwnModel, Verbatim
 from dqcodec.format.container import Group
 from dqcodec.format.directory import Damage
 
@@ -82,7 +82,7 @@ class Decoding:
         return None
 
     def decode_group(
-        self, group: ArchiveGroup, wanted: Sequence[Wanted], models: Sequence[Model] = ()
+        self, group: ArchiveGroup, wanted: Sequence[Wanted], models: Sequence[OwnModel] = ()
     ) -> list[FileResult]:
         """Decode a group and write the wanted files; a result for each. models: those that the archive brings for
         it."""

@@ -162,7 +162,7 @@ class ArchiveGroup:
 
 
 @dataclass(frozen=True)
-class Model:
+class OwnModel:
     """A model that an archive brings: the changes of another, its base, as exact.autoregressive.changes has them."""
 
     base: bytes
@@ -217,7 +217,7 @@ def pack_header(group: ArchiveGroup) -> bytes:
     return min(packed(True), packed(False), key=len)
 
 
-def read_group(header: bytes, body: bytes, max_pixels: int = MAX_PIXELS) -> ArchiveGroup:
+def unpack_group(header: bytes, body: bytes, max_pixels: int = MAX_PIXELS) -> ArchiveGroup:
     """The inverse of pack_group.
 
     Raises CorruptError, UnsupportedImageError (all images together have more than `max_pixels`).
@@ -242,12 +242,12 @@ def read_group(header: bytes, body: bytes, max_pixels: int = MAX_PIXELS) -> Arch
     return ArchiveGroup(members, contents, tuple(parts))
 
 
-def pack_model(model: Model) -> tuple[bytes, bytes]:
+def pack_model(model: OwnModel) -> tuple[bytes, bytes]:
     """The packed header and the body of a model."""
     return _pack(model.id + model.base), _pack(model.changes)
 
 
-def read_model_id(header: bytes) -> tuple[bytes, bytes]:
+def unpack_model_id(header: bytes) -> tuple[bytes, bytes]:
     """(model id, id of the base) in the packed header of a model; raises CorruptError."""
     ids = _unpack(header).rest()
     if len(ids) != 2 * MODEL_ID_BYTES:
@@ -255,16 +255,16 @@ def read_model_id(header: bytes) -> tuple[bytes, bytes]:
     return ids[:MODEL_ID_BYTES], ids[MODEL_ID_BYTES:]
 
 
-def read_model(header: bytes, body: bytes) -> Model:
+def unpack_model(header: bytes, body: bytes) -> OwnModel:
     """The inverse of pack_model; raises CorruptError."""
-    model_id, base = read_model_id(header)
-    model = Model(base, _unpack(body).rest())
+    model_id, base = unpack_model_id(header)
+    model = OwnModel(base, _unpack(body).rest())
     if model.id != model_id:
         raise CorruptError("a model in the archive does not match its id")
     return model
 
 
-def read_members(header: bytes) -> tuple[Member, ...]:
+def unpack_members(header: bytes) -> tuple[Member, ...]:
     """The members of a group, from its packed header; raises CorruptError."""
     return _read_members(header)[1]
 
@@ -282,7 +282,7 @@ class Block:
     places: tuple[tuple[int, tuple[str, ...]], ...]
 
 
-def read_block(header: bytes) -> Block:
+def unpack_block(header: bytes) -> Block:
     """Read the packed header of an index block; raises CorruptError."""
     reader = _unpack(header)
     groups, offset, places = reader.varint(), int.from_bytes(reader.take(8), "little"), []
@@ -309,7 +309,7 @@ def pack_frame(mark: bytes, archive_id: bytes, number: int, header: bytes, body:
     return start + _crc(crc) + end
 
 
-def model_bytes(model: Model) -> int:
+def model_bytes(model: OwnModel) -> int:
     """The bytes that an archive takes for a model, both copies."""
     return 2 * len(pack_frame(MODEL_MARK, bytes(ID_BYTES), 0, *pack_model(model)))
 
@@ -317,7 +317,7 @@ def model_bytes(model: Model) -> int:
 class Writer:
     """Writes an archive to a stream: `add` each group, then `finish`. Errors are those of the stream."""
 
-    def __init__(self, stream: BinaryIO, models: Sequence[Model] = ()):
+    def __init__(self, stream: BinaryIO, models: Sequence[OwnModel] = ()):
         """Write the magic and the version. models: those that groups need and that are not shipped."""
         self._stream, self._id = stream, bytes(ID_BYTES)
         self._models = [(number, *pack_model(model)) for number, model in enumerate(models)]

@@ -187,13 +187,13 @@ class Entry:
         """The skeleton of the view that the layers hold; raises CorruptError: the values are malformed."""
         if not self.values:
             return self.skeleton
-        return Map.parse(self.values, self.skeleton.header).view(self.skeleton)
+        return Map.unpack(self.values, self.skeleton.header).view(self.skeleton)
 
     def undo(self, layers: Sequence[Sequence[np.ndarray]]) -> Png:
         """The image of the layers (H, W, C) uint8 of every raster. Raises CorruptError: samples out of range."""
         if not self.values:
             return self.split.undo(layers, self.skeleton)
-        found = Map.parse(self.values, self.skeleton.header)
+        found = Map.unpack(self.values, self.skeleton.header)
         return found.undo(self.split.undo(layers, found.view(self.skeleton)), self.skeleton)
 
     @property
@@ -275,14 +275,14 @@ class Group:
         return body + zlib.crc32(body).to_bytes(CRC_BYTES, "little")
 
     @classmethod
-    def parse(cls, data: bytes, max_pixels: int = MAX_PIXELS) -> Group:
+    def unpack(cls, data: bytes, max_pixels: int = MAX_PIXELS) -> Group:
         """The inverse of pack.
 
         Raises FormatError (not a .dqc file, or of another version), CorruptError (damaged), UnsupportedImageError (all
         frames together have more than `max_pixels`).
         """
         if is_short(data):
-            return cls._parse_short(data, max_pixels)
+            return cls._unpack_short(data, max_pixels)
         start, end = len(MAGIC) + 1, len(data) - CRC_BYTES
         if data[: len(MAGIC)] != MAGIC:
             raise FormatError("not a .dqc file")
@@ -296,7 +296,7 @@ class Group:
         return read_tail(read_heads(reader, 1, max_pixels), reader)
 
     @classmethod
-    def _parse_short(cls, data: bytes, max_pixels: int) -> Group:
+    def _unpack_short(cls, data: bytes, max_pixels: int) -> Group:
         """Parse a short file. Damage of its bytes becomes a checksum that the samples do not match."""
         reader = Reader(data, len(SHORT_MAGIC), len(data) - CRC_BYTES)
         try:
@@ -525,7 +525,7 @@ def _read_head(reader: Reader, last_id: bytes, max_pixels: int) -> tuple[Entry, 
         raise CorruptError("malformed .dqc header")
     view, kind = skeleton, Values.SAMPLES
     if values:
-        found = Map.parse(values, header)
+        found = Map.unpack(values, header)
         view, kind = found.view(skeleton), found.kind
     split, code = Split(Step(code & 7), bool(code >> 3 & 1), kind), code >> 4
     counts = [len(split.shapes(size, view)) for size in skeleton.sizes]

@@ -73,7 +73,7 @@ def compact(skeleton: Skeleton, rasters: list[np.ndarray]) -> Skeleton:
     return skeleton.replace({b"PLTE": code, b"tRNS": count})
 
 
-def restore(skeleton: Skeleton, rasters: list[np.ndarray]) -> Skeleton:
+def expand(skeleton: Skeleton, rasters: list[np.ndarray]) -> Skeleton:
     """The inverse of compact; raises CorruptError: the code is malformed."""
     entries = _decode(skeleton.find(b"PLTE"), rasters)
     bodies = {b"PLTE": entries[:, :3].tobytes()}

@@ -16,7 +16,7 @@ import numpy as np
 from dqcodec.base.errors import CorruptError
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.exact.mixing.binary_coder import BinaryCoder
-from dqcodec.exact.mixing.experts import Canvas, Experts, code_channel
+from dqcodec.exact.mixing.experts import Experts, Padded, code_channel
 from dqcodec.frozen.experts import MAX_SAMPLES_A_BYTE, MAX_WIDTH
 from dqcodec.frozen.mixing import ORDERS
 from dqcodec.methods.payload import Payload
@@ -31,12 +31,12 @@ def encode(layers: Sequence[np.ndarray]) -> Payload:
         ranges = [_range(pixels[..., channel]) for channel in ORDERS[pixels.shape[2]]]
         heads.append(b"".join(write_varint(number) for each in ranges for number in each))
         if any(largest for *_, largest in ranges):
-            canvas = Canvas.new(pixels.shape)
+            padded = Padded.new(pixels.shape)
             for channel, (least, step, largest) in enumerate(ranges):
                 samples = pixels[..., ORDERS[pixels.shape[2]][channel]]
-                canvas.inside[..., channel] = (samples.astype(np.int32) - least) // step
+                padded.inside[..., channel] = (samples.astype(np.int32) - least) // step
                 if largest:
-                    coder = code_channel(experts, canvas, channel, largest, coder)
+                    coder = code_channel(experts, padded, channel, largest, coder)
         ends.append(coder.position)
     return Payload.of(heads, coder.finish(), ends)
 
@@ -64,12 +64,12 @@ def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarr
     coder, experts, layers = BinaryCoder.reader(data[position:]), Experts.new(), []
     for shape, of_channels, is_coded in zip(shapes, ranges, coded):
         layers.append(np.empty(shape, np.uint16))
-        canvas = Canvas.new(shape) if is_coded else None
+        padded = Padded.new(shape) if is_coded else None
         for channel, (least, step, largest) in enumerate(of_channels):
             if largest:
-                code_channel(experts, canvas, channel, largest, coder)
+                code_channel(experts, padded, channel, largest, coder)
             layers[-1][..., ORDERS[shape[2]][channel]] = (
-                canvas.inside[..., channel] * step + least if largest else least
+                padded.inside[..., channel] * step + least if largest else least
             )
     return layers
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dqcodec.base.errors import CorruptError
-from dqcodec.exact.mixing.context_mixing import Mixer, canvas_shape, code_image, fill
+from dqcodec.exact.mixing.context_mixing import Mixer, code_image, fill, padded_shape
 from dqcodec.frozen.mixing import MARGIN, ORDERS
 from dqcodec.methods.payload import Payload
 
@@ -32,7 +32,7 @@ def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarr
         raise CorruptError("malformed payload")
     mixer, layers = Mixer.new(shapes, bits, data[len(shapes) :]), []
     for shape, bits_here in zip(shapes, bits):
-        own = np.zeros(canvas_shape(*shape), np.uint8)
+        own = np.zeros(padded_shape(*shape), np.uint8)
         code_image(mixer, own, bits_here, np.empty((0, 0, 0)))
         layers.append(np.empty(shape, np.uint8))
         layers[-1][..., ORDERS[shape[2]]] = own[MARGIN:, MARGIN:-MARGIN]
@@ -57,10 +57,8 @@ def _bits(layers: Sequence[np.ndarray]) -> list[int]:
 def _write(mixer: Mixer, layers: Sequence[np.ndarray], bits: Sequence[int], *, measured: bool) -> Iterator[np.ndarray]:
     """Write layers; yields the bits of each sample of each layer, (H, W, C) in the order of coding, if they are measured."""
     for pixels, bits_here in zip(layers, bits):
-        own, lengths = (
-            np.zeros(canvas_shape(*pixels.shape), np.uint8),
-            np.empty(pixels.shape if measured else (0, 0, 0)),
-        )
+        own = np.zeros(padded_shape(*pixels.shape), np.uint8)
+        lengths = np.empty(pixels.shape if measured else (0, 0, 0))
         fill(own, pixels)
         code_image(mixer, own, bits_here, lengths)
         yield lengths

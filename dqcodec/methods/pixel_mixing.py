@@ -45,7 +45,7 @@ def encode_after(prior: Prior, layers: Sequence[np.ndarray]) -> Payload:
     bits = [max(1, int(layer.max()).bit_length()) for layer in layers]
     periods = [find_periods(layer) for layer in layers]
     heads = [
-        bytes([each | (_HAS_PERIODS if found != DEFAULT_PERIODS else 0)]) + _write(found)
+        bytes([each | (_HAS_PERIODS if found != DEFAULT_PERIODS else 0)]) + _pack_periods(found)
         for each, found in zip(bits, periods)
     ]
     pixels = Pixels.of(layers)
@@ -62,7 +62,7 @@ def decode_after(prior: Prior, data: bytes, shapes: Sequence[tuple[int, int, int
         position += 1
         found = DEFAULT_PERIODS
         if head & _HAS_PERIODS:
-            found, position = _read(data, position)
+            found, position = _unpack_periods(data, position)
         if not 1 <= head & ~_HAS_PERIODS <= 8 or not all(_fits(period, height, width) for period in found):
             raise CorruptError("malformed payload")
         bits.append(head & ~_HAS_PERIODS)
@@ -92,15 +92,15 @@ def _fits(period: tuple[int, int], height: int, width: int) -> bool:
     return period in DEFAULT_PERIODS or (0 <= up < height and abs(left) < width and (up > 0 or left > 0))
 
 
-def _write(periods: _Periods) -> bytes:
+def _pack_periods(periods: _Periods) -> bytes:
     """Periods as bytes; none for the default."""
     if periods == DEFAULT_PERIODS:
         return b""
     return b"".join(write_varint(up) + write_varint(folded(left)) for up, left in periods)
 
 
-def _read(data: bytes, position: int) -> tuple[_Periods, int]:
-    """The inverse of _write: periods, and the position after them. Raises CorruptError: too short."""
+def _unpack_periods(data: bytes, position: int) -> tuple[_Periods, int]:
+    """The inverse of _pack_periods: periods, and the position after them. Raises CorruptError: too short."""
     numbers = []
     for _ in range(4):
         number, position = read_varint(data, position)

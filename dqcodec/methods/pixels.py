@@ -12,7 +12,7 @@ import numpy as np
 
 from dqcodec.base.errors import CorruptError
 from dqcodec.exact.mixing.bit_mixing import BitMixer
-from dqcodec.exact.mixing.layer import Layer
+from dqcodec.exact.mixing.layer import PixelLayer
 from dqcodec.exact.mixing.pixel_mixing import PixelMixer
 from dqcodec.exact.mixing.priors import UNTRAINED, Prior
 from dqcodec.frozen.mixing import ORDERS
@@ -59,11 +59,11 @@ class Pixels:
         """The pixels of a layer, a view (H, W)."""
         return part_of(self.flat, self.firsts[number], *self.shapes[number][:2])
 
-    def layer(self, number: int, bits: int, periods: Sequence[int], canvas: int = 0) -> Layer:
-        """A layer for the loops of mixing; see Layer."""
+    def layer(self, number: int, bits: int, periods: Sequence[int], canvas: int = 0) -> PixelLayer:
+        """A layer for the loops of mixing; see PixelLayer."""
         height, width, channels = self.shapes[number]
         first, stride = self.firsts[number], stride_of(width)
-        return Layer(self.flat, first, height, width, stride, channels, bits, np.array(periods), canvas)
+        return PixelLayer(self.flat, first, height, width, stride, channels, bits, np.array(periods), canvas)
 
     def layers(self) -> list[np.ndarray]:
         """All layers (H, W, C) uint8."""

@@ -50,7 +50,7 @@ def spent(data: bytes, find_program: FindProgram, max_pixels: int = MAX_PIXELS) 
 
     Raises UnsupportedImageError (an animation, or a stored file: it has no layers), and the errors of codec.decompress.
     """
-    group = Group.parse(data, max_pixels)
+    group = Group.unpack(data, max_pixels)
     (entry,) = group.entries
     if entry.skeleton is None:
         raise UnsupportedImageError("the PNG file is stored as it is, so there is no map of its bits")

@@ -23,7 +23,7 @@ from test_flow_method import image
 from dqcodec import png
 from dqcodec.exact.autoregressive import changes
 from dqcodec.exact.program import load_program
-from dqcodec.format.archive import ArchiveGroup, Member, Model, Verbatim, Writer, pack_group
+from dqcodec.format.archive import ArchiveGroup, Member, OwnModel, Verbatim, Writer, pack_group
 from dqcodec.format.container import Entry, Group, Layer, Method, sample_checksum
 from dqcodec.methods import classical, mixing, model_mixing, pixel_mixing, table, trained_mixing
 
@@ -153,7 +153,7 @@ def archived() -> bytes:
     return stream.getvalue()
 
 
-def changed_model() -> Model:
+def changed_model() -> OwnModel:
     """The golden autoregressive model with changes of all kinds: bits dropped, steps, numbers of one byte and of two."""
     program, rng = load_program(HERE / "autoregressive.safetensors"), np.random.default_rng(6)
     rows = {}
@@ -169,7 +169,7 @@ def changed_model() -> Model:
         weights[0, 0] = 0 if is_known else -70 >> step[0]
         biases = () if is_known else (np.full(layer.outputs, 3), rng.integers(-9, 10, layer.outputs))
         rows[name] = changes.Rows(drop, step, weights, *biases)
-    return Model(program.id, changes.pack(program, rows))
+    return OwnModel(program.id, changes.pack(program, rows))
 
 
 def archived_with_model() -> bytes:

@@ -244,7 +244,7 @@ def code_samples(mixer, coder, layer, at, predicted, missed, matches):
     Args:
         mixer: a BitMixer, which changes.
         coder: a BinaryCoder.
-        layer: a Layer.
+        layer: a PixelLayer.
         at: the place of the pixel.
         predicted: a pixel.
         missed: 1 if the pixel is known not to be `predicted`; else 0.

@@ -5,7 +5,7 @@ its values were the same, and so predicts the next bit. Weights that are learned
 prediction of a trained model where there is one. An arithmetic coder codes the bit by the mixture. The decoder learns the same
 way. All numbers are integers, so every machine decodes alike.
 
-Samples lie in canvases (rows, columns, channels), uint8, channels in the order of coding: an image, and MARGIN rows above and
+Images are padded: arrays (rows, columns, channels) uint8, channels in the order of coding, with MARGIN rows above the image and
 columns at both sides of it that are 0.
 """
 
@@ -86,14 +86,14 @@ class Mixer(NamedTuple):
         )  # fmt: skip
 
 
-def canvas_shape(height: int, width: int, channels: int) -> tuple[int, int, int]:
-    """The shape of an image's canvas."""
+def padded_shape(height: int, width: int, channels: int) -> tuple[int, int, int]:
+    """The shape of a padded image."""
     return height + MARGIN, width + 2 * MARGIN, channels
 
 
-def fill(canvas: np.ndarray, pixels: np.ndarray) -> None:
-    """Put an image (H, W, C) into its canvas."""
-    canvas[MARGIN:, MARGIN:-MARGIN] = pixels[..., ORDERS[pixels.shape[2]]]
+def fill(padded: np.ndarray, pixels: np.ndarray) -> None:
+    """Put an image (H, W, C) into its padded one."""
+    padded[MARGIN:, MARGIN:-MARGIN] = pixels[..., ORDERS[pixels.shape[2]]]
 
 
 @part_of_loop_in_place
@@ -247,11 +247,11 @@ class Law(NamedTuple):
 
 @part_of_loop_in_place
 def code_sample(mixer, pixels, y, x, c, bits, law):
-    """Code a sample, channel c at (y, x) of a canvas, and learn from it. Returns its bits, float64.
+    """Code a sample, channel c at (y, x) of a padded image, and learn from it. Returns its bits, float64.
 
     Args:
         mixer: a Mixer, which changes.
-        pixels: the canvas, uint8 (rows, columns, channels). If the mixer reads, the sample is entered; else it is there.
+        pixels: the padded image. If the mixer reads, the sample is entered; else it is there.
         bits: of the sample.
         law: a Law.
     """
@@ -282,7 +282,7 @@ def code_sample(mixer, pixels, y, x, c, bits, law):
 
 @compiled
 def code_image(mixer, pixels, bits, lengths):
-    """Code the samples of an image on its canvas, uint8 (rows, columns, channels), row by row; see code_sample.
+    """Code the samples of a padded image, row by row; see code_sample.
 
     lengths: set to the bits of each sample, float64 (H, W, channels); (0, 0, 0): they are not wanted.
     """

@@ -5,7 +5,7 @@ predictions with its bias corrected by contexts (Wu and Memon 1997) give the pla
 intensity, or of another channel at the same pixel, give the scales. The distribution function is Student's t for all.
 
 Samples are integers; floats are float64, and each operation on them stands alone, in a fixed order. Loops take a place
-in a canvas (see experts.py): row y, column x, margins included, and channel c.
+in a Padded (see experts.py): row y, column x, margins included, and channel c.
 """
 
 from typing import NamedTuple
@@ -113,22 +113,22 @@ def end_laws(laws, y):
 
 
 @part_of_loop_in_place
-def set_laws(laws, errors, canvas, y, x, c, largest):
+def set_laws(laws, errors, padded, y, x, c, largest):
     """Set the laws of a sample, 0 to largest."""
-    _set_values(laws, canvas.samples, y, x, c)
+    _set_values(laws, padded.samples, y, x, c)
     advance(laws.short, x, 1)
     advance(laws.long, x, REFIT)
-    _predict(laws, canvas.samples, y, x, c, largest)
-    _blend(laws, errors, canvas, y, x, c, largest)
-    _set_scales(laws, errors, canvas, y, x, c)
+    _predict(laws, padded.samples, y, x, c, largest)
+    _blend(laws, errors, padded, y, x, c, largest)
+    _set_scales(laws, errors, padded, y, x, c)
 
 
 @part_of_loop_in_place
-def learn_laws(laws, errors, canvas, y, x, c):
+def learn_laws(laws, errors, padded, y, x, c):
     """Learn from a sample, after it is coded."""
-    _learn(laws, errors, canvas, y, x, c)
+    _learn(laws, errors, padded, y, x, c)
     values, gain = laws.values, laws.blend[ERROR]
-    values[len(values) - 1] = canvas.samples[y, x, c] - laws.blend[MEAN]
+    values[len(values) - 1] = padded.samples[y, x, c] - laws.blend[MEAN]
     remember(laws.short, x, values, 1.0 / (gain * (gain + 0.125) + 1.0))
     remember(laws.long, x, values, 1.0 / (gain + 1.0))
 
@@ -195,10 +195,10 @@ def _nearby(rows, now, x, i):
 
 
 @part_of_loop_in_place
-def _blend(laws, errors, canvas, y, x, c, largest):
+def _blend(laws, errors, padded, y, x, c, largest):
     """Set the blend and the keys, and the places of the laws."""
     predictions, spreads, places, keys = laws.predictions, laws.spreads, laws.places, laws.keys
-    now, biases, samples, classes = (y - UP) & 1, errors.biases, canvas.samples, canvas.classes
+    now, biases, samples, classes = (y - UP) & 1, errors.biases, padded.samples, padded.classes
     total = weights = 0.0
     for i in range(PREDICTIONS):
         spreads[i] = _nearby(laws.rows, now, x, i)
@@ -245,12 +245,12 @@ def _blend(laws, errors, canvas, y, x, c, largest):
 
 
 @part_of_loop_in_place
-def _set_scales(laws, errors, canvas, y, x, c):
+def _set_scales(laws, errors, padded, y, x, c):
     """Set the inverse scales of the laws, and the error of the earlier channel around the sample."""
     spreads, inverses, scale = laws.spreads, laws.inverses, laws.blend[SCALE]
     row, other = y - UP + 1, 0.0
     if c > 0:
-        before = canvas.errors
+        before = padded.errors
         total = np.float64(before[row, x, c - 1]) * 2.0 + np.float64(before[row, x - 1, c - 1])
         total = total + np.float64(before[row, x + 1, c - 1])
         total = total + np.float64(before[row - 1, x, c - 1])
@@ -306,10 +306,10 @@ def below(place, inverse, threshold):
 
 
 @part_of_loop_in_place
-def _learn(laws, errors, canvas, y, x, c):
+def _learn(laws, errors, padded, y, x, c):
     """Learn from the errors of the predictions and of the blend."""
     rows, columns, sums, biases, keys = laws.rows, laws.columns, laws.sums, errors.biases, laws.keys
-    value, now, row = np.float64(canvas.samples[y, x, c]), (y - UP) & 1, y - UP + 1
+    value, now, row = np.float64(padded.samples[y, x, c]), (y - UP) & 1, y - UP + 1
     for i in range(PREDICTIONS):
         rows[now, x, i] = abs(value - laws.predictions[i])
     error = value - laws.places[0]
@@ -318,8 +318,8 @@ def _learn(laws, errors, canvas, y, x, c):
     if y == UP:
         for i in range(PREDICTIONS + 1):
             rows[1 - now, x + 1, i] = rows[1 - now, x + 2, i] = rows[now, x, i]
-    canvas.errors[row, x, c] = size
-    canvas.classes[row, x, c] = class_of(error * laws.inverses[0])
+    padded.errors[row, x, c] = size
+    padded.classes[row, x, c] = class_of(error * laws.inverses[0])
     columns[x] += (size - columns[x]) * 0.25
     sums[0] += (size - sums[0]) * 0.09375
     sums[1] = sums[1] * 0.9990234375 + size
