@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, DqcodecError, FormatError, UnsupportedImageError
 from dqcodec.base.varint import folded, unfolded, write_varint
-from dqcodec.codec import candidates, codec, zoo
+from dqcodec.codec import codec, zoo
 from dqcodec.codec.group import decode
 from dqcodec.format import container
 from dqcodec.format.container import (
@@ -342,9 +342,7 @@ def packed_by_lzma(monkeypatch):
     return lengths
 
 
-def test_the_chunks_of_an_image_are_packed_once_for_all_tried_ways(packed_by_lzma, monkeypatch):
-    monkeypatch.setattr(candidates, "takes_mixing", lambda *_, **__: False)
-    monkeypatch.setattr(candidates, "takes_experts", lambda *_: False)
+def test_the_chunks_of_an_image_are_packed_once_for_all_tried_ways(packed_by_lzma, quick):
     text = pngs.chunk(b"tEXt", b"Comment\0" + np.random.default_rng(0).bytes(5000))
     for color_type, bit_depth in [(2, 8), (6, 8), (6, 16)]:
         packed_by_lzma.clear()

@@ -79,12 +79,10 @@ def test_damage_gives_pixels_or_a_named_error():
 
 
 @pytest.fixture
-def by_models_alone(monkeypatch):
+def by_models_alone(monkeypatch, quick):
     """A model of random weights has no chance beside the other methods."""
     loser = candidates.CodedLayer(Layer(Method.CLASSICAL), bytes(1 << 16), 1 << 16)
     monkeypatch.setattr(choose, "by_webp", lambda pixels, quick: loser)
-    monkeypatch.setattr(candidates, "takes_mixing", lambda pixels, **told: False)
-    monkeypatch.setattr(candidates, "takes_experts", lambda *_: False)
 
 
 def gray(bits: int, count: int = 90) -> bytes:

@@ -84,11 +84,9 @@ def test_any_bytes_decode_to_the_shape(data):
 
 
 @pytest.fixture
-def by_models_alone(monkeypatch):
+def by_models_alone(monkeypatch, quick):
     """Models of random weights have no chance beside the other methods."""
     monkeypatch.setattr(candidates, "is_icon", lambda *_: False)
-    monkeypatch.setattr(candidates, "takes_mixing", lambda pixels, *, is_modelled: False)
-    monkeypatch.setattr(candidates, "takes_experts", lambda *_: False)
     monkeypatch.setattr(
         classical, "encode", lambda layers, *, quick: Payload(b"\0" + layers[0].tobytes(), (1 + layers[0].size,))
     )

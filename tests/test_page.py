@@ -13,7 +13,7 @@ from PIL import Image
 
 from dqcodec import png
 from dqcodec.bench import peers
-from dqcodec.codec import candidates, codec, formats, group, zoo
+from dqcodec.codec import codec, formats, group, zoo
 from dqcodec.codec.source import read
 from dqcodec.command.cli import main
 from dqcodec.format.container import Method
@@ -74,8 +74,6 @@ def page(quick_folder, monkeypatch):
     """The page of a small image, by a small model, and what the command told."""
     (quick_folder / "models").mkdir()
     shutil.copy(programs.path("autoregressive"), quick_folder / "models" / "small.safetensors")
-    monkeypatch.setattr(candidates, "takes_mixing", lambda *_, **__: False)
-    monkeypatch.setattr(candidates, "takes_experts", lambda *_: False)
     monkeypatch.setattr(peers, "PEERS", (peers.PngAsGiven(), peers.WebP(), peers.JpegXl(7)))
     rows, columns = np.indices((48, 64))
     image = np.stack([rows * 5, columns * 3, rows + columns], 2) + RNG.integers(0, 9, (48, 64, 3))
