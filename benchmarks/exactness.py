@@ -37,7 +37,7 @@ from dqcodec.methods import table
 set_threads(int(os.environ.get("DQCODEC_BENCHMARK_THREADS", 0)))
 pixels, program = np.asarray(Image.open(sys.argv[1]).convert("RGB")), zoo.load(sys.argv[2])
 given = sys.stdin.buffer.read()
-method = table.own(program)
+method = table.rows_of(program)[0].module
 payload = method.encode([pixels], program).data
 same = np.array_equal(method.decode(given or payload, [pixels.shape], program)[0], pixels)
 sys.stdout.buffer.write(bytes([same]) + payload)

@@ -21,8 +21,7 @@ from dqcodec import png
 from dqcodec.bench import images
 from dqcodec.bench.machine import machine
 from dqcodec.bench.peers import JpegXl, WebP
-from dqcodec.codec import candidates
-from dqcodec.exact.jpeg.recovery import recover
+from dqcodec.exact.jpeg import recovery
 
 _QUALITIES = 50, 75, 85, 90, 95
 _SUBSAMPLINGS = {"4:4:4": 0, "4:2:2": 1, "4:2:0": 2}
@@ -82,9 +81,9 @@ def measure(photo: Image.Image, quality: int, subsampling: str, cut: tuple[int, 
     end = time.process_time()
     if not np.array_equal(back, pixels):
         raise SystemExit("an image does not come back")
-    takes, candidates.takes_jpeg = candidates.takes_jpeg, lambda _: False
+    may_be, recovery.may_be_decoded = recovery.may_be_decoded, lambda _: False
     without = dqcodec.compress(pixels)
-    candidates.takes_jpeg = takes
+    recovery.may_be_decoded = may_be
     return {
         "pixels": pixels.shape[0] * pixels.shape[1],
         "jpeg": len(stream.getvalue()),
@@ -92,7 +91,7 @@ def measure(photo: Image.Image, quality: int, subsampling: str, cut: tuple[int, 
         "with": len(data),
         **{name: len(codec.encode(source).data) for name, codec in others.items()},
         "taken": int(dqcodec.info(data).method == "jpeg"),
-        "recovered": int((recover(pixels).pixels(*pixels.shape[:2]) == pixels).all(-1).sum()),
+        "recovered": int((recovery.recover(pixels).pixels(*pixels.shape[:2]) == pixels).all(-1).sum()),
         "compress_seconds": middle - start,
         "decompress_seconds": end - middle,
     }

@@ -181,8 +181,8 @@ class Container:
         found = _named_errors(lambda: codec.decompress(data, find_program, max_pixels=_MAX_PIXELS))
         if found is None:
             return False
-        group = Group.parse(data)
-        assert told is not None and Group.parse(group.pack()) == group
+        group = Group.unpack(data)
+        assert told is not None and Group.unpack(group.pack()) == group
         if group.entries[0].skeleton is None:
             assert found[0] == group.payloads[0]
         else:
@@ -307,14 +307,14 @@ class Archive:
 
     def _check_losses(self, opened, data: bytes) -> None:
         """Of groups that are whole in the data, nothing is lost."""
-        from dqcodec.format.archive import read_members
+        from dqcodec.format.archive import unpack_members
 
         names = {
             name.removeprefix(name.split("/")[0] + "/") if name.startswith("archive-") else name for name in opened
         }
         for frame, header in self.frames.items():
             if frame in data and frame.startswith(b"\x89DQG"):
-                assert {member.name for member in read_members(header)} <= names, "a whole group is not salvaged"
+                assert {member.name for member in unpack_members(header)} <= names, "a whole group is not salvaged"
 
 
 def _frames(data: bytes) -> list[bytes]:
@@ -455,10 +455,10 @@ class Model:
         if program is None:
             return False
         pixels = self.pixels[..., : program.channels] >> 8 - program.bits
-        for method in table.rows_of(program) if takes_model(pixels) and program.fits(pixels.shape) else ():
-            payload = _named_errors(lambda: method.encode([pixels], program))
+        for row in table.rows_of(program) if takes_model(pixels) and program.fits(pixels.shape) else ():
+            payload = _named_errors(lambda: table.encode(row.number, [pixels], program))
             if payload:
-                layer = Layer(method.number, program.id)
+                layer = Layer(row.number, program.id)
                 (decoded,) = table.decode(payload.data, layer, [pixels.shape], lambda _: program)
                 assert np.array_equal(decoded, pixels), "what the program codes is not what it decodes"
         return True
@@ -571,17 +571,13 @@ class Payloads:
 
         from dqcodec.exact.jpeg.recovery import recover
         from dqcodec.format.container import Layer, Method
-        from dqcodec.methods import jpeg, table
-        from dqcodec.methods.payload import Effort
+        from dqcodec.methods import classical, jpeg, table
 
         rng = np.random.default_rng(1)
 
         def layers(*shapes):
             ramps = [np.indices(shape).sum(0) * 3 + rng.integers(0, 20, shape) for shape in shapes]
             return [ramp.clip(0, 255).astype(np.uint8) for ramp in ramps]
-
-        def quick(pixels):
-            return table.encode(Method.CLASSICAL, [pixels], effort=Effort(quick=True)).data
 
         self.settings, self.seeds = [], []
         for channels in (1, 2, 3, 4):
@@ -599,13 +595,14 @@ class Payloads:
             self._add(Layer(Method.PIXEL_MIXING), tiled, payload=table.encode(Method.PIXEL_MIXING, [tiled]).data)
             self._add_animation(channels)
             for pixels in (*layers((21, 30, channels)), layers((3, 2050, channels))[0] & 8):
-                self._add(Layer(Method.CLASSICAL), pixels, payload=quick(pixels))
+                self._add(Layer(Method.CLASSICAL), pixels, payload=classical.encode([pixels], quick=True).data)
         for program in programs():
             several = layers((20, 26, program.channels))
             small = layers((1, 30, program.channels), (40, 2, program.channels), (1, 1, program.channels))
             several += [pixels for pixels in small if program.fits(pixels.shape)]
-            for method in table.rows_of(program):
-                self._add(Layer(method.number, program.id), *several, payload=method.encode(several, program).data)
+            for row in table.rows_of(program):
+                payload = table.encode(row.number, several, program).data
+                self._add(Layer(row.number, program.id), *several, payload=payload)
 
     def _add(self, layer, *arrays, payload: bytes) -> None:
         from dqcodec import png

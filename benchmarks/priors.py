@@ -21,14 +21,13 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 from dqcodec.codec.source import read
 from dqcodec.exact.mixing import priors
 from dqcodec.exact.mixing.binary_coder import BinaryCoder
-from dqcodec.exact.mixing.bit_mixing import BitMixer
-from dqcodec.exact.mixing.pixel_mixing import PixelMixer, code_layer
+from dqcodec.exact.mixing.pixel_mixing import code_layer
 from dqcodec.exact.mixing.priors import UNTRAINED, Prior
 from dqcodec.format.split import candidates
 from dqcodec.frozen import trained_mixing as constants
 from dqcodec.frozen.mixing import FINE_STRETCH
 from dqcodec.frozen.pixel_mixing import DEFAULT_PERIODS, FIRST_WEIGHT
-from dqcodec.methods.pixels import Pixels, most_bytes, numbers, stride_of
+from dqcodec.methods.pixels import Pixels, most_bytes, stride_of
 
 DRAWINGS, LAYERS, SEED = 200, 800, 1
 LATE = 2000  # samples that count as done in the last pass: weights change slowly
@@ -88,12 +87,10 @@ def learned(layers: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
 
 def coded(layer: np.ndarray, prior: Prior) -> Prior:
     """What mixers know after a layer (H, W, C) uint8."""
-    height, width, _ = layer.shape
-    bits, pixels = int(layer.max()).bit_length(), Pixels([layer.shape])
-    pixels.part(0)[:] = numbers(layer)
-    hits, mixer = PixelMixer.new(height * width, width, prior), BitMixer.new(layer.size, prior)
+    bits, pixels = int(layer.max()).bit_length(), Pixels.of([layer])
+    hits, mixer = pixels.mixers(prior)
     coder = BinaryCoder.writer(most_bytes([layer.shape], [bits]))
-    periods = [up * stride_of(width) + left for up, left in DEFAULT_PERIODS]
+    periods = [up * stride_of(layer.shape[1]) + left for up, left in DEFAULT_PERIODS]
     code_layer(hits, mixer, coder, pixels.layer(0, bits, periods))
     return Prior(
         hits.weights, hits.trust, mixer.weights, mixer.finals, mixer.maps, mixer.trust, mixer.laws.errors, prior.done

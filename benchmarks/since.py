@@ -23,18 +23,19 @@ _FIGURES = "bytes", "compress_seconds", "decompress_seconds"
 # codes each file named on its input, and prints its figures
 _WORK = """
 import json, sys, time
+import dqcodec
 from pathlib import Path
 from dqcodec.base.threads import set_threads
-from dqcodec.codec import codec, zoo
+from dqcodec.codec import zoo
 
 set_threads(1)
 programs, effort = [zoo.load(name) for name in zoo.names()], json.loads(sys.argv[1])
 for line in sys.stdin:
     png = Path(json.loads(line)).read_bytes()
     times = [time.process_time()]
-    dqc, _ = codec.compress(png, programs, verify=False, **effort)
+    dqc = dqcodec.compress(png, programs, verify=False, **effort)
     times.append(time.process_time())
-    codec.decompress(dqc, zoo.find)
+    dqcodec.decompress_png(dqc)
     times.append(time.process_time())
     print(json.dumps([len(dqc), times[1] - times[0], times[2] - times[1]]), flush=True)
 """

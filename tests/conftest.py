@@ -10,10 +10,15 @@ settings.load_profile("same")
 
 
 @pytest.fixture
-def quick_folder(tmp_path, monkeypatch):
-    """An empty working folder, no models, and no mixing, whose loops would be compiled first."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(zoo, "directory", lambda: tmp_path / "models")
+def quick(monkeypatch):
+    """No mixing, which takes long, and whose loops would be compiled first."""
     monkeypatch.setattr(candidates, "takes_mixing", lambda *_, **__: False)
     monkeypatch.setattr(candidates, "takes_experts", lambda *_: False)
+
+
+@pytest.fixture
+def quick_folder(tmp_path, monkeypatch, quick):
+    """An empty working folder, no models, and no mixing."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(zoo, "directory", lambda: tmp_path / "models")
     return tmp_path

@@ -4,13 +4,14 @@ by a shared table, so that codec and CLI are tested without a model."""
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import numpy as np
 
 from dqcodec.base.errors import CorruptError
 from dqcodec.codec import candidates
 from dqcodec.format.container import Method
-from dqcodec.methods.payload import Effort, ModelReport, Payload
+from dqcodec.methods.payload import ModelReport, Payload
 from dqcodec.methods.table import METHODS, Row
 
 
@@ -33,10 +34,9 @@ class Program:
 
 @dataclass(frozen=True)
 class Fake(Row):
-    """A row of the table of methods that has no module."""
+    """A row of the table of methods with a module of its own."""
 
-    encode: Callable = None
-    decode: Callable = None
+    module: SimpleNamespace = None
 
 
 def install(monkeypatch, error: Exception | None = None, wrong: bool = False, see: Callable = len) -> None:
@@ -45,7 +45,7 @@ def install(monkeypatch, error: Exception | None = None, wrong: bool = False, se
     monkeypatch.setattr(candidates, "is_icon", lambda *_: False)
     table = {}
 
-    def encode(layers, program, effort=Effort(), spots=()):
+    def encode(layers, program):
         see(layers)
         if error:
             raise error
@@ -53,11 +53,11 @@ def install(monkeypatch, error: Exception | None = None, wrong: bool = False, se
         table[key] = [pixels.copy() for pixels in layers]
         return Payload(key, report=ModelReport(tuple(3.46 * pixels.size for pixels in layers), 0, 12.0, 0.5))
 
-    def decode(payload, shapes, program, spots=()):
+    def decode(payload, shapes, program):
         if payload not in table:
             raise CorruptError("no such payload")
         return [pixels ^ np.uint8(wrong) for pixels in table[payload]]
 
     for number, kind in ((Method.FLOW, "flow"), (Method.AUTOREGRESSIVE, "autoregressive")):
-        monkeypatch.setitem(METHODS, number, Fake(number, "", kind, encode=encode, decode=decode))
+        monkeypatch.setitem(METHODS, number, Fake(number, kind, module=SimpleNamespace(encode=encode, decode=decode)))
     monkeypatch.delitem(METHODS, Method.MODEL_MIXING)

@@ -99,7 +99,7 @@ class Head:
     view: "View | None" = None
 
     def spot(self, image, number):
-        """18: the canvas of a layer, its width and height, left and top, dispose_op and blend_op."""
+        """14: the canvas of a layer, its width and height, left and top, dispose_op and blend_op."""
         count = len(self.chunks) - 1
         raster, place = divmod(number, len(self.layers) // count)
         controls = [body for kind, body in self.chunks[raster] if kind == b"fcTL"]
@@ -595,7 +595,7 @@ class Model:
             self.change(Bytes(changed.changes))
 
     def change(self, changes: "Bytes") -> None:
-        """Section 14: models."""
+        """Section 17: models."""
         layers = ["features", "in", *(f"{block}.{half}" for block in range(self.blocks) for half in (1, 2)), "heads"]
         layers += [f"known.{plane}" for plane in range(1, self.channels)] + [
             f"out.{plane}" for plane in range(self.channels)
@@ -1443,7 +1443,7 @@ class PixelMixer:
         self.places = {}
 
     def pixel(self, flat, at, stride, channels, b, periods, miss, predicted, matches, canvas):
-        """Decode the samples of a pixel; returns it. canvas: whether the layer has one (18)."""
+        """Decode the samples of a pixel; returns it. canvas: whether the layer has one (14)."""
         known, rest = 0, miss
         for c in range(channels):
             known = known << 8 | self.sample(flat, at, stride, c, channels, b, periods, rest, matches, known, canvas)
@@ -1789,7 +1789,7 @@ def samples_of(rows, channels):
     return layer
 
 
-# --- 18
+# --- 14
 
 
 def animation(payload, shapes, spots):
@@ -2215,7 +2215,7 @@ def particle_offsets(K, D, F):
     )
 
 
-# --- 13
+# --- 16
 
 
 def packed_again(head: Head, samples) -> bytes:
@@ -2289,7 +2289,7 @@ def filtered_row(kind: int, row: bytes, above: bytes, distance: int) -> bytes:
     return bytes(out)
 
 
-# --- 14
+# --- 17
 
 
 def decode_archive(data: bytes, models: Models) -> dict[str, Decoded]:
@@ -2398,7 +2398,7 @@ def decode_group(header: bytes, body: bytes, models: Models) -> dict[str, Decode
     return {name: decoded[content] for name, content in zip(names, contents)}
 
 
-# --- 17
+# --- 13
 
 FINE = [bisect.bisect_left(SQUASH, j) - 2815 for j in range(65536)]
 
@@ -2753,7 +2753,7 @@ def experts(payload, shapes):
     return [learned.layer(shape, each) for shape, each in zip(shapes, ranges)]
 
 
-# --- 19
+# --- 15
 
 ZIGZAG = sorted(range(64), key=lambda p: (p // 8 + p % 8, (p // 8 if (p // 8 + p % 8) % 2 else p % 8)))
 K1 = """16 11 10 16 24 40 51 61 12 12 14 19 26 58 60 55 14 13 16 24 40 57 69 56 14 17 22 29 51 87 80 62 18 22 37 56 68 109 103 77

@@ -166,13 +166,13 @@ def still(channels: int = 3, bits: int = 8, kind: str = AUTOREGRESSIVE) -> Autor
 
 def encode(layers: Sequence[np.ndarray], program: Program) -> tuple[bytes, ModelReport]:
     """The payload of layers by the program's own method, and the model's report."""
-    payload = table.own(program).encode(layers, program)
+    payload = table.rows_of(program)[0].module.encode(layers, program)
     return payload.data, payload.report
 
 
 def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Program) -> list[np.ndarray]:
     """Undo encode."""
-    layer = Layer(table.own(program).number, program.id)
+    layer = Layer(table.rows_of(program)[0].number, program.id)
     return table.decode(payload, layer, shapes, lambda model_id: program)
 
 

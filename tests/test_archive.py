@@ -33,7 +33,7 @@ from dqcodec.format.archive import (
     Writer,
     is_archive,
     pack_group,
-    read_group,
+    unpack_group,
 )
 from dqcodec.format.container import Entry, Group, Layer, Method, pack_section
 from dqcodec.png import metadata
@@ -117,7 +117,7 @@ def archive_groups(draw, most=3):
 @given(archive_groups())
 def test_a_group_is_read_as_it_was_packed(group):
     packed = pack_group(group)
-    assert read_group(packed.header, packed.body, 1 << 40) == group
+    assert unpack_group(packed.header, packed.body, 1 << 40) == group
     for member, content in enumerate(group.contents):
         part, image = group.place(member)
         before = sum(1 if isinstance(each, Verbatim) else len(each.entries) for each in group.parts[:part])
@@ -134,18 +134,18 @@ def test_damage_under_right_crcs_is_a_group_or_a_named_error(group, index, flip,
     data[index] ^= flip
     damaged = bytes(data[:index] if cut else data)
     try:
-        found = read_group(*((packed.header, damaged) if in_body else (damaged, packed.body)))
+        found = unpack_group(*((packed.header, damaged) if in_body else (damaged, packed.body)))
     except NAMED as error:
         assert "\n" not in str(error)
     else:
         again = pack_group(found)
-        assert read_group(again.header, again.body) == found
+        assert unpack_group(again.header, again.body) == found
 
 
 @pytest.mark.parametrize("exact", [False, True])
 def test_images_of_every_kind_are_coded_together(exact):
     packed = group_of(list(kinds()), coded(exact))
-    (group,) = read_group(packed.header, packed.body).parts
+    (group,) = unpack_group(packed.header, packed.body).parts
     methods = [entry.method for entry in group.entries]
     assert methods[8] == "stored" != methods[9] and len(group.payloads) < len(group.entries)
     decoded = codec.decode(group, no_programs)
@@ -168,9 +168,9 @@ def test_the_pixel_limit_holds_for_all_images_of_a_group_together():
     packed = group_of(["again", *kinds(), "file"], coded(), Verbatim(b"file"), contents=[0, *range(11)])
     sizes = [size for entry in coded().entries if entry.skeleton for size in entry.skeleton.sizes]
     pixels = sum(height * width for height, width in sizes)
-    assert read_group(packed.header, packed.body, pixels).parts[0] == coded()
+    assert unpack_group(packed.header, packed.body, pixels).parts[0] == coded()
     with pytest.raises(UnsupportedImageError, match="limit"):
-        read_group(packed.header, packed.body, pixels - 1)
+        unpack_group(packed.header, packed.body, pixels - 1)
 
 
 def section_of(raw: bytes) -> bytes:
@@ -196,7 +196,7 @@ HUGE = (1 << 35) - 1
 
 
 def test_the_forger_can_write_a_group():
-    found = read_group(section_of(header_of(b"a", b"b/c", times=(1, 5, 0, 0), modes=(0o777, 0))), b"\1xyz")
+    found = unpack_group(section_of(header_of(b"a", b"b/c", times=(1, 5, 0, 0), modes=(0o777, 0))), b"\1xyz")
     assert found == ArchiveGroup(
         (Member("a", 5 - SECOND, 0o777), Member("b/c", -SECOND, 0)), (0, 1), (stored(b"x", b"yz"),)
     )
@@ -234,20 +234,20 @@ def test_the_forger_can_write_a_group():
 def test_malformed_headers_of_groups_are_corrupt(raw):
     header = section_of(raw)
     with no_hang(), little_memory(1 << 21), pytest.raises(CorruptError) as caught:
-        read_group(header, b"\1xyz")
+        unpack_group(header, b"\1xyz")
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("body", [b"", b"\1", b"\5x", b"\xff\xff\xff\xff\x7f", b"\xff" * 9, b"\3x"])
 def test_malformed_bodies_of_groups_are_corrupt(body):
     with pytest.raises(CorruptError):
-        read_group(section_of(header_of(b"a", b"b", b"c", parts=numbers(2, 2, 0, 0, 1, 0))), body)
+        unpack_group(section_of(header_of(b"a", b"b", b"c", parts=numbers(2, 2, 0, 0, 1, 0))), body)
 
 
 def test_a_file_that_does_not_match_its_checksum_is_corrupt():
     packed = group_of(["a"], Verbatim(b"some text"))
     with pytest.raises(CorruptError, match="checksum"):
-        read_group(packed.header, packed.body[:-1] + b"x")
+        unpack_group(packed.header, packed.body[:-1] + b"x")
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_a_file_that_does_not_match_its_checksum_is_corrupt():
 )  # fmt: skip
 def test_a_header_that_is_not_packed_as_it_says_is_corrupt(packed):
     with pytest.raises(CorruptError):
-        read_group(packed, b"x")
+        unpack_group(packed, b"x")
 
 
 def test_a_header_that_unpacks_to_more_than_it_says_takes_no_memory():
@@ -267,7 +267,7 @@ def test_a_header_that_unpacks_to_more_than_it_says_takes_no_memory():
     data = stream.compress(bytes(1 << 25)) + stream.flush()
     section = write_varint(99) + data
     with little_memory(1 << 22), pytest.raises(CorruptError):
-        read_group(b"\2" + write_varint(len(section)) + section, b"x")
+        unpack_group(b"\2" + write_varint(len(section)) + section, b"x")
 
 
 def packed_zeros() -> bytes:
@@ -288,7 +288,7 @@ def test_a_group_of_many_sections_unpacks_to_no_more_than_its_limit(kind):
         head = bytes([4 | packing << 4, 1, 1]) + section + bytes([16])
         header, body = header_of(*names, parts=numbers(1, 12) + head * 12), bytes(99)
     with little_memory((1 << 28) + (1 << 27)), pytest.raises(CorruptError, match="too many bytes"):
-        read_group(section_of(header), body)
+        unpack_group(section_of(header), body)
 
 
 # --- names, times, modes

@@ -29,11 +29,11 @@ from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import CorruptError, DqcodecError, UnknownModelError
 from dqcodec.base.varint import write_varint
 from dqcodec.codec import codec, trial
+from dqcodec.codec.effort import Effort
 from dqcodec.context import fronts
 from dqcodec.exact.program import load_program
 from dqcodec.format.container import Method
 from dqcodec.methods import autoregressive
-from dqcodec.methods.payload import Effort
 
 SHAPES = [(1, 1), (1, 2), (2, 1), (1, 15), (9, 1), (7, 5)]
 TILED_SHAPES = [(1, 1), (8, 9), (9, 10), (17, 19)]

@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 
 from dqcodec.base.errors import CorruptError, DqcodecError
 from dqcodec.methods import classical
-from dqcodec.methods.payload import Effort
 
 
 def images():
@@ -31,7 +30,7 @@ def images():
 @pytest.mark.parametrize("quick", [True, False])
 @pytest.mark.parametrize("pixels", [pytest.param(pixels, id=name) for name, pixels in images()])
 def test_decode_undoes_encode_and_costs_at_most_a_byte_over_raw(pixels, quick):
-    data = classical.encode([pixels], effort=Effort(quick=quick)).data
+    data = classical.encode([pixels], quick=quick).data
     assert np.array_equal(classical.decode(data, [pixels.shape])[0], pixels)
     assert len(data) <= pixels.size + 1
 
@@ -45,7 +44,7 @@ def test_flat_images_take_few_bytes():
 @given(st.integers(0), st.integers(0, 255), st.booleans())
 def test_damage_gives_other_pixels_or_a_corrupt_error(index, byte, cut):
     pixels = dict(images())["ramp"]
-    data = bytearray(classical.encode([pixels], effort=Effort(quick=True)).data)
+    data = bytearray(classical.encode([pixels], quick=True).data)
     index %= len(data)
     data[index] = byte
     try:

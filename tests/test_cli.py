@@ -21,7 +21,7 @@ from PIL import Image, ImageSequence
 import dqcodec
 from dqcodec import png
 from dqcodec.base.errors import ModelError, UnknownModelError
-from dqcodec.codec import candidates, choose, codec, formats, zoo
+from dqcodec.codec import choose, codec, formats, zoo
 from dqcodec.codec.archive import Archive
 from dqcodec.command import batches, names
 from dqcodec.command.cli import main
@@ -305,13 +305,6 @@ def test_help_imports_nothing_heavy():
 
 
 STAMPS = {"a.png": (0o640, 1_000_000_000_123_456_789), "deep/b.png": (0o600, -5), "deep/er/c.png": (0o444, 1 << 60)}
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    """Without mixing, whose loops would be compiled first."""
-    monkeypatch.setattr(candidates, "takes_mixing", lambda *_, **__: False)
-    monkeypatch.setattr(candidates, "takes_experts", lambda *_: False)
 
 
 def grow(folder, count=3, **options):
@@ -718,7 +711,7 @@ def test_an_archive_by_a_model_comes_back(folder, model, quick, monkeypatch):
     monkeypatch.setattr("dqcodec.codec.candidates.is_icon", lambda *_: False)
     monkeypatch.setattr(
         "dqcodec.codec.group.encode_sets",
-        lambda sources, *rest, **options: [([0, 1, 2], codec.encode(sources, *rest, **options))],
+        lambda sources, *rest: [([0, 1, 2], codec.encode(sources, *rest))],
     )
     rng = np.random.default_rng(0)
     (folder / "in").mkdir()

@@ -321,10 +321,10 @@ def test_force_overwrites_no_output_behind_a_link_that_comes_meanwhile(folder, m
 
 def test_a_worker_of_a_cluster_overwrites_what_was_there_under_other_numbers(folder):
     grow(folder, ["a"], b"old")
-    files.write_once(folder / "a", b"new", force=True, former=(-1, -1))
+    files.write(folder / "a", b"new", force=True, former=(-1, -1), may_repeat=True)
     assert (folder / "a").read_bytes() == b"new"
     with pytest.raises(FileExistsError, match="was not there before"):
-        files.write_once(folder / "a", b"other", force=True, former=())
+        files.write(folder / "a", b"other", force=True, former=(), may_repeat=True)
 
 
 def test_images_of_an_archive_that_would_share_a_file_fail_alone(folder):

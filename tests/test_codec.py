@@ -21,10 +21,10 @@ from dqcodec.base.errors import (
 )
 from dqcodec.codec import candidates, choose, codec, trial
 from dqcodec.codec.candidates import CodedLayer
+from dqcodec.codec.effort import Effort
 from dqcodec.format.container import Entry, Group, Layer, Method, owners
 from dqcodec.format.split import Split, Step
-from dqcodec.methods.payload import Effort
-from dqcodec.methods.table import METHODS
+from dqcodec.methods import table
 
 PROGRAM = fake_learned.Program()
 CHUNKS = {"before": pngs.chunk(b"gAMA", b"\0\0\xb1\x8f"), "after": pngs.chunk(b"tEXt", b"Comment\0" + b"hello " * 50)}
@@ -357,7 +357,7 @@ def test_layers_of_several_images_are_mixed_in_one_payload_for_each_count_of_cha
     assert [entry.method for entry in coded.group.entries] == ["trained-mixing"] * 5
     assert owners(coded.group.entries) == [[(0, 0), (1, 0), (3, 0)], [(2, 0), (4, 0)]]
     assert len(coded.group.payloads) == 2 and coded.reports == (None, None) and coded.programs == []
-    alone = sum(len(METHODS[Method.TRAINED_MIXING].encode([each]).data) for each in pixels)
+    alone = sum(len(table.encode(Method.TRAINED_MIXING, [each]).data) for each in pixels)
     assert sum(map(len, coded.group.payloads)) < 0.9 * alone
 
 
@@ -414,10 +414,9 @@ def by_model(monkeypatch):
     """A model that would code any layers, together, for 1000 bytes each; what it codes at last."""
     calls, model = [], fake_learned.Program(kind="autoregressive")
     fake_learned.install(monkeypatch, see=lambda layers: calls.append(len(layers)))
-    encode = METHODS[Method.AUTOREGRESSIVE].encode
 
     def by_model(layers, programs, effort):
-        payload = encode(layers, model)
+        payload = table.encode(Method.AUTOREGRESSIVE, layers, model)
         calls.clear()
         layer = Layer(Method.AUTOREGRESSIVE, model.id)
         return [[CodedLayer(layer, payload.data, 1000, model, payload.report, len(layers))] for _ in layers]
@@ -438,7 +437,7 @@ def test_layers_that_leave_a_model_are_mixed_and_the_others_coded_anew(by_model)
     assert calls == [3] and coded.programs == [model] and len(coded.group.payloads) == 2
     assert owners(coded.group.entries) == [[(0, 0), (1, 0), (3, 0)], [(2, 0)]]
     assert [len(report.layer_bits) if report else None for report in coded.reports] == [3, None]
-    assert coded.group.payloads[1] == METHODS[Method.TRAINED_MIXING].encode([shaded()]).data
+    assert coded.group.payloads[1] == table.encode(Method.TRAINED_MIXING, [shaded()]).data
 
 
 def test_layers_that_all_stay_with_a_model_are_coded_once(by_model):

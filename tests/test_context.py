@@ -9,7 +9,7 @@ import torch
 
 from dqcodec.base.compiled import compiled
 from dqcodec.context import context as contexts
-from dqcodec.context.context import Canvas, log_spreads
+from dqcodec.context.context import TilePixels, log_spreads
 from dqcodec.context.least_squares import predictor
 from dqcodec.flows import context as flows
 from dqcodec.frozen.autoregressive import (
@@ -74,10 +74,10 @@ def places_of(tiles: list[np.ndarray]) -> np.ndarray:
     return np.array([(cell, *place) for cell, place in enumerate(places)])
 
 
-def exact_context(canvas: Canvas, places: np.ndarray, bits: int, planes: np.ndarray) -> tuple[np.ndarray, ...]:
+def exact_context(pixels: TilePixels, places: np.ndarray, bits: int, planes: np.ndarray) -> tuple[np.ndarray, ...]:
     """As float_context, of some pixels, all of whose neighbours are known; planes: their own (N, P)."""
     channels = planes.shape[1]
-    seen = context(canvas, NO_PREDICTOR, places, LOGARITHMS, bits)
+    seen = context(pixels, NO_PREDICTOR, places, LOGARITHMS, bits)
     mean, spread = seen.moments.transpose(1, 2, 0)
     own = inputs(channels)
     assert seen.inputs.dtype == np.float32 and seen.moments.dtype == np.int32
@@ -99,17 +99,17 @@ def fronts(places: np.ndarray):
 
 
 def assert_front_by_front(tiles: list[np.ndarray], bits: int) -> None:
-    """Nothing that is not known yet is seen: there the canvas holds what would show."""
+    """Nothing that is not known yet is seen: there the pixels holds what would show."""
     planes, features = planes_of(tiles), random_features(tiles)
     expected, told = of_tiles(tiles, bits, features), np.concatenate([f.reshape(-1, FEATURES) for f in features])
-    canvas = Canvas.blank(*planes.shape, FEATURES)
-    canvas.planes[:] = UNKNOWN
-    canvas.features[:] = UNKNOWN
+    pixels = TilePixels.blank(*planes.shape, FEATURES)
+    pixels.planes[:] = UNKNOWN
+    pixels.features[:] = UNKNOWN
     for places in fronts(places_of(tiles)):
         cells = places[:, 0]
-        for ours, theirs in zip(exact_context(canvas, places, bits, planes[cells]), expected, strict=True):
+        for ours, theirs in zip(exact_context(pixels, places, bits, planes[cells]), expected, strict=True):
             assert np.array_equal(ours, theirs[cells])
-        canvas.planes[cells], canvas.features[cells] = planes[cells], told[cells]
+        pixels.planes[cells], pixels.features[cells] = planes[cells], told[cells]
 
 
 @pytest.mark.parametrize("channels, bits", [(1, 1), (1, 8), (3, 5), (3, 8)])
@@ -136,10 +136,10 @@ def test_all_pixels_at_once_have_the_same_context(channels, bits):
         for tile in (shape, (2, 3)):
             tiles = programs.cut(images(channels, bits, *shape)[name], tile)
             planes, features = planes_of(tiles), random_features(tiles)
-            canvas = Canvas.blank(*planes.shape, FEATURES)
-            canvas.planes[:] = planes
-            canvas.features[:] = np.concatenate([f.reshape(-1, FEATURES) for f in features])
-            ours = exact_context(canvas, places_of(tiles), bits, planes)
+            pixels = TilePixels.blank(*planes.shape, FEATURES)
+            pixels.planes[:] = planes
+            pixels.features[:] = np.concatenate([f.reshape(-1, FEATURES) for f in features])
+            ours = exact_context(pixels, places_of(tiles), bits, planes)
             for a, b in zip(ours, of_tiles(tiles, bits, features), strict=True):
                 assert np.array_equal(a, b)
 
@@ -161,11 +161,11 @@ def test_neighbours_come_before_their_pixel_in_raster_order_and_in_fronts():
 
 def test_at_borders_known_pixels_stand_in():
     """In a row of its own the first pixel knows the middle alone, the next ones those to their left."""
-    canvas, places = Canvas.blank(10, 1, FEATURES), places_of([np.zeros((2, 5, 1))])
+    pixels, places = TilePixels.blank(10, 1, FEATURES), places_of([np.zeros((2, 5, 1))])
     means = []
     for n, value in enumerate([10, 20, 30, 40, 50, 0]):
-        means.append(int(context(canvas, NO_PREDICTOR, places[n : n + 1], LOGARITHMS, 8).moments[0, 0, 0]))
-        canvas.planes[n] = value
+        means.append(int(context(pixels, NO_PREDICTOR, places[n : n + 1], LOGARITHMS, 8).moments[0, 0, 0]))
+        pixels.planes[n] = value
     # west, its twins above and the second to the left: weights 7 and 1
     # in the next row: north, its twins to the left, and the one to its right
     assert means == [8 * 128, 8 * 10, 7 * 20 + 10, 7 * 30 + 20, 7 * 40 + 30, 7 * 10 + 20]
@@ -173,12 +173,12 @@ def test_at_borders_known_pixels_stand_in():
 
 def test_the_spread_of_every_range_has_a_logarithm():
     """Of black and white neighbours in any pattern."""
-    canvas, places = Canvas.blank(15, 1, FEATURES), places_of([np.zeros((3, 5, 1))])
+    pixels, places = TilePixels.blank(15, 1, FEATURES), places_of([np.zeros((3, 5, 1))])
     middle = places[(places[:, 1] == 2) & (places[:, 2] == 2)]
     near = [12 + dx - 5 * dy for dy, dx in NEIGHBOURS[: len(MOMENT_WEIGHTS)]]
     for pattern in itertools.product((-255, 255), repeat=len(MOMENT_WEIGHTS)):
-        canvas.planes[near, 0] = pattern
-        seen = context(canvas, NO_PREDICTOR, middle, log_spreads(), 8)
+        pixels.planes[near, 0] = pattern
+        seen = context(pixels, NO_PREDICTOR, middle, log_spreads(), 8)
         mean, spread = seen.moments[0, :, 0]
         assert mean == np.dot(MOMENT_WEIGHTS, pattern)
         assert spread == np.dot(MOMENT_WEIGHTS, np.abs(8 * np.array(pattern) - mean)) + 32 < len(log_spreads())

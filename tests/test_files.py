@@ -300,12 +300,12 @@ def test_inputs_that_would_share_an_output_get_an_error_and_others_do_not(tmp_pa
 
 def test_the_same_bytes_written_again_are_found_and_other_bytes_are_not_overwritten(tmp_path):
     target = tmp_path / "a"
-    files.write_once(target, b"x")
-    files.write_once(target, b"x")
+    files.write(target, b"x", may_repeat=True)
+    files.write(target, b"x", may_repeat=True)
     with pytest.raises(FileExistsError):
-        files.write_once(target, b"y")
+        files.write(target, b"y", may_repeat=True)
     with pytest.raises(FileExistsError):
-        files.write_once(tmp_path, b"")
+        files.write(tmp_path, b"", may_repeat=True)
     assert target.read_bytes() == b"x"
 
 

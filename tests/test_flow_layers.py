@@ -12,9 +12,9 @@ from programs import digits, uniform
 from dqcodec import png
 from dqcodec.base.errors import DqcodecError, LatentOverflow, StackUnderflow
 from dqcodec.codec import candidates, choose, codec
+from dqcodec.codec.effort import Effort
 from dqcodec.format.container import Layer, Method
 from dqcodec.methods import flow
-from dqcodec.methods.payload import Effort
 
 
 def layers_of(x: np.ndarray) -> list[np.ndarray]:
@@ -79,12 +79,10 @@ def test_damage_gives_pixels_or_a_named_error():
 
 
 @pytest.fixture
-def by_models_alone(monkeypatch):
+def by_models_alone(monkeypatch, quick):
     """A model of random weights has no chance beside the other methods."""
     loser = candidates.CodedLayer(Layer(Method.CLASSICAL), bytes(1 << 16), 1 << 16)
     monkeypatch.setattr(choose, "by_webp", lambda pixels, quick: loser)
-    monkeypatch.setattr(candidates, "takes_mixing", lambda pixels, **told: False)
-    monkeypatch.setattr(candidates, "takes_experts", lambda *_: False)
 
 
 def gray(bits: int, count: int = 90) -> bytes:

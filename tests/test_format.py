@@ -214,7 +214,7 @@ def test_the_documents_recipes_give_the_packages_files(data):
         lambda: source, Method.CLASSICAL, split=Split(Step.BYTES if depth == 16 else Step.PLAIN), has_recipe=True
     )
     file = cases.encode(case, source)
-    assert Group.parse(file).entries[0].recipe
+    assert Group.unpack(file).entries[0].recipe
     assert decoded_alike(file, source)
 
 

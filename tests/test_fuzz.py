@@ -141,7 +141,7 @@ def test_an_lzma_bomb_is_refused():
     bomb = write_varint(16) + lzma.compress(bytes(1 << 25), lzma.FORMAT_RAW, filters=container._LZMA_FILTERS)
     data = sealed(bytes([RGB | LZMA << 4, 1, 1]) + write_varint(len(bomb)) + bomb + b"\x10" + SUM)
     with little_memory(FEW), pytest.raises(CorruptError):
-        Group.parse(data)
+        Group.unpack(data)
 
 
 def test_pixels_of_all_frames_together_are_limited():
@@ -149,7 +149,7 @@ def test_pixels_of_all_frames_together_are_limited():
     chunks = b"\x15" + struct.pack(">II", 9, 0) + (b"\0" + control) * 9 + b"\0"
     data = sealed(bytes([RGB | DEFLATE << 4]) + write_varint(1000) * 2 + deflated(chunks) + b"\x40" + SUM)
     with little_memory(FEW), pytest.raises(UnsupportedImageError):
-        Group.parse(data, 9_999_999)
+        Group.unpack(data, 9_999_999)
     frames = [((0, 0), np.zeros((10, 10, 3), int))] * 9
     with pytest.raises(UnsupportedImageError):
         png.read(pngs.animated(np.zeros((10, 10, 3), int), frames), 999)
@@ -192,19 +192,19 @@ def test_a_recipes_filters_are_not_inflated_beyond_the_rows():
 def test_many_rasters_in_few_bytes_take_little_memory():
     data = sealed(bytes([RGB | DEFLATE << 4, 1, 1]) + deflated(bytes(1 << 16)) + b"\x10" + SUM)
     with little_memory(FEW), suppress(CorruptError):
-        Group.parse(data)
+        Group.unpack(data)
 
 
 def test_many_chunks_in_few_bytes_take_little_memory():
     data = sealed(bytes([RGB | DEFLATE << 4, 1, 1]) + deflated(b"\x0b" * (1 << 15)) + b"\x10" + SUM)
     with little_memory(FEW), suppress(CorruptError):
-        Group.parse(data)
+        Group.unpack(data)
 
 
 def test_many_images_in_few_bytes_take_little_memory():
     header = bytes([DEFLATE]) + deflated(write_varint(1 << 15) + bytes(1 << 15))
     with little_memory(FEW), suppress(CorruptError):
-        archive.read_group(header, b"x")
+        archive.unpack_group(header, b"x")
 
 
 def test_many_frames_are_decoded_in_linear_time(monkeypatch):

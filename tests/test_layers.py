@@ -104,7 +104,7 @@ def test_a_palette_is_coded_by_the_colours_that_are_used(count, used, channels, 
     source = image(3, 8, indices, tuple(chunks))
     colors = palette.table(source.skeleton)[indices[..., 0]]
     compact = palette.compact(source.skeleton, [colors])
-    assert palette.restore(compact, [colors]) == source.skeleton
+    assert palette.expand(compact, [colors]) == source.skeleton
     assert len(compact.find(b"PLTE")) <= len(source.skeleton.find(b"PLTE")) + 3 + len(entries)
 
 
@@ -125,7 +125,7 @@ def test_palettes_sorted_by_alpha_and_colour_take_few_bytes(colors, seed):
     shown = [entries[indices[..., 0]]]
     compact = palette.compact(source.skeleton, shown)
     assert len(compact.find(b"PLTE")) <= 2 and compact.find(b"tRNS") == b""
-    assert palette.restore(compact, shown) == source.skeleton
+    assert palette.expand(compact, shown) == source.skeleton
 
 
 def test_ambiguous_indices_stay_indices():
@@ -140,7 +140,7 @@ def test_ambiguous_indices_stay_indices():
 def test_any_bytes_are_a_palette_or_a_named_error(code):
     source = image(3, 8, np.zeros((2, 2, 1), np.uint8), (png.Chunk(b"PLTE", code),))
     try:
-        restored = palette.restore(source.skeleton, [np.arange(12, dtype=np.uint8).reshape(2, 2, 3)])
+        restored = palette.expand(source.skeleton, [np.arange(12, dtype=np.uint8).reshape(2, 2, 3)])
     except CorruptError as error:
         assert "\n" not in str(error)
     else:

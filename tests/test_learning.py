@@ -31,7 +31,7 @@ from dqcodec.command.packing import Packing
 from dqcodec.exact.autoregressive import changes
 from dqcodec.exact.program import load_program
 from dqcodec.export.restore import restore
-from dqcodec.format.archive import MODEL_MARK, Model, model_bytes, pack_model, read_model
+from dqcodec.format.archive import MODEL_MARK, OwnModel, model_bytes, pack_model, unpack_model
 from dqcodec.training import learning
 from dqcodec.training.progress import Progress
 from dqcodec.training.trainer import Budget
@@ -194,7 +194,7 @@ def test_damaged_changes_give_a_proven_program_or_a_named_error(place, byte):
 def test_changes_of_another_kind_of_model_are_refused():
     flow = load_program(GOLDEN / "uniform.safetensors")
     with pytest.raises(ModelError):
-        own_models.program_of(Model(flow.id, b""), {flow.id: flow}.__getitem__)
+        own_models.program_of(OwnModel(flow.id, b""), {flow.id: flow}.__getitem__)
 
 
 # --- archives
@@ -271,11 +271,11 @@ def test_an_archive_whose_base_is_not_at_hand_names_it(tmp_path, monkeypatch):
 def test_a_model_of_another_id_is_refused():
     model = make.changed_model()
     header, body = pack_model(model)
-    assert read_model(header, body) == model
+    assert unpack_model(header, body) == model
     with pytest.raises(CorruptError):
-        read_model(pack_model(Model(base().id, b"other"))[0], body)
+        unpack_model(pack_model(OwnModel(base().id, b"other"))[0], body)
     with pytest.raises(CorruptError):
-        read_model(header[:-1], body)
+        unpack_model(header[:-1], body)
 
 
 def test_joined_archives_keep_their_models():

@@ -12,6 +12,7 @@ from programs import AUTOREGRESSIVE, LEAST_SQUARES, LOWEST, run
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, DqcodecError
 from dqcodec.codec import candidates, codec, zoo
+from dqcodec.codec.effort import Effort
 from dqcodec.format.container import Layer, Method
 from dqcodec.methods import autoregressive, classical, mixing, model_mixing, table
 from dqcodec.methods.payload import Payload
@@ -83,13 +84,11 @@ def test_any_bytes_decode_to_the_shape(data):
 
 
 @pytest.fixture
-def by_models_alone(monkeypatch):
+def by_models_alone(monkeypatch, quick):
     """Models of random weights have no chance beside the other methods."""
     monkeypatch.setattr(candidates, "is_icon", lambda *_: False)
-    monkeypatch.setattr(candidates, "takes_mixing", lambda pixels, *, is_modelled: False)
-    monkeypatch.setattr(candidates, "takes_experts", lambda *_: False)
     monkeypatch.setattr(
-        classical, "encode", lambda layers, program, effort: Payload(b"\0" + layers[0].tobytes(), (1 + layers[0].size,))
+        classical, "encode", lambda layers, *, quick: Payload(b"\0" + layers[0].tobytes(), (1 + layers[0].size,))
     )
 
 
@@ -112,7 +111,7 @@ def test_large_images_are_coded_by_it_only_if_asked_for(by_models_alone, monkeyp
     monkeypatch.setattr(
         candidates, "_photographs", lambda sources, modelled, effort: {0}
     )  # no mixing without the model
-    assert codec.compress(source, [program], best=True)[1].method == "model-mixing"
+    assert codec.compress(source, [program], Effort(best=True))[1].method == "model-mixing"
 
 
 def test_a_flow_is_no_model_for_it():

@@ -13,7 +13,7 @@ from PIL import Image
 
 from dqcodec import png
 from dqcodec.bench import peers
-from dqcodec.codec import candidates, codec, formats, group, zoo
+from dqcodec.codec import codec, formats, group, zoo
 from dqcodec.codec.source import read
 from dqcodec.command.cli import main
 from dqcodec.format.container import Method
@@ -27,10 +27,9 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 
 @pytest.mark.parametrize("method", [Method.AUTOREGRESSIVE, Method.MIXING, Method.MODEL_MIXING])
 def test_the_bits_of_all_samples_are_the_length_of_the_code(method):
-    row = table.METHODS[method]
-    program = programs.tiled(8, 16) if row.needs else None
-    payload = row.encode(LAYERS, program)
-    bits = row.code_lengths(LAYERS, program)
+    program = programs.tiled(8, 16) if table.METHODS[method].needs else None
+    payload = table.encode(method, LAYERS, program)
+    bits = table.code_lengths(method, LAYERS, program)
     assert [each.shape for each in bits] == [each.shape for each in LAYERS] and min(map(np.min, bits)) >= 0
     total = sum(float(each.sum(dtype=np.float64)) for each in bits)
     if payload.report:
@@ -43,7 +42,7 @@ def test_a_sample_that_surprises_takes_more_bits():
     layer = np.full((12, 12, 1), 7, np.uint8)
     layer[6, 5] = 200
     for method, program in ((Method.MIXING, None), (Method.AUTOREGRESSIVE, programs.program("autoregressive", 1))):
-        (bits,) = table.METHODS[method].code_lengths([layer], program)
+        (bits,) = table.code_lengths(method, [layer], program)
         assert bits[6, 5, 0] > 3 * np.median(bits)
 
 
@@ -75,8 +74,6 @@ def page(quick_folder, monkeypatch):
     """The page of a small image, by a small model, and what the command told."""
     (quick_folder / "models").mkdir()
     shutil.copy(programs.path("autoregressive"), quick_folder / "models" / "small.safetensors")
-    monkeypatch.setattr(candidates, "takes_mixing", lambda *_, **__: False)
-    monkeypatch.setattr(candidates, "takes_experts", lambda *_: False)
     monkeypatch.setattr(peers, "PEERS", (peers.PngAsGiven(), peers.WebP(), peers.JpegXl(7)))
     rows, columns = np.indices((48, 64))
     image = np.stack([rows * 5, columns * 3, rows + columns], 2) + RNG.integers(0, 9, (48, 64, 3))

@@ -15,14 +15,14 @@ from test_archive import kinds
 import dqcodec
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, RegionError, UnsupportedImageError
-from dqcodec.codec import codec, formats
+from dqcodec.codec import codec, formats, zoo
 from dqcodec.codec.archive import Archive
 from dqcodec.codec.group import decode, decode_regions, encode
 from dqcodec.codec.region import Region
 from dqcodec.codec.source import read
 from dqcodec.command.cli import main
 from dqcodec.exact.boxes import whole
-from dqcodec.format.container import Group, Method
+from dqcodec.format.container import Group, Layer, Method
 from dqcodec.methods import autoregressive, classical, table
 
 RNG = np.random.default_rng(3)
@@ -107,7 +107,9 @@ def test_only_the_webp_blocks_of_a_window_are_decoded(monkeypatch):
 def test_methods_that_decode_whole_layers_give_the_window_of_them():
     payload = table.encode(Method.MIXING, LAYERS).data
     window = slice(2, 7), slice(1, 5)
-    parts = table.METHODS[Method.MIXING].decode_windows(payload, [each.shape for each in LAYERS], [None, window])
+    parts = table.decode_windows(
+        payload, Layer(Method.MIXING), [each.shape for each in LAYERS], [None, window], zoo.find
+    )
     assert parts[0] is None and np.array_equal(parts[1], LAYERS[1][window])
 
 
@@ -136,7 +138,7 @@ def test_a_region_of_ranks_and_of_colour_indices_is_that_part_of_the_pixels(fold
     colors = rng.integers(0, 256, (5, 3)).astype(np.uint8)[few]
     for pixels in (deep, colors):
         dqc = dqcodec.compress(pixels)
-        assert Group.parse(dqc).entries[0].values
+        assert Group.unpack(dqc).entries[0].values
         assert np.array_equal(dqcodec.decompress(dqc, region=(3, 2, 9, 11)), pixels[2:11, 3:9])
 
 

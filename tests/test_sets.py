@@ -36,13 +36,6 @@ def sizes(files: list[bytes]) -> tuple[int, int]:
     return len(packed.header) + len(packed.body), alone
 
 
-@pytest.fixture
-def unmixed(monkeypatch):
-    """Without mixing, which takes long."""
-    monkeypatch.setattr(candidates, "takes_mixing", lambda *_, **__: False)
-    monkeypatch.setattr(candidates, "takes_experts", lambda *_: False)
-
-
 names = 2 + 1 + 2 + 4  # of a short name, content, time and mode, about
 
 
@@ -57,14 +50,14 @@ def test_a_group_is_never_larger_than_its_files_alone_and_sixteen_bytes_an_image
     assert size <= alone + (16 + names) * len(files)
 
 
-def test_images_that_gain_nothing_by_company_are_coded_alone(monkeypatch, unmixed):
+def test_images_that_gain_nothing_by_company_are_coded_alone(monkeypatch, quick):
     """In a group, images are coded quickly; alone, thoroughly."""
     files = [pngs.write(photo(24, 24)), pngs.write(photo(25, 24)), pngs.write(photo(26, 30))]
     sources = [codec.read(data) for data in files]
     together, encode = codec.encode(sources, []), codec.encode
 
-    def encoded(given, programs, **options):
-        coded = encode(given, programs, **options)
+    def encoded(given, *rest):
+        coded = encode(given, *rest)
         if len(given) > 1:  # each takes 9 bytes more, as if by a method that suits it badly
             choices = [dataclasses.replace(each, stored=b"") for each in coded.choices]
             return dataclasses.replace(coded, choices=tuple(choices), group=worse(coded.group))
@@ -86,8 +79,8 @@ def test_all_images_are_coded_alone_only_if_a_sample_loses_by_company(monkeypatc
     sources = [codec.read(pngs.write(np.roll(photo(20, 12), number, 0))) for number in range(20)]
     lone, encode = [], group.encode
 
-    def encoded(given, programs, **options):
-        coded = encode(given, programs, **options)
+    def encoded(given, *rest):
+        coded = encode(given, *rest)
         lone.append(len(given) == 1)
         if len(given) == 1:
             return coded
@@ -103,7 +96,7 @@ def test_all_images_are_coded_alone_only_if_a_sample_loses_by_company(monkeypatc
     assert sum(lone) <= most and (not harm or sum(lone) == 20)
 
 
-def test_images_with_the_same_samples_are_coded_once(unmixed):
+def test_images_with_the_same_samples_are_coded_once(quick):
     pixels = photo(30, 40)
     one, other = pngs.write(pixels, before=text(b"one")), pngs.write(pixels, before=text(b"other"))
     files = [one, pngs.write(photo(9, 9)), other, one]
@@ -119,7 +112,7 @@ def test_images_with_the_same_samples_are_coded_once(unmixed):
     )
 
 
-def test_an_image_that_repeats_another_keeps_its_own_bytes_where_they_are_wanted(unmixed):
+def test_an_image_that_repeats_another_keeps_its_own_bytes_where_they_are_wanted(quick):
     pixels = photo(30, 40)
     files = [
         pngs.write(pixels, idats=1),
@@ -134,7 +127,7 @@ def test_an_image_that_repeats_another_keeps_its_own_bytes_where_they_are_wanted
     assert [codec.restore(entry, each) for entry, each in zip(coded.group.entries, images)] == files
 
 
-def test_images_that_differ_in_kind_alone_are_not_repeats(unmixed):
+def test_images_that_differ_in_kind_alone_are_not_repeats(quick):
     gray = np.arange(64).reshape(8, 8, 1) % 4
     files = [pngs.write(gray, 8), pngs.write(gray, 4), pngs.write(gray, 4, 3), pngs.write(gray.reshape(4, 16, 1), 8)]
     coded = codec.encode([codec.read(data) for data in files], [])
@@ -154,7 +147,7 @@ def test_a_repeat_of_nothing_of_its_kind_is_corrupt():
     heads = Group((first, again, further), (b"",)).heads()
     assert read_heads(Reader(heads, 0, len(heads)), 3, 20) == (first, again, further)
     with pytest.raises(CorruptError):  # a file of one image has nothing to repeat
-        Group.parse(Group((again,), (b"",), sample_checksum(image.rasters)).pack())
+        Group.unpack(Group((again,), (b"",), sample_checksum(image.rasters)).pack())
 
 
 def test_equal_files_follow_each_other_and_share_a_group(tmp_path):
@@ -164,7 +157,7 @@ def test_equal_files_follow_each_other_and_share_a_group(tmp_path):
     assert "".join(name[0] for _, name in equal_together(inputs)) == "acebdfm"
 
 
-def test_a_repeated_file_costs_a_reference(tmp_path, unmixed):
+def test_a_repeated_file_costs_a_reference(tmp_path, quick):
     data = pngs.write(photo(48, 48))
     sizes = []
     for count in (1, 2, 20):

@@ -10,10 +10,10 @@ from programs import AUTOREGRESSIVE
 
 from dqcodec import png
 from dqcodec.codec import candidates, codec, sampling, zoo
+from dqcodec.codec.effort import Effort
 from dqcodec.context.fronts import Fronts
 from dqcodec.format.container import Method
 from dqcodec.methods import model_mixing
-from dqcodec.methods.payload import Effort
 
 few = settings(max_examples=10)
 depths = pytest.mark.parametrize("bits", [1, 2, 4])

@@ -50,7 +50,7 @@ def test_every_view_gives_the_image_again(bit_depth, kinds, height, width, seed)
         if not view.code:
             assert view.image is source and kind == Values.SAMPLES
             continue
-        found = Map.parse(view.code, source.header)
+        found = Map.unpack(view.code, source.header)
         assert found.kind == kind and found.pack() == view.code
         assert found.view(source.skeleton) == view.image.skeleton
         assert found.undo(view.image, source.skeleton).same(source)
@@ -61,7 +61,7 @@ def test_every_view_gives_the_image_again(bit_depth, kinds, height, width, seed)
 def test_any_bytes_are_a_map_that_packs_again_or_a_named_error(code, kind):
     header = png.Header(3, 2, *kind)
     try:
-        found = Map.parse(code, header)
+        found = Map.unpack(code, header)
     except CorruptError as error:
         assert "\n" not in str(error)
     else:
@@ -77,7 +77,7 @@ def test_any_bytes_are_a_map_that_packs_again_or_a_named_error(code, kind):
 def test_modes_that_no_image_has_are_refused(modes):
     number = sum(mode << 3 * channel for channel, mode in enumerate(modes)) | (len(modes) == 4) << 9
     with pytest.raises(CorruptError):
-        Map.parse(number.to_bytes(2, "little"), png.Header(3, 2, 2, 8))
+        Map.unpack(number.to_bytes(2, "little"), png.Header(3, 2, 2, 8))
 
 
 def test_a_place_beyond_its_table_is_refused():
@@ -85,7 +85,7 @@ def test_a_place_beyond_its_table_is_refused():
     view = views(source)[Values.RANKS]
     view.image.pixels[0, 0] = 3
     with pytest.raises(CorruptError):
-        Map.parse(view.code, source.header).undo(view.image, source.skeleton)
+        Map.unpack(view.code, source.header).undo(view.image, source.skeleton)
 
 
 def test_gray_that_is_stored_as_opaque_colour_has_one_channel():

@@ -32,7 +32,7 @@ def code(run: Path, x: np.ndarray) -> tuple[bytes, ModelReport]:
         SystemExit: the decoded images differ.
     """
     program, layers = exported(run, x.shape[1]), list(x.astype(np.uint8))
-    method = table.own(program)
+    method = table.rows_of(program)[0].module
     payload = method.encode(layers, program)
     decoded = method.decode(payload.data, [layer.shape for layer in layers], program)
     if not all(map(np.array_equal, decoded, layers)):

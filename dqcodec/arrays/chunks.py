@@ -16,6 +16,7 @@ from dqcodec import png
 from dqcodec.base.errors import CorruptError, UnsupportedImageError, VerifyError
 from dqcodec.codec import library, zoo
 from dqcodec.codec.archive import Archive
+from dqcodec.codec.effort import Effort
 from dqcodec.codec.formats import from_array
 from dqcodec.codec.group import encode_sets
 from dqcodec.codec.source import read
@@ -30,7 +31,7 @@ def encode(chunk: np.ndarray, *, channels: bool | None = None, best: bool = Fals
     """The bytes of a chunk, uint8 or uint16, at least two axes. They are decoded and compared.
 
     channels: whether the last axis holds channels; None: if it is of 2 to 4 samples and not one of the only two axes.
-    best: see codec.compress. Raises UnsupportedImageError (another type or shape, or too large), VerifyError.
+    best: see effort.Effort. Raises UnsupportedImageError (another type or shape, or too large), VerifyError.
     """
     if chunk.dtype.newbyteorder("=") not in DTYPES:
         raise UnsupportedImageError(f"chunks of type {chunk.dtype} are not supported: uint8 and uint16 are")
@@ -78,7 +79,7 @@ def _encode_stack(images: np.ndarray, *, best: bool) -> bytes:
     writer = archive.Writer(stream)
     for first in range(0, len(images), MAX_MEMBERS):
         sources = [read(png.write(from_array(image))) for image in images[first : first + MAX_MEMBERS]]
-        sets = encode_sets(sources, programs, best=best)
+        sets = encode_sets(sources, programs, Effort(best=best))
         place = {number: content for content, number in enumerate(number for numbers, _ in sets for number in numbers)}
         members = tuple(Member(str(first + number)) for number in range(len(sources)))
         contents = tuple(place[number] for number in range(len(sources)))

@@ -14,6 +14,8 @@ from dqcodec.bench import images
 from dqcodec.bench.codecs import Codec, Coded, ModelBits
 from dqcodec.bench.images import Original
 from dqcodec.codec import codec, zoo
+from dqcodec.codec.effort import Effort
+from dqcodec.codec.group import decode
 from dqcodec.codec.report import CompressReport
 from dqcodec.format.colors import colors
 from dqcodec.format.container import Group
@@ -30,7 +32,7 @@ class Dqcodec(Codec):
     animates = True
 
     def __init__(self, model: str | None = None, **effort: bool):
-        """Load the models once, to find errors early. effort: `fast` or `best`, an option of codec.compress.
+        """Load the models once, to find errors early. effort: `fast` or `best`.
 
         Raises:
             UnknownModelError: no model has this name.
@@ -40,7 +42,7 @@ class Dqcodec(Codec):
         name, title = "-".join(["dqcodec", *effort]), " --".join(["dqcodec", *effort])
         self.name = f"{name}:{shown}" if model else name
         self.title = f"{title}, {shown} alone" if model else title
-        self._effort = effort
+        self._effort = Effort(**effort)
         self.models = [zoo.locate(model).resolve()] if model else [path.resolve() for path in zoo.paths().values()]
         for path in self.models:
             zoo.load(str(path))
@@ -58,13 +60,13 @@ class Dqcodec(Codec):
 
     def encode(self, source: Original) -> Coded:
         """Compress the PNG file, without verification."""
-        data, report = codec.compress(source.data, self._programs, **self._effort, verify=False)
+        data, report = codec.compress(source.data, self._programs, self._effort, verify=False)
         return Coded(data, report.method, _model_bits(report))
 
     def decode(self, data: bytes) -> np.ndarray:
         """The pixels of a .dqc file."""
         programs = {program.id: program for program in self._programs}
-        (image,) = codec.decode(Group.parse(data), programs.__getitem__)
+        (image,) = decode(Group.unpack(data), programs.__getitem__)
         if not isinstance(image, bytes) and len(image.rasters) > 1:
             image = _unpacked(image)
         return images.decode(image) if isinstance(image, bytes) else colors(image)

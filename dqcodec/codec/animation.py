@@ -14,6 +14,7 @@ import numpy as np
 
 from dqcodec.codec import trial
 from dqcodec.codec.candidates import CodedLayer, by_model, layers_for_models, takes_mixing
+from dqcodec.codec.effort import Effort
 from dqcodec.codec.source import Source
 from dqcodec.exact.program import Program
 from dqcodec.format.canvas import Spot
@@ -21,7 +22,6 @@ from dqcodec.format.container import Layer, Method
 from dqcodec.format.split import Split, candidates
 from dqcodec.format.values import views
 from dqcodec.methods import table
-from dqcodec.methods.payload import Effort
 
 if TYPE_CHECKING:
     from dqcodec.codec.candidates import Place
@@ -68,7 +68,7 @@ def _splits(source: Source) -> list[Split]:
 
 def _best_splits(source: Source, effort: Effort) -> list[Split]:
     """The splits to code: of a large animation, the one that takes the fewest bytes for its first frames."""
-    found, sizes = _splits(source), [height * width for height, width in source.sizes]
+    found, sizes = _splits(source), [height * width for height, width in source.image.skeleton.sizes]
     enough = max(_TRIAL_PIXELS, _TRIAL_PART * sum(sizes))
     count = max(2, 1 + sum(before < enough for before in itertools.accumulate(sizes)))
     if len(found) == 1 or count >= len(sizes) or effort.best:
@@ -106,8 +106,7 @@ def _modelled(
     bits: that the image takes otherwise.
     """
     found = list(layers_for_models(source))
-    samples = source.image.header.samples * sum(height * width for height, width in source.sizes)
-    if not found or (bits < _MODEL_BITS * samples and not effort.best):
+    if not found or (bits < _MODEL_BITS * source.dims and not effort.best):
         return {}
     split, layers = found[0][1], [pixels for _, _, _, pixels in found]
     fitting = [program for program in programs if program.bits == found[0][0]]

@@ -17,13 +17,13 @@ from dqcodec.codec import formats, own_models, zoo
 from dqcodec.codec.group import Decoded, decode, decode_regions, restore
 from dqcodec.codec.region import Region
 from dqcodec.exact.program import FindProgram
-from dqcodec.format.archive import MAGIC, START, VERSION, ArchiveGroup, Member, Model, Verbatim, clashes, is_archive
+from dqcodec.format.archive import MAGIC, START, VERSION, ArchiveGroup, Member, OwnModel, Verbatim, clashes, is_archive
 from dqcodec.format.container import Group
 from dqcodec.format.directory import (
     Damage,
     Directory,
+    GroupPlace,
     ModelPlace,
-    Place,
     Positional,
     load_group,
     load_model,
@@ -70,9 +70,9 @@ class Archive(Mapping[str, bytes]):
         try:
             self._bytes = Positional(self._file)
             self.damage: tuple[Damage, ...] = ()
-            self._groups: list[tuple[bytes, Place]] = []
+            self._groups: list[tuple[bytes, GroupPlace]] = []
             self._models: dict[bytes, list[ModelPlace]] = {}  # the copies of each
-            self._loaded: dict[bytes, Model] = {}
+            self._loaded: dict[bytes, OwnModel] = {}
             self._names: list[list[str | None]] = []  # of each group's members; None: left out
             self._list(_open(self._bytes, salvage), salvage)
         except BaseException:
@@ -184,7 +184,7 @@ class Archive(Mapping[str, bytes]):
         """The first copy of each model that the archive brings."""
         return [copies[0] for copies in self._models.values()]
 
-    def models_of(self, group: ArchiveGroup) -> list[Model]:
+    def models_of(self, group: ArchiveGroup) -> list[OwnModel]:
         """The models that the archive brings and a group needs; raises CorruptError (all copies are damaged),
         OSError."""
         return [self._model(each) for each in group.model_ids if each in self._models]
@@ -193,7 +193,7 @@ class Archive(Mapping[str, bytes]):
         """A function that finds the programs of a group."""
         return own_models.finder(self.models_of(group), self._find_program or zoo.find)
 
-    def _model(self, model_id: bytes) -> Model:
+    def _model(self, model_id: bytes) -> OwnModel:
         if model_id not in self._loaded:
             copies = (load_model(self._bytes, place) for place in self._models[model_id])
             model = next((copy for copy in copies if copy), None)

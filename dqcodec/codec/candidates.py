@@ -5,6 +5,7 @@ Layers are (H, W, C) uint8; those for experts may be uint16.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,12 +16,13 @@ import numpy as np
 
 from dqcodec.base.errors import LatentOverflow, StackUnderflow
 from dqcodec.codec import trial
+from dqcodec.codec.effort import Effort
 from dqcodec.exact.jpeg import recovery
 from dqcodec.format.container import Layer, Method
 from dqcodec.format.split import MAX_WIDTH, Split, Step, candidates, for_models
 from dqcodec.format.values import MODES_BYTES, Values, views
-from dqcodec.methods import table
-from dqcodec.methods.payload import Effort, ModelReport
+from dqcodec.methods import classical, table
+from dqcodec.methods.payload import ModelReport
 from dqcodec.png.color_types import PALETTE
 
 if TYPE_CHECKING:
@@ -92,19 +94,14 @@ def code_together(
 
 def by_webp(pixels: np.ndarray, *, quick: bool) -> CodedLayer:
     """A layer by WebP; quick: a fast search, for an estimate of the size."""
-    data = table.encode(Method.CLASSICAL, [pixels], effort=Effort(quick=quick)).data
+    data = classical.encode([pixels], quick=quick).data
     return CodedLayer(Layer(Method.CLASSICAL), data, len(data))
 
 
-def by_mixing(layers: Sequence[np.ndarray], method: Method = Method.TRAINED_MIXING) -> list[list[CodedLayer]]:
+def by_method(layers: Sequence[np.ndarray], method: Method) -> list[list[CodedLayer]]:
     """Layers of the same number of channels, together by a method without a model: a list of one way for each layer."""
     payload = table.encode(method, layers)
     return [[CodedLayer(Layer(method), payload.data, size, together=len(layers))] for size in payload.sizes]
-
-
-def by_experts(layers: Sequence[np.ndarray]) -> list[list[CodedLayer]]:
-    """Layers (H, W, C) uint8 or uint16 of the same number of channels, together by experts."""
-    return by_mixing(layers, Method.EXPERTS)
 
 
 def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: Effort) -> list[list[CodedLayer]]:
@@ -129,7 +126,7 @@ def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
     if len(layers) == 1 < len(rows) and _is_ahead(rows[-1].number, layers, program):
         rows = rows[-1:]
     try:
-        payloads = {row.number: table.encode(row.number, layers, program, effort) for row in rows}
+        payloads = {row.number: table.encode(row.number, layers, program) for row in rows}
     except (LatentOverflow, StackUnderflow):  # out of range, or too small for the first loan
         takes = [program.code_length([pixels]) < float("inf") for pixels in layers]
         if all(takes) or not any(takes):
@@ -191,8 +188,7 @@ def _without(sources: Mapping[int, Source], numbers: set[int]) -> dict[int, Sour
 def is_icon(source: Source, programs: Sequence[Program], effort: Effort) -> bool:
     """Whether an image is so small, and drawn in colours, that trained mixing alone is tried: models take longer, and gain
     nothing."""
-    pixels = sum(height * width for height, width in source.sizes)
-    header = source.image.header
+    header, pixels = source.image.header, source.image.area
     limit = _MAX_SOFT_PIXELS if header.samples == 4 else _MAX_ICON_PIXELS
     if effort.best or not source.is_expressible or header.bit_depth == 16 or pixels > limit:
         return False
@@ -276,7 +272,8 @@ def _mixed(
                     splits.setdefault(split, {})[number, split, layer] = pixels
     coded = {}
     for split, places in splits.items():
-        coded |= _by_channels(places, by_experts if split.step == Step.WHOLE else by_mixing)
+        method = Method.EXPERTS if split.step == Step.WHOLE else Method.TRAINED_MIXING
+        coded |= _by_channels(places, functools.partial(by_method, method=method))
     return coded
 
 
@@ -300,7 +297,8 @@ def _expert(
     for (program, split), alike in of_programs.items():
         if program is None or _may_win(Method.EXPERTS, list(alike.values()), program):
             together[split] = together.get(split, {}) | alike
-    return {place: ways for places in together.values() for place, ways in _by_channels(places, by_experts).items()}
+    code = functools.partial(by_method, method=Method.EXPERTS)
+    return {place: ways for places in together.values() for place, ways in _by_channels(places, code).items()}
 
 
 def _jpeg(sources: Mapping[int, Source]) -> dict[Place, list[CodedLayer]]:
@@ -312,9 +310,9 @@ def _jpeg(sources: Mapping[int, Source]) -> dict[Place, list[CodedLayer]]:
         if bits == 8
         and source.view(split).header.bit_depth == 8
         and not _is_alpha(source, split, layer)
-        and takes_jpeg(pixels)
+        and recovery.may_be_decoded(pixels)
     }
-    return _by_channels(places, lambda layers: by_mixing(layers, Method.JPEG))
+    return _by_channels(places, functools.partial(by_method, method=Method.JPEG))
 
 
 def _is_alpha(source: Source, split: Split, layer: int) -> bool:
@@ -326,11 +324,6 @@ def _is_alpha(source: Source, split: Split, layer: int) -> bool:
 def _is_whole(layers: Sequence[np.ndarray], coded: CodedLayer) -> bool:
     """Whether the coefficients of a JPEG file are all of an image, in so few bytes that nothing else is tried."""
     return len(layers) == 1 and coded.bytes < _JPEG_PART * by_webp(layers[0], quick=True).bytes
-
-
-def takes_jpeg(pixels: np.ndarray) -> bool:
-    """Whether a layer came out of a JPEG decoder, by samples of it."""
-    return recovery.may_be_decoded(pixels)
 
 
 def _may_win(method: Method, layers: Sequence[np.ndarray], program: Program) -> bool:

@@ -26,11 +26,11 @@ import numpy as np
 
 from dqcodec.codec.animation import code_animations, has_canvas
 from dqcodec.codec.candidates import CodedLayer, by_webp, code_together
+from dqcodec.codec.effort import Effort
 from dqcodec.format.container import CHECKSUM_BYTES, Entry
 from dqcodec.format.split import Split, candidates, skeleton
 from dqcodec.format.values import views
 from dqcodec.methods import table
-from dqcodec.methods.payload import Effort
 
 if TYPE_CHECKING:
     from dqcodec.codec.candidates import Place
@@ -75,7 +75,7 @@ def choose(sources: Sequence[Source], programs: Sequence[Program], effort: Effor
     tried = code_together(others, programs, effort) | code_animations(animations, programs, effort)
     ways, is_lone = _usual(sources, tried), len(sources) == 1
     choices = [
-        _choices(number, source, ways, effort, is_animated=number in animations, thorough=is_lone)
+        _choices(number, source, ways, is_animated=number in animations, thorough=is_lone)
         for number, source in enumerate(sources)
     ]
     return _for_each(sources, choices)
@@ -85,7 +85,6 @@ def _choices(
     number: int,
     source: Source,
     ways: Mapping[Place, Sequence[CodedLayer]],
-    effort: Effort,
     *,
     is_animated: bool,
     thorough: bool,
@@ -105,7 +104,7 @@ def _choices(
         coded = [
             _smallest(ways.get((number, split, layer), ()), pixels, quick=quick) for layer, pixels in enumerate(arrays)
         ]
-        coded = coded if quick else _without_leavers(coded, arrays, effort)
+        coded = coded if quick else _without_leavers(coded, arrays)
         rasters = tuple(tuple(part) for part in _cut([each.layer for each in coded], len(coded) // len(image.rasters)))
         values = views(image)[split.values].code
         return Choice(Entry(skeleton(image, split), split, rasters, source.recipe, values=values), tuple(coded))
@@ -143,7 +142,7 @@ def _smallest(ways: Sequence[CodedLayer], pixels: np.ndarray, *, quick: bool) ->
     return best
 
 
-def _without_leavers(coded: Sequence[CodedLayer], arrays: Sequence[np.ndarray], effort: Effort) -> list[CodedLayer]:
+def _without_leavers(coded: Sequence[CodedLayer], arrays: Sequence[np.ndarray]) -> list[CodedLayer]:
     """The layers of an image. If some of the layers that were coded together take another way, the rest is coded
     anew."""
     coded = list(coded)
@@ -151,7 +150,7 @@ def _without_leavers(coded: Sequence[CodedLayer], arrays: Sequence[np.ndarray], 
         stayed = [layer for layer, each in enumerate(coded) if each.payload == payload]
         if len(stayed) < coded[stayed[0]].together:
             first = coded[stayed[0]]
-            new = table.encode(first.layer.method, [arrays[layer] for layer in stayed], first.program, effort)
+            new = table.encode(first.layer.method, [arrays[layer] for layer in stayed], first.program)
             scale = len(new.data) / sum(coded[layer].bytes for layer in stayed)
             for layer in stayed:
                 coded[layer] = dataclasses.replace(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dqcodec.codec.effort import Effort
 from dqcodec.codec.group import CodedGroup, check, decode, decode_regions, encode, restore, stored_header
 from dqcodec.codec.region import Region
 from dqcodec.codec.report import CompressReport, DecompressReport, LayerReport
@@ -48,30 +49,28 @@ class Info:
 def compress(
     data: bytes,
     programs: Sequence[Program] = (),
+    effort: Effort = Effort(),
     *,
     strip: bool = False,
     exact: bool = False,
     keep_broken: bool = False,
-    fast: bool = False,
-    best: bool = False,
     verify: bool = True,
     max_pixels: int = MAX_PIXELS,
 ) -> tuple[bytes, CompressReport]:
     """Code the PNG file `data` as the smallest .dqc file that the methods and `programs` give.
 
-    strip, exact, keep_broken: see source.read. fast: use small models only. best: use large models, and try slow methods
-    on large images too; coding and decoding take longer. verify: decode the result and compare.
+    strip, exact, keep_broken: see source.read. verify: decode the result and compare.
 
     Raises UnsupportedImageError (not a PNG, or more than `max_pixels`), CorruptError (a damaged PNG), VerifyError.
     """
     start = time.perf_counter()
     source = read(data, strip=strip, exact=exact, keep_broken=keep_broken, max_pixels=max_pixels)
-    coded = encode([source], programs, fast=fast, best=best)
+    coded = encode([source], programs, effort)
     dqc, programs = coded.group.shortened().pack(), coded.programs
     report = _report(source, coded, len(data), len(dqc))
     del coded  # its payloads are as large as the file
     if verify:
-        check(lambda: Group.parse(dqc, max_pixels), [source], programs, max_pixels)
+        check(lambda: Group.unpack(dqc, max_pixels), [source], programs, max_pixels)
     return dqc, dataclasses.replace(report, verified=verify, seconds=time.perf_counter() - start)
 
 
@@ -87,7 +86,7 @@ def decompress(
     UnsupportedImageError (more than `max_pixels`), UnknownModelError.
     """
     start = time.perf_counter()
-    group = Group.parse(data, max_pixels)
+    group = Group.unpack(data, max_pixels)
     (image,), (entry,) = decode(group, find_program, max_pixels), group.entries
     del group  # its payloads are as large as the file
     restored = restore(entry, image, repack=repack)
@@ -106,7 +105,7 @@ def decompress_region(
     Raises RegionError (not within the image), UnsupportedImageError (an animation, or more than `max_pixels`), and the
     errors of decompress.
     """
-    group = Group.parse(data, max_pixels)
+    group = Group.unpack(data, max_pixels)
     if group.is_short:
         decode(group, find_program, max_pixels)
     return decode_regions(group, {0: region}, find_program, max_pixels)[0], group.entries[0].method
@@ -115,7 +114,7 @@ def decompress_region(
 def info(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Info:
     """What a .dqc file says about itself. No image is decoded, so damage of a short file may not show. Raises
     FormatError, CorruptError, UnsupportedImageError."""
-    group = Group.parse(data, max_pixels)
+    group = Group.unpack(data, max_pixels)
     (entry,) = group.entries
     skeleton = entry.skeleton
     header = skeleton.header if skeleton else stored_header(group.payloads[0], max_pixels)

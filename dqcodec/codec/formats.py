@@ -1,4 +1,4 @@
-"""Images of other formats <-> PNG: BMP, PBM, PGM, PPM, TIFF, WebP, JPEG, GIF, .npy, arrays and Pillow images.
+"""Images of other kinds (image_kinds.py), arrays and Pillow images <-> PNG.
 
 Only exact conversions are made; anything else is refused. A file that is not a PNG gives its pixels, palette, colour
 profile and Exif. JPEG and lossy WebP give the pixels that Pillow decodes.
@@ -19,12 +19,12 @@ from PIL import Image, UnidentifiedImageError
 
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, UnsupportedImageError
+from dqcodec.codec.image_kinds import BY_PILLOW, NOT_AN_IMAGE
 from dqcodec.format import colors
 from dqcodec.png import MAX_PIXELS, SIGNATURE, Chunk, Header, Png, Skeleton, color_types
-from dqcodec.png.chunks import walk
+from dqcodec.png.chunks import check_size, walk
 from dqcodec.png.color_types import PALETTE
 
-_READ = ("BMP", "GIF", "JPEG", "PPM", "TIFF", "WEBP")
 _NPY_MAGIC = b"\x93NUMPY"
 _PNM_NUMBER = rb"(?:\s|#[^\n]*\n)+(\d{1,9})"
 _PNM, _PNM_LIMIT = re.compile(rb"P([1-6])" + 2 * _PNM_NUMBER), re.compile(_PNM_NUMBER + rb"\s")
@@ -99,11 +99,8 @@ def from_array(pixels: np.ndarray, max_pixels: int = MAX_PIXELS) -> Png:
         raise UnsupportedImageError(f"an array {what} is not an image: (H, W) or (H, W, 1 to 4), uint8 or uint16")
     if 0 in shape:
         raise UnsupportedImageError("the image has no pixels")
-    height, width, channels = shape
-    header = Header(width, height, color_types.OF_SAMPLES[channels], 8 * pixels.itemsize)
-    check_size(width, height, max_pixels)
-    native = np.ascontiguousarray(pixels.reshape(shape), pixels.dtype.newbyteorder("="))
-    return Png(header, Skeleton(header), (native,))
+    check_size(shape[1], shape[0], max_pixels)
+    return png.plain(np.ascontiguousarray(pixels.reshape(shape), pixels.dtype.newbyteorder("=")))
 
 
 def from_pillow(image: Image.Image) -> Png:
@@ -165,7 +162,7 @@ def _read_by_pillow(data: bytes, max_pixels: int) -> Png:
         with warnings.catch_warnings(action="error"):  # Pillow warns of data that are cut or damaged
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             warnings.simplefilter("ignore", DeprecationWarning)
-            image = Image.open(io.BytesIO(data), formats=_READ)
+            image = Image.open(io.BytesIO(data), formats=BY_PILLOW)
             check_size(*image.size, max_pixels)
             _check_exact(image)
             image.load()
@@ -173,7 +170,7 @@ def _read_by_pillow(data: bytes, max_pixels: int) -> Png:
     except UnsupportedImageError:
         raise
     except UnidentifiedImageError as error:
-        raise UnsupportedImageError("not a PNG, BMP, PPM, TIFF, WebP, JPEG, GIF or .npy file") from error
+        raise UnsupportedImageError(NOT_AN_IMAGE) from error
     except Exception as error:  # Pillow's decoders raise any type for a damaged file
         raise CorruptError(f"Pillow cannot decode the file ({error})") from error
 
@@ -224,12 +221,6 @@ def _read_pnm(data: bytes, match: re.Match) -> np.ndarray | None:
     if len(data) - limit.end() < 2 * count:
         raise CorruptError("truncated PGM or PPM file")
     return np.frombuffer(data, ">u2", count, limit.end()).reshape(shape)
-
-
-def check_size(width: int, height: int, max_pixels: int) -> None:
-    """Raise UnsupportedImageError for an image of more than `max_pixels`."""
-    if width * height > max_pixels:
-        raise UnsupportedImageError(f"{width} x {height} is more than the limit of {max_pixels} pixels")
 
 
 def to_array(data: bytes, max_pixels: int) -> np.ndarray:

@@ -15,7 +15,6 @@ import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -30,13 +29,14 @@ from dqcodec.base.errors import (
 )
 from dqcodec.codec import formats
 from dqcodec.codec.choose import Choice, choose
+from dqcodec.codec.effort import Effort
 from dqcodec.codec.region import Region
 from dqcodec.codec.source import Source
 from dqcodec.exact.boxes import Window, hull, inside, whole
 from dqcodec.exact.program import FindProgram, Program
 from dqcodec.format.container import Entry, Group, owners, sample_checksum
 from dqcodec.methods import table
-from dqcodec.methods.payload import Effort, ModelReport, Payload
+from dqcodec.methods.payload import ModelReport, Payload
 from dqcodec.png import Header, Png
 
 Decoded = Png | bytes  # bytes: the PNG file of a stored image
@@ -61,36 +61,28 @@ class CodedGroup:
         return list({program.id: program for program in used}.values())
 
 
-def encode(
-    sources: Sequence[Source],
-    programs: Sequence[Program],
-    *,
-    fast: bool = False,
-    best: bool = False,
-) -> CodedGroup:
+def encode(sources: Sequence[Source], programs: Sequence[Program], effort: Effort = Effort()) -> CodedGroup:
     """Code images as one group: each image by the smallest of all methods and `programs`.
 
-    An image with the same samples as an earlier one refers to that one. fast, best: see codec.compress.
+    An image with the same samples as an earlier one refers to that one.
     """
-    effort = Effort(fast=fast, best=best)
     try:
-        return _code(sources, _choose(sources, programs, effort), effort)
+        return _code(sources, _choose(sources, programs, effort))
     except (LatentOverflow, StackUnderflow):  # layers left the flow; the rest cannot pay its first loan
-        return encode(sources, [program for program in programs if program.codes_all], fast=fast, best=best)
+        return encode(sources, [program for program in programs if program.codes_all], effort)
 
 
 def encode_sets(
-    sources: Sequence[Source], programs: Sequence[Program], **options: Any
+    sources: Sequence[Source], programs: Sequence[Program], effort: Effort = Effort()
 ) -> list[tuple[list[int], CodedGroup]]:
     """Divide images into sets and code each set as one group. Returns (numbers of its images, group) of each set.
 
     The images are in one set, or each is in its own, or one set is left by those that are smaller alone; the smallest
     of these is returned. Coding every image alone would take longer than coding all together. So only a sample of the
     images is coded alone, and those that company may harm. If the sample is smaller alone, all are coded alone.
-    options: of encode.
     """
     units = _same_samples(sources)
-    together = encode(sources, programs, **options)
+    together = encode(sources, programs, effort)
     if len(units) == 1:
         return [([*range(len(sources))], together)]
     shares = [sum(together.choices[number].size for number in unit) for unit in units]
@@ -99,7 +91,7 @@ def encode_sets(
     def code_alone(numbers: Iterable[int]) -> None:
         for number in numbers:
             if number not in alone:
-                alone[number] = encode([sources[each] for each in units[number]], programs, **options)
+                alone[number] = encode([sources[each] for each in units[number]], programs, effort)
 
     sample = range(0, len(units), _SAMPLE_STEP if len(units) > _FEW else 1)
     code_alone(sample)
@@ -113,7 +105,7 @@ def encode_sets(
         stay = sorted(itertools.chain.from_iterable(unit for number, unit in enumerate(units) if number not in leavers))
         with contextlib.suppress(LatentOverflow, StackUnderflow):  # too small for a flow without the others
             choices = [together.choices[number] for number in stay]
-            rest = _code([sources[number] for number in stay], choices, Effort(**options))
+            rest = _code([sources[number] for number in stay], choices)
             ways.append([(stay, rest), *((units[number], alone[number]) for number in sorted(leavers))])
     return min(ways, key=lambda sets: sum(_set_bytes(coded) for _, coded in sets))
 
@@ -268,7 +260,7 @@ def _same_samples(sources: Sequence[Source]) -> list[list[int]]:
         key: object = number
         if source.is_expressible:
             rasters = [hashlib.sha256(raster.tobytes()).digest() for raster in source.image.rasters]
-            key = source.image.header, tuple(source.sizes), tuple(rasters)
+            key = source.image.header, source.image.skeleton.sizes, tuple(rasters)
         found.setdefault(key, []).append(number)
     return list(found.values())
 
@@ -289,7 +281,7 @@ def _choose(sources: Sequence[Source], programs: Sequence[Program], effort: Effo
     return [choices[number] for number in range(len(sources))]
 
 
-def _code(sources: Sequence[Source], choices: Sequence[Choice], effort: Effort) -> CodedGroup:
+def _code(sources: Sequence[Source], choices: Sequence[Choice]) -> CodedGroup:
     """Code images by their choices; an image comes with the one that it repeats. Raises LatentOverflow,
     StackUnderflow."""
     first = {number: unit[0] for unit in _same_samples(sources) for number in unit}
@@ -297,16 +289,14 @@ def _code(sources: Sequence[Source], choices: Sequence[Choice], effort: Effort) 
         dataclasses.replace(each.entry, repeats=number - first[number]) if each.entry.repeats else each.entry
         for number, each in enumerate(choices)
     ]
-    payloads = [_payload(owned, sources, choices, effort) for owned in owners(entries)]
+    payloads = [_payload(owned, sources, choices) for owned in owners(entries)]
     rasters = [raster for source, each in zip(sources, entries) if each.skeleton for raster in source.image.rasters]
     checksum = sample_checksum(rasters) if rasters else b""
     group = Group(tuple(entries), tuple(each.data for each in payloads), checksum)
     return CodedGroup(group, tuple(choices), tuple(each.report for each in payloads))
 
 
-def _payload(
-    owned: Sequence[tuple[int, int]], sources: Sequence[Source], choices: Sequence[Choice], effort: Effort
-) -> Payload:
+def _payload(owned: Sequence[tuple[int, int]], sources: Sequence[Source], choices: Sequence[Choice]) -> Payload:
     """The payload of the layers `owned`, as (image, layer). It is coded anew unless the trial coded exactly these
     layers."""
     image, layer = owned[0]
@@ -320,4 +310,4 @@ def _payload(
     layers = [layers_of[image][layer] for image, layer in owned]
     spots_of = {image: sources[image].spots(choices[image].entry.split, image) for image in layers_of}
     spots = [spots_of[image][layer] for image, layer in owned]
-    return table.encode(chosen.layer.method, layers, chosen.program, effort, spots)
+    return table.encode(chosen.layer.method, layers, chosen.program, spots)

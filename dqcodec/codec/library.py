@@ -6,7 +6,6 @@ import functools
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -14,42 +13,51 @@ from PIL import Image
 from dqcodec import png
 from dqcodec.base.errors import FormatError
 from dqcodec.codec import codec, zoo
-from dqcodec.codec.formats import check_size, from_array, from_pillow, lone_image, pixels, to_png
+from dqcodec.codec.effort import Effort
+from dqcodec.codec.formats import from_array, from_pillow, lone_image, pixels, to_png
 from dqcodec.codec.group import decode
 from dqcodec.codec.region import Region
-from dqcodec.codec.zoo import Model
+from dqcodec.codec.zoo import ModelLike
 from dqcodec.exact.program import FindProgram
 from dqcodec.format import archive
 from dqcodec.format.container import Group
 from dqcodec.png import MAX_PIXELS
+from dqcodec.png.chunks import check_size
 
 Images = str | os.PathLike | bytes | Image.Image | np.ndarray
 
 
 def compress(
     source: Images,
-    models: Model | Iterable[Model] | None = None,
+    models: ModelLike | Iterable[ModelLike] | None = None,
     *,
+    strip: bool = False,
+    exact: bool = False,
+    keep_broken: bool = False,
+    fast: bool = False,
+    best: bool = False,
+    verify: bool = True,
     max_pixels: int = MAX_PIXELS,
-    **options: Any,
 ) -> bytes:
     """Code an image as a .dqc file.
 
     source: the path or the bytes of a file (PNG, or another format that formats.to_png reads), a Pillow image of one
     frame, or an array (H, W) or (H, W, 1 to 4), uint8 or uint16. models: one or several model names, model files or
-    loaded programs; None: all models at hand. options: see codec.compress.
+    loaded programs; None: all models at hand. strip, exact, keep_broken: see source.read. fast, best: see effort.Effort.
+    verify: decode the result and compare.
 
     Raises UnsupportedImageError, CorruptError, VerifyError, UnknownModelError, ModelError, OSError.
     """
     models = zoo.names() if models is None else zoo.listed(models)
     programs = [zoo.load(each) if isinstance(each, str | os.PathLike) else each for each in models]
-    data = _png_bytes(source, max_pixels, is_whole=options.get("exact", False))
-    return codec.compress(data, programs, max_pixels=max_pixels, **options)[0]
+    reading = {"strip": strip, "exact": exact, "keep_broken": keep_broken}
+    data = _png_bytes(source, max_pixels, is_whole=exact)
+    return codec.compress(data, programs, Effort(fast, best), verify=verify, max_pixels=max_pixels, **reading)[0]
 
 
 def decompress(
     data: bytes | str | os.PathLike,
-    models: Model | Iterable[Model] = (),
+    models: ModelLike | Iterable[ModelLike] = (),
     *,
     region: tuple[int, int, int, int] | None = None,
     max_pixels: int = MAX_PIXELS,
@@ -67,13 +75,13 @@ def decompress(
     data, find_program = _dqc_bytes(data), _finder(models)
     if region is not None:
         return pixels(codec.decompress_region(data, Region.of(region), find_program, max_pixels=max_pixels)[0])
-    (image,) = decode(Group.parse(data, max_pixels), find_program, max_pixels)
+    (image,) = decode(Group.unpack(data, max_pixels), find_program, max_pixels)
     return pixels(lone_image(image, max_pixels))
 
 
 def decompress_png(
     data: bytes | str | os.PathLike,
-    models: Model | Iterable[Model] = (),
+    models: ModelLike | Iterable[ModelLike] = (),
     *,
     repack: bool = False,
     max_pixels: int = MAX_PIXELS,
@@ -117,5 +125,5 @@ def _dqc_bytes(data: bytes | str | os.PathLike) -> bytes:
     return data
 
 
-def _finder(models: Model | Iterable[Model]) -> FindProgram:
+def _finder(models: ModelLike | Iterable[ModelLike]) -> FindProgram:
     return functools.partial(zoo.find, named=zoo.listed(models))

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
 from dqcodec.base.errors import ModelError
 from dqcodec.codec import trial
+from dqcodec.codec.effort import Effort
 from dqcodec.exact.program import FindProgram, Program
-from dqcodec.format.archive import Model
-from dqcodec.methods.payload import Effort
+from dqcodec.format.archive import OwnModel
 
 
-def base_for(layers: Sequence[np.ndarray], bits: int, programs: Sequence[Program], **coding: Any) -> Program | None:
+def base_for(layers: Sequence[np.ndarray], bits: int, programs: Sequence[Program], effort: Effort) -> Program | None:
     """The program that suits layers, (H, W, C) uint8, best and can be trained further; None if there is none. bits: of
-    a sample. coding: fields of Effort."""
+    a sample."""
     able = [program for program in programs if (program.kind, program.bits) == ("autoregressive", bits)]
-    return trial.best_program(layers, able, Effort(**coding)) if layers else None
+    return trial.best_program(layers, able, effort) if layers else None
 
 
-def finder(models: Iterable[Model], find_program: FindProgram) -> FindProgram:
+def finder(models: Iterable[OwnModel], find_program: FindProgram) -> FindProgram:
     """A function like `find_program` that finds these models too."""
     own = {model.id: model for model in models}
     return lambda model_id: program_of(own[model_id], find_program) if model_id in own else find_program(model_id)
 
 
-def program_of(model: Model, find_program: FindProgram) -> Program:
+def program_of(model: OwnModel, find_program: FindProgram) -> Program:
     """The program of a model; a second call with the same base returns the same one.
 
     Raises what `find_program` raises for the base; CorruptError, ModelError: the changes do not fit it.
@@ -37,7 +36,7 @@ def program_of(model: Model, find_program: FindProgram) -> Program:
 
 
 @functools.lru_cache(maxsize=4)
-def _changed(base: Program, model: Model) -> Program:
+def _changed(base: Program, model: OwnModel) -> Program:
     from dqcodec.exact.autoregressive import changes
 
     if base.kind != "autoregressive":

@@ -40,15 +40,9 @@ class Source:
         return self.image.skeleton is not None and self.recipe is not None
 
     @property
-    def sizes(self) -> Sequence[tuple[int, int]]:
-        """(height, width) of each raster."""
-        image = self.image
-        return image.skeleton.sizes if image.skeleton else [(image.header.height, image.header.width)]
-
-    @property
     def dims(self) -> int:
         """The number of samples of all rasters."""
-        return self.image.header.samples * sum(height * width for height, width in self.sizes)
+        return self.image.header.samples * self.image.area
 
     def lost(self, *, is_stored: bool) -> tuple[str, ...]:
         """The types of chunks that the .dqc file lacks; is_stored: it stores the file."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dqcodec.codec.effort import Effort
 from dqcodec.format.container import Method
 from dqcodec.methods import table
-from dqcodec.methods.payload import Effort
 
 if TYPE_CHECKING:
     from dqcodec.exact.program import Program

@@ -17,7 +17,7 @@ from dqcodec.base.errors import ModelError, UnknownModelError
 from dqcodec.exact.identity import file_id
 from dqcodec.exact.program import Program
 
-Model = str | os.PathLike | Program
+ModelLike = str | os.PathLike | Program
 
 SUFFIX = ".safetensors"
 _NAMED = re.compile(r"(.*?)(?:-([0-9a-f]{8}))?", re.DOTALL)  # a stem: name, first digits of the id
@@ -56,7 +56,7 @@ def load(name_or_path: str | os.PathLike) -> Program:
     return _load(locate(name_or_path).resolve())
 
 
-def find(model_id: bytes, named: Model | Iterable[Model] = ()) -> Program:
+def find(model_id: bytes, named: ModelLike | Iterable[ModelLike] = ()) -> Program:
     """The program of the model file with this id.
 
     named: one or several model names, files or loaded programs; they are searched before `directory()`. Raises
@@ -73,12 +73,12 @@ def find(model_id: bytes, named: Model | Iterable[Model] = ()) -> Program:
     raise UnknownModelError(f"no model with id {model_id.hex()}; {_at_hand(paths())} (name another with -m FILE)")
 
 
-def listed(models: Model | Iterable[Model]) -> list[Model]:
+def listed(models: ModelLike | Iterable[ModelLike]) -> list[ModelLike]:
     """A list of models, from one model or several."""
     return list(models) if isinstance(models, Iterable) and not is_name(models) else [models]
 
 
-def is_name(model: Model) -> bool:
+def is_name(model: ModelLike) -> bool:
     """Whether a model is given by its name or path, not as a loaded program."""
     return isinstance(model, str | os.PathLike)
 

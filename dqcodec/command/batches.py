@@ -124,8 +124,7 @@ def read_item(path: Path, name: str, options: Compressing) -> Item:
 
 
 def _pixels(image: Png) -> int:
-    sizes = image.skeleton.sizes if image.skeleton else [(image.header.height, image.header.width)]
-    return sum(height * width for height, width in sizes)
+    return image.area
 
 
 def _seconds(image: Png) -> float:

@@ -117,6 +117,6 @@ def compress_bytes(data: bytes, options: Compressing) -> tuple[bytes, CompressRe
 
     png_file = formats.to_png(data, options.max_pixels, is_whole=options.is_whole)
     programs = [zoo.load(name) for name in options.models]
-    how = options.reading | options.coding | {"verify": not options.no_verify, "max_pixels": options.max_pixels}
-    dqc, report = codec.compress(png_file, programs, keep_broken=options.keep_broken, **how)
+    how = options.reading | {"verify": not options.no_verify, "max_pixels": options.max_pixels}
+    dqc, report = codec.compress(png_file, programs, options.effort, keep_broken=options.keep_broken, **how)
     return dqc, dataclasses.replace(report, png_bytes=len(data))

@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from dqcodec.base import ending
 from dqcodec.command import streams
@@ -211,8 +211,15 @@ def write(
     force: bool = False,
     former: tuple[int, ...] | None = None,
     stamp: Stamp | None = None,
+    may_repeat: bool = False,
 ) -> None:
-    """Write a file; None is standard output. See `writing`. Every error names the target."""
+    """Write a file; None is standard output. See `writing`. Every error names the target.
+
+    may_repeat: a worker that was lost may have done this work before, so a file with the same bytes is as good as
+    written. `former` is as the main process sees it. Other machines may give other numbers to devices, so that a worker
+    overwrites any file if there was one.
+    """
+    former = None if may_repeat and former else former
     try:
         if target is None:
             check_target(target, force=force)
@@ -221,6 +228,8 @@ def write(
             with writing(target, force=force, former=former, stamp=stamp) as file:
                 file.write(data)
     except OSError as error:
+        if may_repeat and isinstance(error, FileExistsError) and _holds(target, data):
+            return
         if error.errno is None:  # it has the name
             raise
         raise _not_written(target, error) from error
@@ -233,19 +242,6 @@ def _write_output(data: bytes) -> None:
     except OSError:
         streams.drop_output()
         raise
-
-
-def write_once(target: Path | None, data: bytes, *, former: tuple[int, ...] | None = None, **options: Any) -> None:
-    """Write a file, or find it written with the same bytes: a worker that was lost may have done this work before.
-
-    former: as the main process sees it. Other machines may give other numbers to devices, so that a worker overwrites
-    any file if there was one. options: see `write`.
-    """
-    try:
-        write(target, data, former=None if former else former, **options)
-    except FileExistsError:
-        if not _holds(target, data):
-            raise
 
 
 @contextlib.contextmanager

@@ -6,14 +6,13 @@ import re
 from dataclasses import dataclass
 
 from dqcodec.base.errors import FormatError, UnsupportedImageError
+from dqcodec.codec.image_kinds import IMAGE_KINDS, NOT_AN_IMAGE
 from dqcodec.png import SIGNATURE
 
 START_BYTES = 1 << 12  # enough for all kinds
 _ARCHIVE_START_BYTES = 5  # magic and version; the first group follows
 
-_IMAGES = re.compile(
-    rb"\x89PNG\r\n\x1a\n|BM|GIF8[79]a|\xff\xd8\xff|P[0-7fFy]|II[*+]|MM\0[*+]|RIFF....WEBP|\x93NUMPY", re.DOTALL
-)
+_IMAGES = re.compile(b"|".join(kind.start for kind in IMAGE_KINDS), re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Kind:
         return start.startswith(self.starts)
 
 
-PNG = Kind("PNG", (SIGNATURE,), (".png", ".apng"))
+PNG = Kind("PNG", (SIGNATURE,), IMAGE_KINDS[0].suffixes)
 ARCHIVE = Kind("archive", (b"\x89DQA",), ())
 DQC = Kind(".dqc", (b"\x89DQ",), (".dqc",))  # files, short files and archives
 
@@ -40,7 +39,7 @@ DQC = Kind(".dqc", (b"\x89DQ",), (".dqc",))  # files, short files and archives
 def check_image(start: bytes) -> None:
     """Raise UnsupportedImageError unless a file with this start may be an image of a known format."""
     if not _IMAGES.match(start):
-        raise UnsupportedImageError("not a PNG, BMP, PPM, TIFF, WebP, JPEG, GIF or .npy file")
+        raise UnsupportedImageError(NOT_AN_IMAGE)
 
 
 def check_dqc(start: bytes) -> None:

@@ -17,7 +17,7 @@ from dqcodec.codec.source import read
 from dqcodec.command.batches import read_item
 from dqcodec.command.options import Compressing
 from dqcodec.command.results import LearnedReport
-from dqcodec.format.archive import Model, model_bytes
+from dqcodec.format.archive import OwnModel, model_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +35,7 @@ class Learned(NamedTuple):
     """A model that was learned. report: without saved bytes. is_hopeful: a sample says that it saves more than it
     costs."""
 
-    model: Model
+    model: OwnModel
     report: LearnedReport
     is_hopeful: bool
 
@@ -50,12 +50,12 @@ def learn(inputs: Sequence[tuple[Path, str]], options: Compressing, budget: Budg
 
     start, used = time.monotonic(), time.process_time()
     bits, layers = _most_alike(inputs, options)
-    base = own_models.base_for(layers, bits, [zoo.load(name) for name in options.models], **options.coding)
+    base = own_models.base_for(layers, bits, [zoo.load(name) for name in options.models], options.effort)
     if base is None:
         raise UnknownModelError("no model that can learn codes these images")
     with progress:
         changes = learning.learn(base, layers, budget, _COPIES, progress)
-    model = Model(base.id, changes)
+    model = OwnModel(base.id, changes)
     own = own_models.program_of(model, functools.partial(zoo.find, named=options.models))
     cost = model_bytes(model)
     is_hopeful = _saved(layers, base, own) > cost

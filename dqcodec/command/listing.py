@@ -88,7 +88,7 @@ def listed(source: Path | None, max_pixels: int = MAX_PIXELS) -> Iterator[Listed
     try:
         packed, data, stamp = opened(source, max_pixels)
         if packed is None:
-            (head,) = _heads(Group.parse(data, max_pixels), max_pixels)
+            (head,) = _heads(Group.unpack(data, max_pixels), max_pixels)
             yield Listed(source_name, None, stamp, *head)
             return
     except FAILURES as error:

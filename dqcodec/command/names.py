@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path, PurePath
 
+from dqcodec.codec.image_kinds import IMAGE_KINDS
 from dqcodec.command.kinds import PNG
 
 STDIO = "-"
 DQC_SUFFIX = ".dqc"
 FORMATS = ("png", "ppm", "bmp", "tiff", "webp", "npy")  # what `decompress` can write
 # files that are taken as images, beside PNGs
-IMAGE_SUFFIXES = {".bmp", ".pbm", ".pgm", ".ppm", ".pnm", ".tif", ".tiff", ".webp", ".jpg", ".jpeg", ".gif", ".npy"}
+IMAGE_SUFFIXES = {suffix for kind in IMAGE_KINDS[1:] for suffix in kind.suffixes}
 
 
 def compressed_name(source: Path) -> str:

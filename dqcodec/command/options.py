@@ -16,6 +16,7 @@ from typing import Any, Self
 import click
 
 from dqcodec.base.errors import RegionError
+from dqcodec.codec.effort import Effort
 from dqcodec.codec.region import Region
 from dqcodec.command.names import FORMATS
 from dqcodec.png import MAX_PIXELS
@@ -145,6 +146,11 @@ class Converting(Running):
     force: bool = option("-f", "--force", is_flag=True, help="Overwrite existing files.")
     rm: bool = option("--rm", is_flag=True, help="Remove each source once its output is checked.")
 
+    @property
+    def writing(self) -> dict[str, bool]:
+        """Options of files.write. The worker of a cluster may be lost after it has written a file."""
+        return {"force": self.force, "may_repeat": bool(self.cluster)}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Compressing(Converting):
@@ -175,9 +181,9 @@ class Compressing(Converting):
         return {"strip": self.strip, "exact": self.exact}
 
     @property
-    def coding(self) -> dict[str, Any]:
-        """The options of codec.group.encode."""
-        return {"fast": self.fast, "best": self.best}
+    def effort(self) -> Effort:
+        """How much time coding may take."""
+        return Effort(self.fast, self.best)
 
     @property
     def is_whole(self) -> bool:

@@ -193,7 +193,7 @@ class Packing:
         contents = list(dict.fromkeys(content for _, content in kept))
         sources = [content for content in contents if isinstance(content, Source)]
         verbatim = [content for content in contents if isinstance(content, Verbatim)]
-        sets = groups.encode_sets(sources, programs, **self.options.coding) if sources else []
+        sets = groups.encode_sets(sources, programs, self.options.effort) if sources else []
         order = [*(sources[number] for numbers, _ in sets for number in numbers), *verbatim]
         place = {content: number for number, content in enumerate(order)}
         group = ArchiveGroup(
@@ -216,7 +216,7 @@ class Packing:
     ) -> None:
         """Decode a packed group in full and compare it with its sources; raises VerifyError on any difference."""
         max_pixels = self.options.max_pixels
-        parsed = functools.cache(lambda: archive.read_group(packed.header, packed.body, max_pixels))
+        parsed = functools.cache(lambda: archive.unpack_group(packed.header, packed.body, max_pixels))
         for number, (numbers, coded) in enumerate(sets):
             wanted = [sources[each] for each in numbers]
             groups.check(lambda: parsed().parts[number], wanted, coded.programs, max_pixels)

@@ -51,8 +51,7 @@ class Work:
             output, report = self.convert(data)
             if self.is_written:
                 where = self._placed(job.target)
-                write = files.write_once if self.options.cluster else files.write
-                write(where, output, force=self.options.force, former=job.former, stamp=stamp)
+                files.write(where, output, former=job.former, stamp=stamp, **self.options.writing)
             else:
                 report = DecodedReport(report.method, report.png_bytes, report.dqc_bytes)
         except FAILURES as error:

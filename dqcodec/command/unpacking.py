@@ -29,7 +29,7 @@ from dqcodec.command.options import Decompressing
 from dqcodec.command.plan import Job
 from dqcodec.command.results import FileResult, RunReport, UnpackReport
 from dqcodec.exact.program import FindProgram
-from dqcodec.format.archive import ArchiveGroup, Model, Verbatim
+from dqcodec.format.archive import ArchiveGroup, OwnModel, Verbatim
 from dqcodec.format.container import Group
 from dqcodec.format.directory import Damage
 
@@ -82,7 +82,7 @@ class Decoding:
         return None
 
     def decode_group(
-        self, group: ArchiveGroup, wanted: Sequence[Wanted], models: Sequence[Model] = ()
+        self, group: ArchiveGroup, wanted: Sequence[Wanted], models: Sequence[OwnModel] = ()
     ) -> list[FileResult]:
         """Decode a group and write the wanted files; a result for each. models: those that the archive brings for
         it."""
@@ -116,8 +116,7 @@ class Decoding:
             if target:
                 member = group.members[wanted.number]
                 stamp = Stamp(member.mode, member.mtime_ns)
-                write = files.write_once if self.options.cluster else files.write
-                write(here / target, data, force=self.options.force, former=wanted.former, stamp=stamp)
+                files.write(here / target, data, former=wanted.former, stamp=stamp, **self.options.writing)
         except FAILURES as error:
             return FileResult(self.source, target and str(target), error=one_line(error), member=wanted.name)
         return FileResult(self.source, target and str(target), report, member=wanted.name)

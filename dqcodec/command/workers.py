@@ -3,7 +3,7 @@
 Both give a map. Its results come in order and are the same as those of this process. It takes few items ahead. Each
 worker uses one thread. The workers of a cluster need this version of dqcodec and its models. They read and write single
 files themselves, under the same absolute paths. If a worker is lost, another repeats its work, and may find its output;
-see files.write_once.
+see files.write.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from functools import partial
 from multiprocessing.connection import Connection
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from dqcodec import __version__
@@ -44,55 +45,67 @@ def processes(count: int) -> Iterator[Map]:
     Raises:
         WorkerError: one was ended.
     """
-    import multiprocessing
     from concurrent.futures import ThreadPoolExecutor
-    from queue import SimpleQueue
 
     if os.name == "posix":
         from multiprocessing import resource_tracker
 
         resource_tracker.ensure_running()  # its start would let signals through later
+    workers = _Processes()
+    with ending.at_end(workers.stop), ThreadPoolExecutor(count) as pool:
+        try:
+            for _ in range(count):
+                workers.start()
+            yield _map(partial(pool.submit, workers.ask), lambda future: future.result(), lambda: count)
+        finally:
+            workers.stop()
 
-    # a process that has used threads must not fork
-    spawn = multiprocessing.get_context("spawn")
-    life, ours = spawn.Pipe(duplex=False)  # only this process has the other end; its death closes it
-    started: list = []
-    idle: SimpleQueue[Connection] = SimpleQueue()
 
-    def stop() -> None:
-        ours.close()
-        deadline = time.monotonic() + _GRACE
-        for process in started:
-            process.join(max(0, deadline - time.monotonic()))
-            process.kill()
-            process.join()
+class _Processes:
+    """Processes of this machine that work for it. They end when `stop` is called, or when this process ends."""
 
-    def ask(function: Callable, item: Any) -> Any:
-        """One of this process's threads hands an item to a process and waits for the result."""
-        connection = idle.get()
+    def __init__(self) -> None:
+        import multiprocessing
+
+        # a process that has used threads must not fork
+        self._spawn = multiprocessing.get_context("spawn")
+        self._life, self._ours = self._spawn.Pipe(
+            duplex=False
+        )  # only this process has the other end; its death closes it
+        self._started: list = []
+        self._idle: SimpleQueue[Connection] = SimpleQueue()
+
+    def start(self) -> None:
+        """Start one more."""
+        mine, theirs = self._spawn.Pipe()
+        process = self._spawn.Process(target=_serve, args=(self._life, theirs))
+        with ending.not_ending(), ending.signals_held(), theirs:
+            process.start()
+            self._started.append(process)
+        self._idle.put(mine)
+
+    def ask(self, function: Callable, item: Any) -> Any:
+        """Hand an item to an idle process and wait for the result. As many threads may ask as processes were started."""
+        connection = self._idle.get()
         try:
             connection.send((function, item))
             result, error = connection.recv()
         except (EOFError, OSError) as lost:
             raise WorkerError("a process was ended, perhaps for want of memory; -j 1 takes less") from lost
         finally:
-            idle.put(connection)
+            self._idle.put(connection)
         if error:
             raise error
         return result
 
-    with ending.at_end(stop), ThreadPoolExecutor(count) as pool:
-        try:
-            for _ in range(count):
-                mine, theirs = spawn.Pipe()
-                process = spawn.Process(target=_serve, args=(life, theirs))
-                with ending.not_ending(), ending.signals_held(), theirs:
-                    process.start()
-                    started.append(process)
-                idle.put(mine)
-            yield _map(partial(pool.submit, ask), lambda future: future.result(), lambda: count)
-        finally:
-            stop()
+    def stop(self) -> None:
+        """End all; those that do not end themselves are killed."""
+        self._ours.close()
+        deadline = time.monotonic() + _GRACE
+        for process in self._started:
+            process.join(max(0, deadline - time.monotonic()))
+            process.kill()
+            process.join()
 
 
 def _serve(life: Connection, connection: Connection) -> None:

@@ -41,7 +41,7 @@ def log_spreads() -> np.ndarray:
     return np.floor((exponent + 2 * mantissa - 2) * GRID).astype(np.int32)
 
 
-class Canvas(NamedTuple):
+class TilePixels(NamedTuple):
     """The pixels of tiles, tile after tile, row by row. All arrays are int16. A pixel that is not yet known has 0.
 
     Attributes:
@@ -55,8 +55,8 @@ class Canvas(NamedTuple):
     errors: np.ndarray
 
     @classmethod
-    def blank(cls, pixels: int, planes: int, features: int) -> "Canvas":
-        """A canvas on which nothing is known."""
+    def blank(cls, pixels: int, planes: int, features: int) -> "TilePixels":
+        """Pixels that are not known."""
         return cls(*(np.zeros((pixels, count), np.int16) for count in (planes, features, planes)))
 
 
@@ -92,38 +92,38 @@ def _standard(freed, gain):
 
 
 @part_of_loop
-def context(canvas, predictor, places, log_spreads, bits):
+def context(pixels, predictor, places, log_spreads, bits):
     """The Seen of pixels.
 
     Args:
-        canvas: a Canvas, which has all their neighbours.
+        pixels: a TilePixels, which has all neighbours of these pixels.
         predictor: of their batch, its weights fitted for this front; one without tiles where the network sees no predictions.
         places: int64 (N, 5), see Fronts.places.
         log_spreads: see log_spreads().
         bits: of a sample.
     """
-    count, channels, length = len(places), canvas.planes.shape[1], len(_NEIGHBOURS)
+    count, channels, length = len(places), pixels.planes.shape[1], len(_NEIGHBOURS)
     own = channels * (length + 2) + 2
-    extra = own + len(_FEATURE_PLACES) * canvas.features.shape[1]
+    extra = own + len(_FEATURE_PLACES) * pixels.features.shape[1]
     inputs = np.empty((extra + (PREDICTED + 2 * (channels - 1) if predicts(predictor) else 0), count), np.float32)
     moments, predictions = np.empty((channels, 2, count), np.int32), np.empty((channels, count), np.int32)
     log_errors, rows = np.zeros((channels, count), np.int32), np.zeros(count, np.int64)
     near, cells = np.empty((channels, length, count), np.int32), np.empty((length, count), np.int64)
     _set_cells(places, _NEIGHBOURS, cells)
     for p in range(channels):
-        _set_near(canvas.planes, cells, p, 1 << bits - 1 if p == 0 else 0, near[p])
+        _set_near(pixels.planes, cells, p, 1 << bits - 1 if p == 0 else 0, near[p])
         _set_moments(near[p], _WEIGHTS, moments[p], predictions[p])
         _set_standards(near[p], moments[p], channels, inputs[p:])
         _set_levels(moments[p], p, bits, log_spreads, channels, inputs[length * channels + p :])
     _set_borders(places, inputs[own - 2 :])
-    _set_features(canvas.features, places, _FEATURE_PLACES, inputs[own:])
+    _set_features(pixels.features, places, _FEATURE_PLACES, inputs[own:])
     if predicts(predictor):
         set_rows(predictor.first_rows, predictor.first_tile, places, rows)
         for p in range(channels):
-            set_neighbours(predictor.values[p], predictor.gains[p], rows, p, near, moments[p])
-            _set_log_errors(canvas.errors, cells, p, _WEIGHTS, log_spreads, log_errors[p])
+            set_neighbours(predictor, rows, p, near, moments[p])
+            _set_log_errors(pixels.errors, cells, p, _WEIGHTS, log_spreads, log_errors[p])
             _set_errors_seen(moments[p, 1], log_errors[p], log_spreads, inputs[extra + 2 + 2 * p :])
-        predict(predictor.values[0], predictor.weights[0], rows, 0, moments[0, 0], 0, (1 << bits) - 1, predictions[0])
+        predict(predictor, rows, 0, moments[0, 0], bits, predictions[0])
         _set_predictions_seen(predictions[0], moments[0], inputs[extra:])
     return Seen(inputs, moments, predictions, log_errors, rows)
 
@@ -136,9 +136,9 @@ def predict_next(predictor, seen, p, values, known, log_spreads, bits):
     """
     set_pixels(predictor, seen.rows, p, values, seen.moments[p, 0])
     if p + 1 < len(seen.predictions):
-        p, largest = p + 1, (1 << bits) - 1
+        p += 1
         moments, predictions = seen.moments[p], seen.predictions[p]
-        predict(predictor.values[p], predictor.weights[p], seen.rows, p, moments[0], -largest, largest, predictions)
+        predict(predictor, seen.rows, p, moments[0], bits, predictions)
         _set_predictions_seen(predictions, moments, known)
         _set_errors_seen(moments[1], seen.log_errors[p], log_spreads, known[2:])
 

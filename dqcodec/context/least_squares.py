@@ -130,12 +130,11 @@ def advance(predictor, front):
     for block in range(len(predictor.starts)):
         start, stop, first = predictor.starts[block], predictor.stops[block], np.int64(0)
         for p in range(planes):
-            n = regressors(p)
             if start <= front - 1 < stop + 2:
-                _remember(predictor, block, front - 1, p, n, first, _lanes(predictor, block, front - 1, 0), scaled)
+                _remember(predictor, block, front - 1, p, first, _lanes(predictor, block, front - 1, 0), scaled)
             if start - 2 <= front < stop + 2:
-                _fit(predictor, block, front, p, n, first, _lanes(predictor, block, front, 2), system)
-            first += _size(n)
+                _fit(predictor, block, front, p, first, _lanes(predictor, block, front, 2), system)
+            first += _size(regressors(p))
 
 
 @part_of_loop
@@ -154,12 +153,13 @@ def set_rows(first_rows, first_tile, places, rows):
 
 
 @part_of_loop
-def set_neighbours(values, gains, rows, p, near, moments):
+def set_neighbours(predictor, rows, p, near, moments):
     """Set the regressors of plane p that neighbours give, and the gains.
 
-    values (n, R), gains (R,): a Predictor's, of plane p. rows: of the pixels (N,). near: the neighbours of planes 0 to p, int32
-    (P, neighbours, N). moments: of plane p, int32 (2, N).
+    rows: of the pixels (N,). near: the neighbours of planes 0 to p, int32 (P, neighbours, N). moments: of plane p, int32
+    (2, N).
     """
+    values, gains = predictor.values[p], predictor.gains[p]
     for i in range(OWN_REGRESSORS):
         for n in range(len(rows)):
             values[i, rows[n]] = np.float32(np.int32(8 * near[p, i, n] - moments[0, n])) * np.float32(1 / 8)
@@ -174,12 +174,14 @@ def set_neighbours(values, gains, rows, p, near, moments):
 
 
 @part_of_loop
-def predict(values, weights, rows, p, means, least, largest, predictions):
+def predict(predictor, rows, p, means, bits, predictions):
     """Set predictions of plane p, int32 (N,), in steps of 2^-PREDICTION_BITS, when all regressors are set.
 
-    values, weights (n, R): a Predictor's, of plane p. rows: of the pixels (N,). means: 8 times the means, int32 (N,). least,
-    largest: the range of the plane, in pixel steps.
+    rows: of the pixels (N,). means: 8 times the means, int32 (N,). bits: of a sample.
     """
+    values, weights = predictor.values[p], predictor.weights[p]
+    largest = (1 << bits) - 1
+    least = -largest if p else 0
     freed, scale = np.zeros(len(rows), np.float32), np.float32(1 << PREDICTION_BITS)
     for i in range(regressors(p)):
         for n in range(len(rows)):
@@ -200,11 +202,12 @@ def set_pixels(predictor, rows, p, values, means):
 
 
 @part_of_loop
-def _fit(predictor, block, front, p, n, first, lanes, system):
+def _fit(predictor, block, front, p, first, lanes, system):
     """Set the weights of plane p of a front in lanes of a block, and forget the pixels of the front before.
 
-    n: the number of regressors. first: where the plane's numbers start. system: scratch memory (M, L).
+    first: where the plane's numbers start. system: scratch memory (M, L).
     """
+    n = regressors(p)
     above, left, history = predictor.above[block], predictor.left[block], predictor.history
     two, one, here = (
         history[(front + 3) % _SLOTS, block],
@@ -274,11 +277,12 @@ def _solve(system, n, lanes):
 
 
 @part_of_loop
-def _remember(predictor, block, front, p, n, first, lanes, scaled):
+def _remember(predictor, block, front, p, first, lanes, scaled):
     """Add the pixels of plane p of a front in lanes of a block.
 
-    n: the number of regressors. first: where the plane's numbers start. scaled: scratch memory (L,).
+    first: where the plane's numbers start. scaled: scratch memory (L,).
     """
+    n = regressors(p)
     left, history, values, gains = predictor.left[block], predictor.history, predictor.values[p], predictor.gains[p]
     here, now = history[(front + 1) % _SLOTS, block], history[front % _SLOTS, block]
     (begin, end), row, e = lanes, np.uint64(block * left.shape[1]), first

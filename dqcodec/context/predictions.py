@@ -3,7 +3,7 @@
 import numpy as np
 
 from dqcodec.base.compiled import compiled
-from dqcodec.context.context import Canvas, context, log_spreads, predict_next
+from dqcodec.context.context import TilePixels, context, log_spreads, predict_next
 from dqcodec.context.fronts import Fronts
 from dqcodec.context.least_squares import Predictor, advance, predictor
 from dqcodec.frozen.autoregressive import PREDICTED
@@ -31,26 +31,26 @@ class Predictions:
 def predict_tiles(planes: np.ndarray, bits: int) -> np.ndarray:
     """The predictions of whole tiles, int32 (B, H, W, P), in steps of 2^-PREDICTION_BITS.
 
-    planes: int16 (B, H, W, P) as on a Canvas. bits: of a sample.
+    planes: int16 (B, H, W, P), as TilePixels has them. bits: of a sample.
     """
     tiles, height, width, channels = planes.shape
     fronts = Fronts([(height, width)] * tiles, bits)
-    predictions, canvas = Predictions(fronts, channels), Canvas.blank(fronts.pixels, channels, 0)
-    canvas.planes[:] = planes.reshape(-1, channels)
-    out = np.empty(canvas.planes.shape, np.int32)
+    predictions, pixels = Predictions(fronts, channels), TilePixels.blank(fronts.pixels, channels, 0)
+    pixels.planes[:] = planes.reshape(-1, channels)
+    out = np.empty(pixels.planes.shape, np.int32)
     for front in range(len(fronts)):
         places = fronts.places(front)
-        out[places[:, 0]] = _predict(canvas, predictions.begin(front), places, log_spreads(), bits).T
+        out[places[:, 0]] = _predict(pixels, predictions.begin(front), places, log_spreads(), bits).T
     return out.reshape(planes.shape)
 
 
 @compiled
-def _predict(canvas, predictor, places, log_spreads, bits):
-    """The predictions (P, N) of the pixels of a front, which the canvas has."""
-    seen = context(canvas, predictor, places, log_spreads, bits)
+def _predict(pixels, predictor, places, log_spreads, bits):
+    """The predictions (P, N) of the pixels at places, whose planes are known."""
+    seen = context(pixels, predictor, places, log_spreads, bits)
     values, known = np.empty(len(places), np.int16), np.empty((PREDICTED, len(places)), np.float32)
-    for p in range(canvas.planes.shape[1]):
+    for p in range(pixels.planes.shape[1]):
         for n in range(len(places)):
-            values[n] = canvas.planes[places[n, 0], p]
+            values[n] = pixels.planes[places[n, 0], p]
         predict_next(predictor, seen, p, values, known, log_spreads, bits)
     return seen.predictions

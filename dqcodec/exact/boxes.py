@@ -30,6 +30,12 @@ def sides(box: Box) -> tuple[int, int]:
     return rows.stop - rows.start, columns.stop - columns.start
 
 
+def area(box: Box) -> int:
+    """The pixels of a box."""
+    height, width = sides(box)
+    return height * width
+
+
 def whole(shape: tuple[int, ...]) -> Window:
     """The window of all pixels of an array (H, W, ...)."""
     return slice(0, shape[0]), slice(0, shape[1])

@@ -1,77 +1,20 @@
-"""The archive format, version 2: many files in one .dqc file, in groups that can be read independently.
+"""The archive as bytes: many files in groups that can be read independently. docs/format.md is its specification; the two
+must agree.
 
-This is its layout in short; docs/format.md is the complete specification. The two must agree. For varint, section,
-head, checksum and payloads see container.py.
+    archive      magic, version, models, groups, index blocks, models again, end     Writer
+    frame        mark, archive id, number, lengths, header, CRC, body, CRC           pack_frame, directory.read_frame
+    group        a frame. header: members and heads; body: payloads                  pack_group, unpack_group
+    index block  a frame without a body: places and names of groups                  Writer, unpack_block
+    model        a frame: what changes another model                                 pack_model, unpack_model
 
-    4      magic       89 44 51 41 ("\\x89DQA")
-    1      version     2
-    *      models      that the archive brings, numbered from 0 on; most archives have none
-    *      groups      numbered from 0 on, one after the other
-    *      index       blocks, one after the other; none without groups
-    *      models      again
-    4      mark        89 44 51 45 ("\\x89DQE"), the end
-    4      archive id
-    4      groups      their number, little-endian
-    4      index       its length in bytes, and that of the models after it, little-endian
-    4      CRC-32      from the mark on, little-endian
+A group has parts: sets of images that are coded together, and verbatim files. Their images and files are its contents,
+numbered through all parts; equal members share one.
 
-**Damage.** A group holds its archive id, its number and its names, and a CRC covers these and its images. So a reader
-can find the groups without the index: it searches for marks, and accepts a frame if the CRC is right. Damage in one
-place costs at most one group, and a name never leads to the image of another. The index saves time; it also gives the
-names of a damaged group. After a whole group the search goes on at its end, because a verbatim file in it may be an
-archive. Many groups may need one model; so each model is there twice, far apart.
-
-**Frame**: a group, an index block or a model.
-
-    4      mark        89 44 51 47 ("\\x89DQG") a group, 89 44 51 49 ("\\x89DQI") an index block,
-                       89 44 51 4D ("\\x89DQM") a model
-    4      archive id  the first 4 bytes of SHA-256(header ‖ body) of group 0; zeros without groups
-    1-5    number      varint: number of the group, of the block's first group, or of the model
-    1-5    header      varint, its length in bytes
-    1-5    body        varint, its length in bytes: 0 for an index block, else at least 1
-    *      header      1 byte, the packing (1 to 4, see container.py), and a section
-    4      CRC-32      from the mark on, little-endian
-    *      body
-    4      CRC-32      from the mark on, without the first CRC-32; absent if the body is empty
-
-The **header of a group**, unpacked:
-
-    1-5    members     varint, 1 to 4096
-    *      contents    for each member a signed varint: the number of its content, minus that of the member before (-1
-                       before the first), minus 1. Members with the same number are equal files. Each content has a
-                       member
-    *      names       for each member a relative path in UTF-8 (other bytes: as Python's surrogateescape), then a
-                       byte 0. At most 4096 bytes. The separator is /, and no part is empty, . or .. . In an archive,
-                       names are distinct, and no name is a folder of another
-    *      times       for each member: a signed varint, the seconds of its modification time since 1970, minus those
-                       of the member before; a varint, the nanoseconds
-    *      modes       for each member a varint below 512, its permissions
-    1-5    parts       varint, the number of parts. Contents are numbered through all parts
-                       for each part:
-    1-5    images      varint: 0 for a verbatim file; otherwise the number of images in a set, which are coded together
-    *      heads       of the images of a set
-
-A signed varint is a varint with the sign in the lowest bit: 0, -1, 1, -2, ... The **body of a group** has the parts in
-order. A varint, the length in bytes, precedes each part except the last. A part:
-
-    a set      8      checksum    of the samples of all images that are not stored; absent if all are stored
-               *      payloads
-    a file     8      checksum    the first 8 bytes of its SHA-256
-               1      packing     of the section that follows
-               *      file        a section
-
-The **header of an index block**, unpacked. The blocks cover all groups in order. A block ends once its list of groups
-has more than 2^15 bytes.
-
-    1-5    groups      varint, groups of the archive
-    8      offset      of the block's first group from the archive's first byte, little-endian
-    1-5    groups      varint, groups of the block; for each:
-    1-5    bytes       varint, length of the frame
-    *      names       as in its header; then a byte 0
-
-The **header of a model**, unpacked: 8 bytes, the model id, and 8 bytes, the id of the base, the model that it changes.
-Its **body**: a byte, the packing, and a section: the changes, see exact/autoregressive/changes.py. The id is the first
-8 bytes of SHA-256(base ‖ changes).
+A group holds its archive id, its number and its names, and a CRC covers these and its images. So a reader can find the
+groups without the index: it searches for marks, and accepts a frame if the CRC is right. Damage in one place costs at most
+one group, and a name never leads to the image of another. The index saves time; it also gives the names of a damaged group.
+After a whole group the search goes on at its end, because a verbatim file in it may be an archive. Many groups may need one
+model; so each model is there twice, far apart.
 """
 
 from __future__ import annotations
@@ -162,7 +105,7 @@ class ArchiveGroup:
 
 
 @dataclass(frozen=True)
-class Model:
+class OwnModel:
     """A model that an archive brings: the changes of another, its base, as exact.autoregressive.changes has them."""
 
     base: bytes
@@ -217,7 +160,7 @@ def pack_header(group: ArchiveGroup) -> bytes:
     return min(packed(True), packed(False), key=len)
 
 
-def read_group(header: bytes, body: bytes, max_pixels: int = MAX_PIXELS) -> ArchiveGroup:
+def unpack_group(header: bytes, body: bytes, max_pixels: int = MAX_PIXELS) -> ArchiveGroup:
     """The inverse of pack_group.
 
     Raises CorruptError, UnsupportedImageError (all images together have more than `max_pixels`).
@@ -242,12 +185,12 @@ def read_group(header: bytes, body: bytes, max_pixels: int = MAX_PIXELS) -> Arch
     return ArchiveGroup(members, contents, tuple(parts))
 
 
-def pack_model(model: Model) -> tuple[bytes, bytes]:
+def pack_model(model: OwnModel) -> tuple[bytes, bytes]:
     """The packed header and the body of a model."""
     return _pack(model.id + model.base), _pack(model.changes)
 
 
-def read_model_id(header: bytes) -> tuple[bytes, bytes]:
+def unpack_model_id(header: bytes) -> tuple[bytes, bytes]:
     """(model id, id of the base) in the packed header of a model; raises CorruptError."""
     ids = _unpack(header).rest()
     if len(ids) != 2 * MODEL_ID_BYTES:
@@ -255,16 +198,16 @@ def read_model_id(header: bytes) -> tuple[bytes, bytes]:
     return ids[:MODEL_ID_BYTES], ids[MODEL_ID_BYTES:]
 
 
-def read_model(header: bytes, body: bytes) -> Model:
+def unpack_model(header: bytes, body: bytes) -> OwnModel:
     """The inverse of pack_model; raises CorruptError."""
-    model_id, base = read_model_id(header)
-    model = Model(base, _unpack(body).rest())
+    model_id, base = unpack_model_id(header)
+    model = OwnModel(base, _unpack(body).rest())
     if model.id != model_id:
         raise CorruptError("a model in the archive does not match its id")
     return model
 
 
-def read_members(header: bytes) -> tuple[Member, ...]:
+def unpack_members(header: bytes) -> tuple[Member, ...]:
     """The members of a group, from its packed header; raises CorruptError."""
     return _read_members(header)[1]
 
@@ -282,7 +225,7 @@ class Block:
     places: tuple[tuple[int, tuple[str, ...]], ...]
 
 
-def read_block(header: bytes) -> Block:
+def unpack_block(header: bytes) -> Block:
     """Read the packed header of an index block; raises CorruptError."""
     reader = _unpack(header)
     groups, offset, places = reader.varint(), int.from_bytes(reader.take(8), "little"), []
@@ -309,7 +252,7 @@ def pack_frame(mark: bytes, archive_id: bytes, number: int, header: bytes, body:
     return start + _crc(crc) + end
 
 
-def model_bytes(model: Model) -> int:
+def model_bytes(model: OwnModel) -> int:
     """The bytes that an archive takes for a model, both copies."""
     return 2 * len(pack_frame(MODEL_MARK, bytes(ID_BYTES), 0, *pack_model(model)))
 
@@ -317,7 +260,7 @@ def model_bytes(model: Model) -> int:
 class Writer:
     """Writes an archive to a stream: `add` each group, then `finish`. Errors are those of the stream."""
 
-    def __init__(self, stream: BinaryIO, models: Sequence[Model] = ()):
+    def __init__(self, stream: BinaryIO, models: Sequence[OwnModel] = ()):
         """Write the magic and the version. models: those that groups need and that are not shipped."""
         self._stream, self._id = stream, bytes(ID_BYTES)
         self._models = [(number, *pack_model(model)) for number, model in enumerate(models)]

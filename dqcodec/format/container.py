@@ -1,69 +1,18 @@
-"""The .dqc file format, version 1: its layout in short. archive.py has the layout of archives, which hold many files.
+"""The .dqc file as bytes. docs/format.md is its specification; the two must agree.
 
-docs/format.md is the complete specification, with all conditions that a reader checks. The two must agree.
+    file     magic, version, head, checksum, payloads, CRC-32     Group of one image: pack, unpack
+    head     kind, size, chunks, recipe, split, layers            Entry.head, read_heads
+    chunks   the PNG's other chunks, packed in a section          pack_chunks, read_section
+    layer    method, and the id of its model                      Layer
+    payload  the code of one layer, or of a company               owners
 
-A varint is a number of 1 to 5 bytes, see base/varint.py. A section is a varint n, then n bytes. A file:
+A company is all layers of one method and one model; or, by a method without a model, of one number of channels. Classical
+layers are alone. A stored image has one payload, its PNG file, and no layers.
 
-    bytes  field       content
-    4      magic       89 44 51 43 ("\x89DQC")
-    1      version     1
-    *      head        see below
-    8      checksum    of the samples, see below; absent if stored
-    *      payloads    see below
-    4      CRC-32      of everything before it, little-endian
+A short file, of a small image, lacks the version; its check joins CRC-32 and checksum. So only decoding shows its damage.
 
-**head**: an image and its layers, without the payloads. The head of a stored image is its kind alone.
-
-    1      kind        bits 0-3 samples: 0 stored; else number of (colour type, bit depth) in this list, from 1 on:
-                                (0, 1) (0, 2) (0, 4) (0, 8) (0, 16) (2, 8) (2, 16) (3, 1) (3, 2) (3, 4) (3, 8)
-                                (4, 8) (4, 16) (6, 8) (6, 16)
-                       bits 4-5 packing of the chunks' section: 0 no chunks, 1 raw, 2 deflate, 3 LZMA;
-                       bit 6 a recipe is present
-                       bit 7 third bit of the packing: 4 deflate with the dictionary for profiles
-    1-5    width       varint, at least 1
-    1-5    height      varint, at least 1
-    *      chunks      section, see below                       only if present
-    *      recipe      section, see `png/exact.py`              only if present
-    1      split       bits 0-2 step, bit 3 alpha set apart: see `split.py`
-                       bits 4-7 method of the first layer.
-                       96, only in an archive: the image repeats the samples of an earlier one. A varint d follows, and
-                       the head ends: the samples are those of the image d places before, which has its own layers
-    8      model id    of the first layer, as below
-                       for each other layer:
-    1      method      bits 0-2: 1 classical, 2 flow, 3 autoregressive, 4 mixing, 5 model mixing,
-                       7 pixel mixing; or 8 experts, 9 animation, 12 jpeg,
-                       14 trained mixing;
-                       bit 3: the same model as the last layer with a model; bits 4-7 zero
-    8      model id    first 8 bytes of the model file's SHA-256    only for 2, 3, 5, bit 3 not set
-
-The layers of the default image come first, then the layers of each animation frame with its own data. Chunks and split
-determine their number and shapes.
-
-**payloads**: a stored image has one payload, its PNG file. Otherwise each layer by method 1 has a payload, in order.
-Then each company has one, in the order of the companies' first layers. A company is all layers of one method and one
-model, or all layers by a mixing without a model that have one number of channels. A varint, the length, precedes each
-payload except the last. The modules of dqcodec/methods specify the contents.
-
-**chunks**: the PNG's chunks except the image data, packed by png/metadata.py, the palette by palette.py. Packing 1 is
-this raw form. Packings 2 to 4 are a varint, the length of the raw form (at most 2^26), and a raw stream: deflate with
-the preset dictionary TEXTS (2) or PROFILES (4) of png/dictionary.py, or LZMA1 with lc 3, lp 0, pb 0 and a dictionary of
-1 MiB.
-
-**checksum**: the first 8 bytes of a SHA-256. For each raster it hashes width, height and samples per pixel, each as a
-varint, and the samples in the order rows, columns, channels: one byte each, or two with the high byte first.
-
-A reader checks magic and version first (FormatError), then the CRC, then the rest (CorruptError). A file takes 10 bytes
-more than a stored PNG; with one layer by a model and no chunks, at most 32 bytes more than its payload, up to 2^28 - 1
-pixels.
-
-An image of at most 2^16 pixels without a recipe may be a short file, of 10 bytes less:
-
-    3      magic       89 44 51
-    *      head        as above; bit 6 of its first byte, the kind, is 0
-    *      payloads
-    4      check       CRC-32 of everything before it, XOR the first four bytes of the checksum; little-endian
-
-Its damage may show only when it is decoded.
+A reader checks magic and version first (FormatError), then the CRC, then the rest (CorruptError). It bounds each length
+before it takes memory.
 """
 
 from __future__ import annotations
@@ -187,19 +136,19 @@ class Entry:
         """The skeleton of the view that the layers hold; raises CorruptError: the values are malformed."""
         if not self.values:
             return self.skeleton
-        return Map.parse(self.values, self.skeleton.header).view(self.skeleton)
+        return Map.unpack(self.values, self.skeleton.header).view(self.skeleton)
 
     def undo(self, layers: Sequence[Sequence[np.ndarray]]) -> Png:
         """The image of the layers (H, W, C) uint8 of every raster. Raises CorruptError: samples out of range."""
         if not self.values:
             return self.split.undo(layers, self.skeleton)
-        found = Map.parse(self.values, self.skeleton.header)
+        found = Map.unpack(self.values, self.skeleton.header)
         return found.undo(self.split.undo(layers, found.view(self.skeleton)), self.skeleton)
 
     @property
     def may_be_short(self) -> bool:
         """Whether a short file may hold the image."""
-        return bool(self.skeleton) and not self.recipe and _pixels(self.skeleton.sizes) <= MAX_SHORT_PIXELS
+        return bool(self.skeleton) and not self.recipe and self.skeleton.area <= MAX_SHORT_PIXELS
 
     @property
     def frame_bytes(self) -> int:
@@ -275,14 +224,14 @@ class Group:
         return body + zlib.crc32(body).to_bytes(CRC_BYTES, "little")
 
     @classmethod
-    def parse(cls, data: bytes, max_pixels: int = MAX_PIXELS) -> Group:
+    def unpack(cls, data: bytes, max_pixels: int = MAX_PIXELS) -> Group:
         """The inverse of pack.
 
         Raises FormatError (not a .dqc file, or of another version), CorruptError (damaged), UnsupportedImageError (all
         frames together have more than `max_pixels`).
         """
         if is_short(data):
-            return cls._parse_short(data, max_pixels)
+            return cls._unpack_short(data, max_pixels)
         start, end = len(MAGIC) + 1, len(data) - CRC_BYTES
         if data[: len(MAGIC)] != MAGIC:
             raise FormatError("not a .dqc file")
@@ -296,7 +245,7 @@ class Group:
         return read_tail(read_heads(reader, 1, max_pixels), reader)
 
     @classmethod
-    def _parse_short(cls, data: bytes, max_pixels: int) -> Group:
+    def _unpack_short(cls, data: bytes, max_pixels: int) -> Group:
         """Parse a short file. Damage of its bytes becomes a checksum that the samples do not match."""
         reader = Reader(data, len(SHORT_MAGIC), len(data) - CRC_BYTES)
         try:
@@ -357,7 +306,7 @@ def read_heads(reader: Reader, count: int, max_pixels: int) -> tuple[Entry, ...]
 
 def count_pixels(entries: Sequence[Entry]) -> int:
     """The pixels of all frames of the images that have layers."""
-    return sum(_pixels(entry.skeleton.sizes) for entry in entries if entry.skeleton and not entry.repeats)
+    return sum(entry.skeleton.area for entry in entries if entry.skeleton and not entry.repeats)
 
 
 def read_tail(entries: tuple[Entry, ...], reader: Reader) -> Group:
@@ -510,10 +459,10 @@ def _read_head(reader: Reader, last_id: bytes, max_pixels: int) -> tuple[Entry, 
     if not width or not height:
         raise CorruptError("malformed .dqc header")
     header = Header(width, height, *KINDS[(kind & 15) - 1])
-    check_size(header, [(height, width)], max_pixels)
+    check_size(width, height, max_pixels)
     packing = kind >> 4 & 3 | kind >> 7 << 2
     skeleton, values = metadata.unpack(read_section(reader, packing) if packing else b"", header)
-    check_size(header, skeleton.sizes, max_pixels)
+    check_size(width, height, max_pixels, skeleton)
     recipe = reader.take(reader.varint()) if kind >> 6 & 1 else b""
     (code,) = reader.take(1)
     if code == _REPEAT:
@@ -525,7 +474,7 @@ def _read_head(reader: Reader, last_id: bytes, max_pixels: int) -> tuple[Entry, 
         raise CorruptError("malformed .dqc header")
     view, kind = skeleton, Values.SAMPLES
     if values:
-        found = Map.parse(values, header)
+        found = Map.unpack(values, header)
         view, kind = found.view(skeleton), found.kind
     split, code = Split(Step(code & 7), bool(code >> 3 & 1), kind), code >> 4
     counts = [len(split.shapes(size, view)) for size in skeleton.sizes]
@@ -549,7 +498,3 @@ def _can_repeat(entry: Entry, other: Entry) -> bool:
     if other.skeleton is None or other.repeats:
         return False
     return entry.skeleton.sizes == other.skeleton.sizes and entry.skeleton.header == other.skeleton.header
-
-
-def _pixels(sizes: Sequence[tuple[int, int]]) -> int:
-    return sum(height * width for height, width in sizes)

@@ -29,12 +29,12 @@ from dqcodec.format.archive import (
     START,
     ArchiveGroup,
     Block,
-    Model,
-    read_block,
-    read_group,
-    read_members,
-    read_model,
-    read_model_id,
+    OwnModel,
+    unpack_block,
+    unpack_group,
+    unpack_members,
+    unpack_model,
+    unpack_model_id,
 )
 from dqcodec.format.container import CRC_BYTES
 
@@ -93,7 +93,7 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Place:
+class GroupPlace:
     """A group's place: its number, its offset and length in bytes, and the names of its members."""
 
     number: int
@@ -132,9 +132,9 @@ class Directory:
     """
 
     archive_id: bytes
-    places: list[Place]
+    places: list[GroupPlace]
     damage: list[Damage] = field(default_factory=list)
-    lost: list[Place] = field(default_factory=list)
+    lost: list[GroupPlace] = field(default_factory=list)
     models: list[ModelPlace] = field(default_factory=list)
 
 
@@ -149,13 +149,13 @@ def read_index(file: Positional) -> Directory | None:
         return None
     places, offset = [], None
     while (frame := read_frame(file, position)) and frame.mark == INDEX_MARK:
-        block = _read(read_block, frame)
+        block = _read(unpack_block, frame)
         offset = block.offset if block and offset is None else offset
         found = block and (frame.archive_id, frame.number, block.groups, block.offset)
         if found != (archive_id, len(places), count, offset):
             return None
         for size, names in block.places:
-            places.append(Place(len(places), offset, size, names))
+            places.append(GroupPlace(len(places), offset, size, names))
             offset += size
         position = frame.end
     again, stop = _read_models(file, position)
@@ -178,7 +178,7 @@ def _read_models(file: Positional, position: int) -> tuple[list[ModelPlace], int
 
 def _model_place(frame: Frame) -> ModelPlace | None:
     """The place of a model; None if the frame is none."""
-    ids = _read(read_model_id, frame) if frame.mark == MODEL_MARK else None
+    ids = _read(unpack_model_id, frame) if frame.mark == MODEL_MARK else None
     return ids and ModelPlace(*ids, frame.offset, frame.end - frame.offset)
 
 
@@ -212,7 +212,7 @@ def read_frame(file: Positional | _Scan, offset: int) -> Frame | None:
     return Frame(mark, archive_id, number, header, offset, stop + CRC_BYTES, body_bytes, crc)
 
 
-def load_group(file: Positional, archive_id: bytes, place: Place, max_pixels: int) -> ArchiveGroup:
+def load_group(file: Positional, archive_id: bytes, place: GroupPlace, max_pixels: int) -> ArchiveGroup:
     """Read the group at a place.
 
     Raises CorruptError (damaged, or another group or other names than expected), UnsupportedImageError (all images
@@ -226,20 +226,20 @@ def load_group(file: Positional, archive_id: bytes, place: Place, max_pixels: in
     body = _load_body(file, frame)
     if body is None:
         raise CorruptError("damaged group of files (its CRC differs)")
-    group = read_group(frame.header, body, max_pixels)
+    group = unpack_group(frame.header, body, max_pixels)
     if tuple(member.name for member in group.members) != place.names:
         raise CorruptError("a group holds other files than the index names")
     return group
 
 
-def load_model(file: Positional, place: ModelPlace) -> Model | None:
+def load_model(file: Positional, place: ModelPlace) -> OwnModel | None:
     """The model at a place, or None if this copy is damaged. Raises OSError."""
     frame = read_frame(file, place.offset)
     if frame is None or _model_place(frame) != place:
         return None
     body = _load_body(file, frame)
     try:
-        return body and read_model(frame.header, body)
+        return body and unpack_model(frame.header, body)
     except CorruptError:
         return None
 
@@ -266,7 +266,7 @@ class _Found:
 
     archive_id: bytes
     occurrence: int
-    places: dict[int, tuple[Place, bytes]] = field(default_factory=dict)  # number -> (place, CRC after the body)
+    places: dict[int, tuple[GroupPlace, bytes]] = field(default_factory=dict)  # number -> (place, CRC after the body)
     damaged: dict[int, tuple[str, ...]] = field(default_factory=dict)  # number -> names in the header
     indexed: dict[int, tuple[str, ...]] = field(default_factory=dict)  # number -> names in the index
     blocks: int | None = None  # number of groups by the index
@@ -278,7 +278,7 @@ class _Found:
         """The result of the scan. unread: bytes of the file outside all frames."""
         places = [place for _, (place, _) in sorted(self.places.items())]
         named = self.indexed | self.damaged
-        lost = [Place(number, 0, 0, named[number]) for number in sorted(named.keys() - self.places.keys())]
+        lost = [GroupPlace(number, 0, 0, named[number]) for number in sorted(named.keys() - self.places.keys())]
         damage = [Damage(f"group {place.number} is damaged or missing", place.names) for place in lost]
         damage += self._nameless(sorted(self.places.keys() | named.keys())) if self.occurrence == 0 else []
         damage += self._odd(0 if damage else unread)
@@ -366,7 +366,7 @@ class _Scan:
         return start + END_BYTES
 
     def _take_block(self, frame: Frame) -> int | None:
-        block = _read(read_block, frame)
+        block = _read(unpack_block, frame)
         if block is None:
             return None
         archive = self._archive(frame.archive_id)
@@ -384,12 +384,12 @@ class _Scan:
         return frame.end if is_whole else frame.body_offset
 
     def _take_group(self, frame: Frame) -> int | None:
-        members = _read(read_members, frame)
+        members = _read(unpack_members, frame)
         if members is None:
             return None
         names, crc = tuple(member.name for member in members), _body_crc(self, frame)
         if crc is not None:
-            group = Place(frame.number, frame.offset, frame.end - frame.offset, names), crc
+            group = GroupPlace(frame.number, frame.offset, frame.end - frame.offset, names), crc
             self._offer(frame, "places", frame.number, group, key=lambda each: each[1])
             return frame.end
         self._offer(frame, "damaged", frame.number, names)

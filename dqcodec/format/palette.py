@@ -27,15 +27,14 @@ import numpy as np
 from dqcodec.base.errors import CorruptError
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.png import Skeleton
+from dqcodec.png.chunks import check_palette
 
 
 def table(skeleton: Skeleton) -> np.ndarray:
     """The table (n, 3 or 4) uint8 of a palette PNG; raises CorruptError: a malformed PLTE, or more alphas than
     colours."""
-    colors = np.frombuffer(skeleton.find(b"PLTE"), np.uint8)
-    if len(colors) % 3 or not 0 < len(colors) <= 768:
-        raise CorruptError("PNG with a palette of an invalid length")
-    colors, alphas = colors.reshape(-1, 3), skeleton.find(b"tRNS")
+    check_palette(skeleton.header, skeleton.parts[0])
+    colors, alphas = np.frombuffer(skeleton.find(b"PLTE"), np.uint8).reshape(-1, 3), skeleton.find(b"tRNS")
     if alphas is None:
         return colors
     if len(alphas) > len(colors):
@@ -74,7 +73,7 @@ def compact(skeleton: Skeleton, rasters: list[np.ndarray]) -> Skeleton:
     return skeleton.replace({b"PLTE": code, b"tRNS": count})
 
 
-def restore(skeleton: Skeleton, rasters: list[np.ndarray]) -> Skeleton:
+def expand(skeleton: Skeleton, rasters: list[np.ndarray]) -> Skeleton:
     """The inverse of compact; raises CorruptError: the code is malformed."""
     entries = _decode(skeleton.find(b"PLTE"), rasters)
     bodies = {b"PLTE": entries[:, :3].tobytes()}

@@ -67,9 +67,9 @@ class Split:
             case Step.BYTES:
                 arrays = _bytes(samples)
             case Step.RESIDUAL:
-                from dqcodec.format import gradient
+                from dqcodec.format import residuals
 
-                arrays = _bytes(gradient.residual(samples))
+                arrays = _bytes(residuals.encode(samples))
             case Step.COLORS:
                 arrays = [palette.table(skeleton)[samples[..., 0]]]
             case Step.PAIRS:
@@ -130,7 +130,7 @@ class Split:
             layers = [[np.concatenate(pair, axis=2) for pair in zip(each[::2], each[1::2])] for each in layers]
         if self.step == Step.COLORS:
             colors = [arrays[0] for arrays in layers]
-            skeleton = palette.restore(skeleton, colors)
+            skeleton = palette.expand(skeleton, colors)
             entries = palette.table(skeleton)
             rasters = [palette.indices(each, entries) for each in colors]
         else:
@@ -158,9 +158,9 @@ class Split:
             case Step.PAIRS:
                 return _from_bytes([arrays[0][..., 1:], arrays[0][..., :1]])
             case Step.RESIDUAL:
-                from dqcodec.format import gradient
+                from dqcodec.format import residuals
 
-                return gradient.restore(_from_bytes(arrays))
+                return residuals.decode(_from_bytes(arrays))
         return arrays[0]
 
 

@@ -83,7 +83,7 @@ class Map:
         return modes.to_bytes(MODES_BYTES, "little") + b"".join(map(_pack_table, self.tables))
 
     @classmethod
-    def parse(cls, code: bytes, header: Header) -> Map:
+    def unpack(cls, code: bytes, header: Header) -> Map:
         """The inverse of pack. header: of the image. Raises CorruptError."""
         number = int.from_bytes(code[:2], "little")
         modes = tuple(number >> 3 * channel & 7 for channel in range(header.samples))
@@ -97,7 +97,7 @@ class Map:
         if not is_sound or 0 in counts:
             raise CorruptError("malformed values in the .dqc file")
         for channels in counts:
-            table, position = _parse_table(code, position, channels, header.bit_depth)
+            table, position = _unpack_table(code, position, channels, header.bit_depth)
             tables.append(table)
         found = cls(header, modes, tuple(tables), is_merged)
         if position != len(code) or not found._kept:
@@ -351,7 +351,7 @@ def _pack_table(table: np.ndarray) -> bytes:
     return write_varint(len(table)) + planes.T.tobytes()
 
 
-def _parse_table(code: bytes, position: int, channels: int, bit_depth: int) -> tuple[np.ndarray, int]:
+def _unpack_table(code: bytes, position: int, channels: int, bit_depth: int) -> tuple[np.ndarray, int]:
     """(table (n, channels), position after its code); raises CorruptError."""
     count, position = read_varint(code, position)
     dtype = np.dtype(np.uint16 if bit_depth == 16 else np.uint8)

@@ -17,39 +17,29 @@ import numpy as np
 from dqcodec.base.errors import CorruptError
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.exact.mixing.binary_coder import BinaryCoder
-from dqcodec.exact.mixing.bit_mixing import BitMixer
-from dqcodec.exact.mixing.pixel_mixing import PixelMixer, code_layer
+from dqcodec.exact.mixing.pixel_mixing import code_layer
 from dqcodec.format.canvas import Canvas, Spot
 from dqcodec.frozen.pixel_mixing import DEFAULT_PERIODS, MARGIN
-from dqcodec.methods.payload import Effort, Payload
-from dqcodec.methods.pixels import Pixels, check_length, most_bytes, numbers, part_of, place_of_first, stride_of
+from dqcodec.methods.payload import Payload
+from dqcodec.methods.pixels import Pixels, check_length, most_bytes, part_of, place_of_first, stride_of
 
 _MAX_CLEAR = 1 << 32
 
 
-def encode(
-    layers: Sequence[np.ndarray], program: None = None, effort: Effort = Effort(), spots: Sequence[Spot] = ()
-) -> Payload:
+def encode(layers: Sequence[np.ndarray], spots: Sequence[Spot]) -> Payload:
     """The payload of layers (H, W, C) uint8, all with the same C, 1 to 4. It has the bytes of each layer."""
-    shapes = [layer.shape for layer in layers]
     firsts = {spot.canvas: spot for spot in reversed(spots)}
     canvases = {canvas: Canvas(spot.size, spot.clear) for canvas, spot in firsts.items()}
     clears = {spot.canvas: spot.clear for spot in spots}
     bits = max(1, int(max(layer.max() for layer in layers)).bit_length())
     head = b"".join(write_varint(0 if clear is None else clear + 1) for clear in clears.values()) + bytes([bits])
-    pixels = _pixels(shapes)
-    for number, layer in enumerate(layers):
-        pixels.part(number)[:] = numbers(layer)
-    coder = BinaryCoder.writer(most_bytes(shapes, [bits] * len(layers)))
+    pixels = Pixels.of(layers, _before([layer.shape for layer in layers]))
+    coder = BinaryCoder.writer(most_bytes(pixels.shapes, [bits] * len(layers)))
     ends = [*_code(coder, pixels, bits, spots, canvases)]
-    code = coder.finish()
-    sizes = np.diff([-len(head), *ends[:-1], len(code)])
-    return Payload(head + code, tuple(sizes.tolist()))
+    return Payload.of([head, *[b""] * (len(layers) - 1)], coder.finish(), ends)
 
 
-def decode(
-    data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = None, spots: Sequence[Spot] = ()
-) -> list[np.ndarray]:
+def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], spots: Sequence[Spot]) -> list[np.ndarray]:
     """The layers (H, W, C) uint8 of a payload.
 
     Raises CorruptError: its head is malformed, or it is too short for its layers.
@@ -65,7 +55,7 @@ def decode(
     if not 1 <= bits <= 8:
         raise CorruptError("malformed payload")
     check_length(shapes, len(data) - position - 1)
-    pixels = _pixels(shapes)
+    pixels = Pixels(shapes, _before(shapes))
     drawn = {canvas: Canvas(*each) for canvas, each in canvases.items()}
     for _ in _code(BinaryCoder.reader(data[position + 1 :]), pixels, bits, spots, drawn):
         pass
@@ -76,10 +66,7 @@ def _code(
     coder: BinaryCoder, pixels: Pixels, bits: int, spots: Sequence[Spot], canvases: Mapping[tuple[int, int], Canvas]
 ) -> Iterator[int]:
     """Code the layers; yields the position of the coder after each."""
-    count = sum(height * width for height, width, _ in pixels.shapes)
-    widest = max(width for _, width, _ in pixels.shapes)
-    pixel_mixer = PixelMixer.new(count, widest, has_canvas=True)
-    bit_mixer = BitMixer.new(count * pixels.shapes[0][2])
+    mixers = pixels.mixers(has_canvas=True)
     for number, (spot, (height, width, _)) in enumerate(zip(spots, pixels.shapes)):
         first, below, canvas = pixels.firsts[number], place_of_first(width), canvases[spot.canvas]
         places, distance = [up * stride_of(width) + left for up, left in DEFAULT_PERIODS], 0
@@ -87,14 +74,14 @@ def _code(
             places[0] = distance = first - below
             pixels.flat[: _room(height, width)] = 0
             part_of(pixels.flat, below, height, width)[:] = canvas.region(spot, height, width)
-        code_layer(pixel_mixer, bit_mixer, coder, pixels.layer(number, bits, places, distance))
+        code_layer(*mixers, coder, pixels.layer(number, bits, places, distance))
         canvas.draw(spot, pixels.part(number))
         yield coder.position
 
 
-def _pixels(shapes: Sequence[tuple[int, int, int]]) -> Pixels:
-    """All pixels, and before them room for what the canvas has where a layer is drawn."""
-    return Pixels(shapes, max(_room(height, width) for height, width, _ in shapes))
+def _before(shapes: Sequence[tuple[int, int, int]]) -> int:
+    """Places before the layers: room for what the canvas has where a layer is drawn."""
+    return max(_room(height, width) for height, width, _ in shapes)
 
 
 def _room(height: int, width: int) -> int:

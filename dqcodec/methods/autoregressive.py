@@ -8,7 +8,6 @@ The payload has for each stack: varint s; varint, the length of the stack in byt
 seed is s zero bytes, which the first pops borrow.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -18,12 +17,12 @@ from dqcodec.base.errors import CorruptError, StackUnderflow, SymbolError
 from dqcodec.base.threads import map_in_threads, single_thread
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram, Slots
-from dqcodec.exact.boxes import Box, Window, cut, inside, overlap, part, sides, whole
+from dqcodec.exact.boxes import Box, Window, area, cut, inside, overlap, part, sides, whole
 from dqcodec.frozen.autoregressive import MAX_STACK_PIXELS
-from dqcodec.methods.payload import Effort, ModelReport, Payload
+from dqcodec.methods.payload import ModelReport, Payload
 
 
-def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram, effort: Effort = Effort()) -> Payload:
+def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram) -> Payload:
     """The payload of layers (H, W, C) uint8. C and the bits of samples are those of the program."""
     of_stacks, layer_bits = list(stacks([layer.shape[:2] for layer in layers], program)), np.zeros(len(layers))
 
@@ -32,7 +31,7 @@ def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram, effort:
         return slots.tile_bits, *_push(slots, program)
 
     with single_thread():
-        coded = map_in_threads(code, of_stacks, [_area(boxes) for boxes in of_stacks])
+        coded = map_in_threads(code, of_stacks, [sum(map(area, boxes)) for boxes in of_stacks])
     for boxes, (tile_bits, *_) in zip(of_stacks, coded):
         np.add.at(layer_bits, [number for number, *_ in boxes], tile_bits)
     payload = b"".join(write_varint(seed_bytes) + write_varint(len(stack)) + stack for _, seed_bytes, stack in coded)
@@ -88,7 +87,7 @@ def decode_windows(
                 layers[number][inside(pixels, windows[number])] = tile[inside(pixels, place)]
 
     with single_thread():
-        map_in_threads(pop, wanted, [_area(boxes) for boxes, *_ in wanted])
+        map_in_threads(pop, wanted, [sum(map(area, boxes)) for boxes, *_ in wanted])
     return layers
 
 
@@ -108,18 +107,12 @@ def stacks(shapes: Sequence[tuple[int, int]], program: AutoregressiveProgram) ->
     for number, shape in enumerate(shapes):
         rows, columns = program.tile
         for box in cut(number, shape, (max(1, min(rows, MAX_STACK_PIXELS // columns)), columns)):
-            area = math.prod(sides(box))
-            if tiles and pixels + area > MAX_STACK_PIXELS:
+            if tiles and pixels + area(box) > MAX_STACK_PIXELS:
                 yield tiles
                 tiles, pixels = [], 0
             tiles.append(box)
-            pixels += area
+            pixels += area(box)
     yield tiles
-
-
-def _area(boxes: Sequence[Box]) -> int:
-    """The number of pixels of tiles."""
-    return sum(math.prod(sides(box)) for box in boxes)
 
 
 def _push(slots: Slots, program: AutoregressiveProgram) -> tuple[int, bytes]:

@@ -22,7 +22,7 @@ from dqcodec.base.errors import CorruptError, UnsupportedImageError
 from dqcodec.base.threads import map_in_threads
 from dqcodec.exact.boxes import Window, inside, overlap, sides, whole
 from dqcodec.frozen.classical import BLOCK, FRAMING_BYTES, FROM_WEBP, TO_WEBP
-from dqcodec.methods.payload import Effort, Payload
+from dqcodec.methods.payload import Payload
 
 _RAW, _WEBP = b"\0", b"\1"
 _HAS_ALPHA = 1 << 28  # a flag in the size field
@@ -32,13 +32,13 @@ _QUICK = ((50, 3),)
 _THOROUGH = ((100, 4), (90, 6), (100, 6))
 
 
-def encode(layers: Sequence[np.ndarray], program: None = None, effort: Effort = Effort()) -> Payload:
-    """The payload of one layer (H, W, 1 to 4) uint8. effort.quick takes 1/30 of the time and a few percent more bytes.
+def encode(layers: Sequence[np.ndarray], *, quick: bool = False) -> Payload:
+    """The payload of one layer (H, W, 1 to 4) uint8. quick: take 1/30 of the time and a few percent more bytes.
 
     Raises UnsupportedImageError: this machine's libwebp writes other headers than expected.
     """
     (pixels,) = layers
-    data = _encode(pixels, _QUICK if effort.quick else _THOROUGH)
+    data = _encode(pixels, _QUICK if quick else _THOROUGH)
     return Payload(data, (len(data),))
 
 
@@ -51,14 +51,12 @@ def _encode(pixels: np.ndarray, settings: tuple[tuple[int, int], ...]) -> bytes:
     return _WEBP + webp if len(webp) < pixels.size else _RAW + pixels.tobytes()
 
 
-def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = None) -> list[np.ndarray]:
+def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarray]:
     """The one layer (H, W, C) uint8 of a payload; raises CorruptError: damaged, or of another shape."""
     return decode_windows(data, shapes, list(map(whole, shapes)))
 
 
-def decode_windows(
-    data: bytes, shapes: Sequence[tuple[int, int, int]], windows: Sequence[Window], program: None = None
-) -> list[np.ndarray]:
+def decode_windows(data: bytes, shapes: Sequence[tuple[int, int, int]], windows: Sequence[Window]) -> list[np.ndarray]:
     """The pixels (H, W, C) uint8 in a window of the one layer. Only blocks that hold some of them are decoded. Raises
     CorruptError: damaged, or of another shape."""
     (shape,), (window,) = shapes, windows

@@ -8,7 +8,6 @@ differences to it, at least 1; the largest difference in steps. Then the bytes o
 value. Alpha is coded first, then green, red and blue.
 """
 
-import itertools
 import math
 from collections.abc import Sequence
 
@@ -17,35 +16,32 @@ import numpy as np
 from dqcodec.base.errors import CorruptError
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.exact.mixing.binary_coder import BinaryCoder
-from dqcodec.exact.mixing.experts import Canvas, Experts, code_channel
+from dqcodec.exact.mixing.experts import Experts, Padded, code_channel
 from dqcodec.frozen.experts import MAX_SAMPLES_A_BYTE, MAX_WIDTH
 from dqcodec.frozen.mixing import ORDERS
-from dqcodec.methods.payload import Effort, Payload
+from dqcodec.methods.payload import Payload
 
 
-def encode(layers: Sequence[np.ndarray], program: None = None, effort: Effort = Effort()) -> Payload:
+def encode(layers: Sequence[np.ndarray]) -> Payload:
     """The payload of layers (H, W, C) uint8 or uint16, all with the same C, 1 to 4, at most MAX_WIDTH wide. It has the bytes of
     each layer."""
     coder, experts = BinaryCoder.writer(0), Experts.new()
-    heads, ends = [], [0]
+    heads, ends = [], []
     for pixels in layers:
         ranges = [_range(pixels[..., channel]) for channel in ORDERS[pixels.shape[2]]]
         heads.append(b"".join(write_varint(number) for each in ranges for number in each))
         if any(largest for *_, largest in ranges):
-            canvas = Canvas.new(pixels.shape)
+            padded = Padded.new(pixels.shape)
             for channel, (least, step, largest) in enumerate(ranges):
                 samples = pixels[..., ORDERS[pixels.shape[2]][channel]]
-                canvas.inside[..., channel] = (samples.astype(np.int32) - least) // step
+                padded.inside[..., channel] = (samples.astype(np.int32) - least) // step
                 if largest:
-                    coder = code_channel(experts, canvas, channel, largest, coder)
+                    coder = code_channel(experts, padded, channel, largest, coder)
         ends.append(coder.position)
-    code = coder.finish()
-    ends[-1] = len(code)
-    sizes = (len(head) + end - begin for head, (begin, end) in zip(heads, itertools.pairwise(ends)))
-    return Payload(b"".join(heads) + code, tuple(sizes))
+    return Payload.of(heads, coder.finish(), ends)
 
 
-def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = None) -> list[np.ndarray]:
+def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarray]:
     """The layers (H, W, C) uint16 of a payload; raises CorruptError: malformed, too short, or too wide."""
     position, ranges = 0, []
     for *_, channels in shapes:
@@ -68,12 +64,12 @@ def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = 
     coder, experts, layers = BinaryCoder.reader(data[position:]), Experts.new(), []
     for shape, of_channels, is_coded in zip(shapes, ranges, coded):
         layers.append(np.empty(shape, np.uint16))
-        canvas = Canvas.new(shape) if is_coded else None
+        padded = Padded.new(shape) if is_coded else None
         for channel, (least, step, largest) in enumerate(of_channels):
             if largest:
-                code_channel(experts, canvas, channel, largest, coder)
+                code_channel(experts, padded, channel, largest, coder)
             layers[-1][..., ORDERS[shape[2]][channel]] = (
-                canvas.inside[..., channel] * step + least if largest else least
+                padded.inside[..., channel] * step + least if largest else least
             )
     return layers
 

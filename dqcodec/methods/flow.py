@@ -26,12 +26,12 @@ from dqcodec.exact.boxes import Box, part, sides
 from dqcodec.exact.flow.program import FlowProgram, bound, stacked
 from dqcodec.frozen.flow import MAX_BATCH_DIMS, MAX_PARTICLES
 from dqcodec.methods import mixing
-from dqcodec.methods.payload import Effort, ModelReport, Payload
+from dqcodec.methods.payload import ModelReport, Payload
 
 _FIRST_LOAN_TILES = 3
 
 
-def encode(layers: Sequence[np.ndarray], program: FlowProgram, effort: Effort = Effort()) -> Payload:
+def encode(layers: Sequence[np.ndarray], program: FlowProgram) -> Payload:
     """The payload of layers (H, W, C) uint8, close to the vi bound.
 
     Raises:

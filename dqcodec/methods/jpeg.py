@@ -27,13 +27,13 @@ from dqcodec.exact.mixing.binary_coder import BinaryCoder
 from dqcodec.exact.mixing.coefficient_mixing import CoefficientMixer, code_component, code_differences
 from dqcodec.frozen.jpeg import CHROMA, LUMA, MAX_BLOCKS_A_BYTE, ZIGZAG
 from dqcodec.frozen.mixing import ORDERS
-from dqcodec.methods.payload import Effort, Payload
+from dqcodec.methods.payload import Payload
 
 _DIFFERS, _IS_CUT = 8, 16
 _MAX_SAMPLE_BYTES = 7  # of a coefficient or a difference: 28 decisions of 11 bits, and their part of a block's
 
 
-def encode(layers: Sequence[np.ndarray], program: None = None, effort: Effort = Effort()) -> Payload:
+def encode(layers: Sequence[np.ndarray]) -> Payload:
     """The payload of layers (H, W, 1 or 3) uint8, all with the same number of channels. It has the bytes of each layer."""
     return encode_as(layers, [recover(layer) for layer in layers])
 
@@ -41,27 +41,24 @@ def encode(layers: Sequence[np.ndarray], program: None = None, effort: Effort = 
 def encode_as(layers: Sequence[np.ndarray], jpegs: Sequence[Jpeg]) -> Payload:
     """The payload of layers as what they differ by from decoded JPEGs. Levels are at most MAX_NUMBER."""
     differences = [_differences(layer, jpeg.pixels(*layer.shape[:2])) for layer, jpeg in zip(layers, jpegs)]
-    heads = [_head(jpeg, differs=bool(each.any())) for jpeg, each in zip(jpegs, differences)]
+    heads = [_pack_head(jpeg, differs=bool(each.any())) for jpeg, each in zip(jpegs, differences)]
     mixer = CoefficientMixer.new(sum(levels.size for jpeg in jpegs for levels in jpeg.levels))
     most = sum(
         _MAX_SAMPLE_BYTES * (sum(levels.size for levels in jpeg.levels) + each.size)
         for jpeg, each in zip(jpegs, differences)
     )
-    coder, sizes = BinaryCoder.writer(most), []
-    for jpeg, each, head in zip(jpegs, differences, heads):
-        start = coder.position
+    coder, ends = BinaryCoder.writer(most), []
+    for jpeg, each in zip(jpegs, differences):
         _code(mixer, coder, jpeg, each if each.any() else None)
-        sizes.append(len(head) + coder.position - start)
-    code = coder.finish()
-    sizes[-1] += len(code) - coder.position
-    return Payload(b"".join(heads) + code, tuple(sizes))
+        ends.append(coder.position)
+    return Payload.of(heads, coder.finish(), ends)
 
 
-def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = None) -> list[np.ndarray]:
+def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarray]:
     """The layers (H, W, C) uint8 of a payload; raises CorruptError: malformed, or too short for its layers."""
     position, jpegs, differs = 0, [], []
     for shape in shapes:
-        jpeg, is_different, position = _read_head(data, position, shape)
+        jpeg, is_different, position = _unpack_head(data, position, shape)
         jpegs.append(jpeg)
         differs.append(is_different)
     grids = [_grids(jpeg, shape) for jpeg, shape in zip(jpegs, shapes)]
@@ -99,7 +96,7 @@ def _differences(layer: np.ndarray, decoded: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(differences[..., ORDERS[layer.shape[2]]])
 
 
-def _head(jpeg: Jpeg, *, differs: bool) -> bytes:
+def _pack_head(jpeg: Jpeg, *, differs: bool) -> bytes:
     """What the payload says of a layer before its code."""
     (down, right), is_cut = jpeg.offset, any(jpeg.offset)
     kind = SAMPLINGS.index(jpeg.sampling) | (_DIFFERS if differs else 0) | (_IS_CUT if is_cut else 0)
@@ -110,8 +107,8 @@ def _head(jpeg: Jpeg, *, differs: bool) -> bytes:
     return b"".join(out)
 
 
-def _read_head(data: bytes, position: int, shape: tuple[int, int, int]) -> tuple[Jpeg, bool, int]:
-    """The inverse of _head: a Jpeg without levels, whether pixels differ, and the position after them."""
+def _unpack_head(data: bytes, position: int, shape: tuple[int, int, int]) -> tuple[Jpeg, bool, int]:
+    """The inverse of _pack_head: a Jpeg without levels, whether pixels differ, and the position after them."""
     channels = shape[2]
     if channels not in (1, 3):
         raise CorruptError("the image has channels that no JPEG has")

@@ -7,55 +7,58 @@ The payload: 1 byte for each layer, the number of bits of its largest sample; th
 alpha is coded first, then green, red and blue.
 """
 
-import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from dqcodec.base.errors import CorruptError
-from dqcodec.exact.mixing.context_mixing import Mixer, canvas_shape, code_image, fill
+from dqcodec.exact.mixing.context_mixing import Mixer, code_image, fill, padded_shape
 from dqcodec.frozen.mixing import MARGIN, ORDERS
-from dqcodec.methods.payload import Effort, Payload
-
-_UNMEASURED = np.empty((0, 0, 0))
+from dqcodec.methods.payload import Payload
 
 
-def encode(layers: Sequence[np.ndarray], program: None = None, effort: Effort = Effort()) -> Payload:
+def encode(layers: Sequence[np.ndarray]) -> Payload:
     """The payload of layers (H, W, C) uint8, all with the same C, 1 to 4. It has the bytes of each layer."""
-    bits = [max(1, int(pixels.max()).bit_length()) for pixels in layers]
-    mixer, ends = Mixer.new([pixels.shape for pixels in layers], bits), [0]
-    for pixels, bits_here in zip(layers, bits):
-        own = np.zeros(canvas_shape(*pixels.shape), np.uint8)
-        fill(own, pixels)
-        code_image(mixer, own, bits_here, _UNMEASURED)
-        ends.append(mixer.coder.position)
-    code = mixer.coder.finish()
-    ends[-1] = len(code)
-    return Payload(bytes(bits) + code, tuple(1 + end - begin for begin, end in itertools.pairwise(ends)))
+    bits = _bits(layers)
+    mixer = Mixer.new([pixels.shape for pixels in layers], bits)
+    ends = [mixer.coder.position for _ in _write(mixer, layers, bits, measured=False)]
+    return Payload.of([bytes([each]) for each in bits], mixer.coder.finish(), ends)
 
 
-def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = None) -> list[np.ndarray]:
+def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarray]:
     """The layers (H, W, C) uint8 of a payload; raises CorruptError: the bits of a layer are not 1 to 8."""
     bits = data[: len(shapes)]
     if len(bits) < len(shapes) or not all(1 <= each <= 8 for each in bits):
         raise CorruptError("malformed payload")
     mixer, layers = Mixer.new(shapes, bits, data[len(shapes) :]), []
     for shape, bits_here in zip(shapes, bits):
-        own = np.zeros(canvas_shape(*shape), np.uint8)
-        code_image(mixer, own, bits_here, _UNMEASURED)
+        own = np.zeros(padded_shape(*shape), np.uint8)
+        code_image(mixer, own, bits_here, np.empty((0, 0, 0)))
         layers.append(np.empty(shape, np.uint8))
         layers[-1][..., ORDERS[shape[2]]] = own[MARGIN:, MARGIN:-MARGIN]
     return layers
 
 
-def code_lengths(layers: Sequence[np.ndarray], program: None = None) -> list[np.ndarray]:
+def code_lengths(layers: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The bits of each sample of layers that are coded together, float32 (H, W, C) each."""
-    bits = [max(1, int(pixels.max()).bit_length()) for pixels in layers]
+    bits = _bits(layers)
     mixer, lengths = Mixer.new([pixels.shape for pixels in layers], bits), []
-    for pixels, bits_here in zip(layers, bits):
-        own, found = np.zeros(canvas_shape(*pixels.shape), np.uint8), np.empty(pixels.shape)
-        fill(own, pixels)
-        code_image(mixer, own, bits_here, found)
-        lengths.append(np.empty(pixels.shape, np.float32))
-        lengths[-1][..., ORDERS[pixels.shape[2]]] = found
+    for found in _write(mixer, layers, bits, measured=True):
+        lengths.append(np.empty(found.shape, np.float32))
+        lengths[-1][..., ORDERS[found.shape[2]]] = found
     return lengths
+
+
+def _bits(layers: Sequence[np.ndarray]) -> list[int]:
+    """The bits of the largest sample of each layer."""
+    return [max(1, int(pixels.max()).bit_length()) for pixels in layers]
+
+
+def _write(mixer: Mixer, layers: Sequence[np.ndarray], bits: Sequence[int], *, measured: bool) -> Iterator[np.ndarray]:
+    """Write layers; yields the bits of each sample of each layer, (H, W, C) in the order of coding, if they are measured."""
+    for pixels, bits_here in zip(layers, bits):
+        own = np.zeros(padded_shape(*pixels.shape), np.uint8)
+        lengths = np.empty(pixels.shape if measured else (0, 0, 0))
+        fill(own, pixels)
+        code_image(mixer, own, bits_here, lengths)
+        yield lengths

@@ -15,10 +15,10 @@ from dqcodec.exact.boxes import part, sides
 from dqcodec.exact.mixing.context_mixing import Mixer
 from dqcodec.exact.mixing.model_mixing import mix, unmix
 from dqcodec.methods.autoregressive import stacks
-from dqcodec.methods.payload import Effort, Payload
+from dqcodec.methods.payload import Payload
 
 
-def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram, effort: Effort = Effort()) -> Payload:
+def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram) -> Payload:
     """The payload of layers (H, W, C) uint8. C and the bits of samples are those of the program."""
     mixer = Mixer.new([layer.shape for layer in layers], [program.bits] * len(layers))
     with single_thread():

@@ -1,31 +1,10 @@
-"""What every method takes and returns: Effort, Payload and ModelReport."""
+"""What every method returns: Payload and ModelReport."""
 
-import math
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-_FAST, _USUAL = 40_000, 100_000  # multiplications a pixel
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How much time coding and decoding may take.
-
-    fast: use small models only. best: use large models, and try slow methods on large layers too. quick: an estimate of
-    the size is enough.
-    """
-
-    fast: bool = False
-    best: bool = False
-    quick: bool = False
-
-    def __post_init__(self):
-        if self.fast and self.best:
-            raise ValueError("fast and best exclude each other")
-
-    @property
-    def multiplications(self) -> float:
-        """The largest number of multiplications a pixel that a model's network may take."""
-        return _FAST if self.fast else math.inf if self.best else _USUAL
 
 
 @dataclass(frozen=True)
@@ -59,3 +38,10 @@ class Payload:
     data: bytes
     sizes: tuple[float, ...] = ()
     report: ModelReport | None = None
+
+    @classmethod
+    def of(cls, heads: Sequence[bytes], code: bytes, ends: Sequence[int]) -> Payload:
+        """The payload of layers with a head each, and one code behind all heads. ends: where the layers' parts of the code
+        end; the last layer has the rest."""
+        parts = itertools.pairwise([0, *ends[:-1], len(code)])
+        return cls(b"".join([*heads, code]), tuple(len(head) + end - begin for head, (begin, end) in zip(heads, parts)))

@@ -6,11 +6,9 @@ another takes five microseconds a sample.
 
 The payload: for each layer 1 byte, bits 0-3 the number of bits of its largest sample; bit 4 is set if two periods
 follow. A period is two varints: rows up, and columns left with the sign in the lowest bit (0, -1, 1, -2, ...). Then
-come the bytes of the coder. In
-each pixel alpha is coded first, then green, red and blue.
+come the bytes of the coder. In each pixel alpha is coded first, then green, red and blue.
 """
 
-import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -18,24 +16,23 @@ import numpy as np
 from dqcodec.base.errors import CorruptError
 from dqcodec.base.varint import folded, read_varint, unfolded, write_varint
 from dqcodec.exact.mixing.binary_coder import BinaryCoder
-from dqcodec.exact.mixing.bit_mixing import BitMixer
 from dqcodec.exact.mixing.periods import find_periods
-from dqcodec.exact.mixing.pixel_mixing import PixelMixer, code_layer
+from dqcodec.exact.mixing.pixel_mixing import code_layer
 from dqcodec.exact.mixing.priors import UNTRAINED, Prior
 from dqcodec.frozen.pixel_mixing import DEFAULT_PERIODS
-from dqcodec.methods.payload import Effort, Payload
-from dqcodec.methods.pixels import Pixels, check_length, most_bytes, numbers, stride_of
+from dqcodec.methods.payload import Payload
+from dqcodec.methods.pixels import Pixels, check_length, most_bytes, stride_of
 
 _HAS_PERIODS = 16
 _Periods = tuple[tuple[int, int], ...]
 
 
-def encode(layers: Sequence[np.ndarray], program: None = None, effort: Effort = Effort()) -> Payload:
+def encode(layers: Sequence[np.ndarray]) -> Payload:
     """The payload of layers (H, W, C) uint8, all with the same C, 1 to 4. It has the bytes of each layer."""
     return encode_after(UNTRAINED, layers)
 
 
-def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = None) -> list[np.ndarray]:
+def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarray]:
     """The layers (H, W, C) uint8 of a payload.
 
     Raises CorruptError: the bits or the periods of a layer cannot be, or the payload is too short for its layers.
@@ -48,19 +45,13 @@ def encode_after(prior: Prior, layers: Sequence[np.ndarray]) -> Payload:
     bits = [max(1, int(layer.max()).bit_length()) for layer in layers]
     periods = [find_periods(layer) for layer in layers]
     heads = [
-        bytes([each | (_HAS_PERIODS if found != DEFAULT_PERIODS else 0)]) + _write(found)
+        bytes([each | (_HAS_PERIODS if found != DEFAULT_PERIODS else 0)]) + _pack_periods(found)
         for each, found in zip(bits, periods)
     ]
-    shapes = [layer.shape for layer in layers]
-    pixels = Pixels(shapes)
-    for number, layer in enumerate(layers):
-        pixels.part(number)[:] = numbers(layer)
-    coder = BinaryCoder.writer(most_bytes(shapes, bits))
-    ends = [0, *_code(prior, coder, pixels, bits, periods)]
-    code = coder.finish()
-    ends[-1] = len(code)
-    sizes = tuple(len(head) + end - begin for head, (begin, end) in zip(heads, itertools.pairwise(ends)))
-    return Payload(b"".join(heads) + code, sizes)
+    pixels = Pixels.of(layers)
+    coder = BinaryCoder.writer(most_bytes(pixels.shapes, bits))
+    ends = [*_code(prior, coder, pixels, bits, periods)]
+    return Payload.of(heads, coder.finish(), ends)
 
 
 def decode_after(prior: Prior, data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarray]:
@@ -71,7 +62,7 @@ def decode_after(prior: Prior, data: bytes, shapes: Sequence[tuple[int, int, int
         position += 1
         found = DEFAULT_PERIODS
         if head & _HAS_PERIODS:
-            found, position = _read(data, position)
+            found, position = _unpack_periods(data, position)
         if not 1 <= head & ~_HAS_PERIODS <= 8 or not all(_fits(period, height, width) for period in found):
             raise CorruptError("malformed payload")
         bits.append(head & ~_HAS_PERIODS)
@@ -87,14 +78,11 @@ def _code(
     prior: Prior, coder: BinaryCoder, pixels: Pixels, bits: Sequence[int], periods: Sequence[_Periods]
 ) -> Iterator[int]:
     """Code the layers; yields the position of the coder after each."""
-    count = sum(height * width for height, width, _ in pixels.shapes)
-    widest = max(width for _, width, _ in pixels.shapes)
-    pixel_mixer = PixelMixer.new(count, widest, prior)
-    bit_mixer = BitMixer.new(count * pixels.shapes[0][2], prior)
+    mixers = pixels.mixers(prior)
     for number, (each, found) in enumerate(zip(bits, periods)):
         stride = stride_of(pixels.shapes[number][1])
         places = [up * stride + left for up, left in found]
-        code_layer(pixel_mixer, bit_mixer, coder, pixels.layer(number, each, places))
+        code_layer(*mixers, coder, pixels.layer(number, each, places))
         yield coder.position
 
 
@@ -104,15 +92,15 @@ def _fits(period: tuple[int, int], height: int, width: int) -> bool:
     return period in DEFAULT_PERIODS or (0 <= up < height and abs(left) < width and (up > 0 or left > 0))
 
 
-def _write(periods: _Periods) -> bytes:
+def _pack_periods(periods: _Periods) -> bytes:
     """Periods as bytes; none for the default."""
     if periods == DEFAULT_PERIODS:
         return b""
     return b"".join(write_varint(up) + write_varint(folded(left)) for up, left in periods)
 
 
-def _read(data: bytes, position: int) -> tuple[_Periods, int]:
-    """The inverse of _write: periods, and the position after them. Raises CorruptError: too short."""
+def _unpack_periods(data: bytes, position: int) -> tuple[_Periods, int]:
+    """The inverse of _pack_periods: periods, and the position after them. Raises CorruptError: too short."""
     numbers = []
     for _ in range(4):
         number, position = read_varint(data, position)

@@ -11,7 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from dqcodec.base.errors import CorruptError
-from dqcodec.exact.mixing.layer import Layer
+from dqcodec.exact.mixing.bit_mixing import BitMixer
+from dqcodec.exact.mixing.layer import PixelLayer
+from dqcodec.exact.mixing.pixel_mixing import PixelMixer
+from dqcodec.exact.mixing.priors import UNTRAINED, Prior
 from dqcodec.frozen.mixing import ORDERS
 from dqcodec.frozen.pixel_mixing import MARGIN
 
@@ -38,15 +41,29 @@ class Pixels:
         self.firsts = [start + place_of_first(width) for start, (_, width, _) in zip(starts, shapes)]
         self.flat = np.zeros(before + sum(sizes), np.uint32)
 
+    @classmethod
+    def of(cls, layers: Sequence[np.ndarray], before: int = 0) -> Pixels:
+        """The pixels of layers (H, W, C) uint8."""
+        pixels = cls([layer.shape for layer in layers], before)
+        for number, layer in enumerate(layers):
+            pixels.part(number)[:] = numbers(layer)
+        return pixels
+
+    def mixers(self, prior: Prior = UNTRAINED, *, has_canvas: bool = False) -> tuple[PixelMixer, BitMixer]:
+        """Mixers for all pixels of layers with the same number of channels."""
+        count, widest = _count(self.shapes), max(width for _, width, _ in self.shapes)
+        hits = PixelMixer.new(count, widest, prior, has_canvas=has_canvas)
+        return hits, BitMixer.new(count * self.shapes[0][2], prior)
+
     def part(self, number: int) -> np.ndarray:
         """The pixels of a layer, a view (H, W)."""
         return part_of(self.flat, self.firsts[number], *self.shapes[number][:2])
 
-    def layer(self, number: int, bits: int, periods: Sequence[int], canvas: int = 0) -> Layer:
-        """A layer for the loops of mixing; see Layer."""
+    def layer(self, number: int, bits: int, periods: Sequence[int], canvas: int = 0) -> PixelLayer:
+        """A layer for the loops of mixing; see PixelLayer."""
         height, width, channels = self.shapes[number]
         first, stride = self.firsts[number], stride_of(width)
-        return Layer(self.flat, first, height, width, stride, channels, bits, np.array(periods), canvas)
+        return PixelLayer(self.flat, first, height, width, stride, channels, bits, np.array(periods), canvas)
 
     def layers(self) -> list[np.ndarray]:
         """All layers (H, W, C) uint8."""
@@ -84,8 +101,13 @@ def most_bytes(shapes: Sequence[tuple[int, int, int]], bits: Sequence[int]) -> i
 
 def check_length(shapes: Sequence[tuple[int, int, int]], size: int) -> None:
     """Raise CorruptError if a code of `size` bytes is too short for layers of these shapes."""
-    if sum(height * width for height, width, _ in shapes) > _MAX_PIXELS_A_BYTE * (size + 5):
+    if _count(shapes) > _MAX_PIXELS_A_BYTE * (size + 5):
         raise CorruptError("the payload is too short for its image")
+
+
+def _count(shapes: Sequence[tuple[int, int, int]]) -> int:
+    """The pixels of layers."""
+    return sum(height * width for height, width, _ in shapes)
 
 
 def _layer(pixels: np.ndarray, channels: int) -> np.ndarray:

@@ -1,7 +1,14 @@
 """The table of methods: one row for each method that codes layers.
 
-The module of a method has functions `encode` and `decode` with the signatures of Row. Layers are arrays (H, W, C)
-uint8. The method experts also takes uint16, and always decodes uint16. A module is imported at its first use.
+The module of a method has these functions:
+
+    encode(layers) -> Payload                                  decode(data, shapes) -> layers
+    decode_windows(data, shapes, windows) -> parts of layers   if it decodes a part of a layer in less time than all of it
+    code_lengths(layers) -> bits of each sample                if it says where its bits go
+
+Layers are arrays (H, W, C) uint8. The method experts also takes uint16, and always decodes uint16. The functions of a
+method that needs a program take it as last argument; those of a method with a canvas take the spots of the layers. A
+module is imported at its first use.
 """
 
 from __future__ import annotations
@@ -10,7 +17,7 @@ import contextlib
 import importlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -19,90 +26,45 @@ from dqcodec.exact.boxes import Window
 from dqcodec.exact.program import FindProgram, Program
 from dqcodec.format.canvas import Spot
 from dqcodec.format.container import Layer, Method
-from dqcodec.methods.payload import Effort, Payload
+from dqcodec.methods.payload import Payload
 
 
 @dataclass(frozen=True)
 class Row:
     """A method.
 
-    number: in the format. module: its name in dqcodec.methods. needs: the kind of program that it codes with, or None.
-    is_slow: coding and decoding take long, so it codes large layers only with Effort.best. in_parts: its module has
-    `decode_windows`, which decodes a part of a layer in less time than all of it. has_lengths: its module has
-    `code_lengths`, which says where the bits go. has_canvas: its functions also take the `spots` of layers on the canvas of an animation.
+    number: in the format; its name is that of the module in dqcodec.methods. needs: the kind of program that it codes
+    with, or None. is_slow: coding and decoding take long. has_canvas: it codes layers on the canvas of an animation.
     """
 
     number: Method
-    module: str
     needs: str | None = None
     is_slow: bool = False
-    in_parts: bool = False
-    has_lengths: bool = False
     has_canvas: bool = False
 
-    def encode(
-        self,
-        layers: Sequence[np.ndarray],
-        program: Program | None = None,
-        effort: Effort = Effort(),
-        spots: Sequence[Spot] = (),
-    ) -> Payload:
-        """The payload of layers. spots: of each layer, if the method has a canvas.
+    @property
+    def module(self) -> Any:
+        """Its functions."""
+        return importlib.import_module(f"dqcodec.methods.{self.number.name.lower()}")
 
-        Raises LatentOverflow, StackUnderflow (a flow cannot code these layers).
-        """
-        return self._module().encode(layers, program, effort, *self._of_canvas(spots))
-
-    def decode(
-        self,
-        data: bytes,
-        shapes: Sequence[tuple[int, int, int]],
-        program: Program | None = None,
-        spots: Sequence[Spot] = (),
-    ) -> list[np.ndarray]:
-        """The layers of these shapes: the inverse of encode. Raises CorruptError, or numpy's errors, for a damaged
-        payload."""
-        return self._module().decode(data, shapes, program, *self._of_canvas(spots))
-
-    def decode_windows(
-        self,
-        data: bytes,
-        shapes: Sequence[tuple[int, int, int]],
-        windows: Sequence[Window | None],
-        program: Program | None = None,
-    ) -> list[np.ndarray | None]:
-        """The pixels in a window of each layer of these shapes; None for a layer without a window. Errors: those of
-        decode."""
-        if self.in_parts:
-            return self._module().decode_windows(data, shapes, windows, program)
-        layers = self.decode(data, shapes, program)
-        return [window and pixels[window] for pixels, window in zip(layers, windows)]
-
-    def code_lengths(self, layers: Sequence[np.ndarray], program: Program | None = None) -> list[np.ndarray] | None:
-        """The bits of each sample of layers that are coded together, float32 (H, W, C) each; None if the method does
-        not say where its bits go."""
-        return self._module().code_lengths(layers, program) if self.has_lengths else None
-
-    def _of_canvas(self, spots: Sequence[Spot]) -> tuple[Sequence[Spot], ...]:
-        return (spots,) if self.has_canvas else ()
-
-    def _module(self) -> ModuleType:
-        return importlib.import_module(f"dqcodec.methods.{self.module}")
+    def more(self, program: Program | None, spots: Sequence[Spot]) -> tuple:
+        """The last arguments of its functions."""
+        return (*((program,) if self.needs else ()), *((spots,) if self.has_canvas else ()))
 
 
 METHODS = {
     row.number: row
     for row in (
-        Row(Method.CLASSICAL, "classical", in_parts=True),
-        Row(Method.FLOW, "flow", needs="flow"),
-        Row(Method.AUTOREGRESSIVE, "autoregressive", needs="autoregressive", in_parts=True, has_lengths=True),
-        Row(Method.MIXING, "mixing", is_slow=True, has_lengths=True),
-        Row(Method.MODEL_MIXING, "model_mixing", needs="autoregressive", is_slow=True, has_lengths=True),
-        Row(Method.PIXEL_MIXING, "pixel_mixing", is_slow=True),
-        Row(Method.TRAINED_MIXING, "trained_mixing", is_slow=True),
-        Row(Method.EXPERTS, "experts"),
-        Row(Method.JPEG, "jpeg"),
-        Row(Method.ANIMATION, "animation", is_slow=True, has_canvas=True),
+        Row(Method.CLASSICAL),
+        Row(Method.FLOW, needs="flow"),
+        Row(Method.AUTOREGRESSIVE, needs="autoregressive"),
+        Row(Method.MIXING, is_slow=True),
+        Row(Method.MODEL_MIXING, needs="autoregressive", is_slow=True),
+        Row(Method.PIXEL_MIXING, is_slow=True),
+        Row(Method.TRAINED_MIXING, is_slow=True),
+        Row(Method.EXPERTS),
+        Row(Method.JPEG),
+        Row(Method.ANIMATION, is_slow=True, has_canvas=True),
     )
 }
 
@@ -112,20 +74,25 @@ def rows_of(program: Program) -> list[Row]:
     return sorted((row for row in METHODS.values() if row.needs == program.kind), key=lambda row: row.is_slow)
 
 
-def own(program: Program) -> Row:
-    """The fastest method that codes with a program."""
-    return rows_of(program)[0]
-
-
 def encode(
-    method: Method,
-    layers: Sequence[np.ndarray],
-    program: Program | None = None,
-    effort: Effort = Effort(),
-    spots: Sequence[Spot] = (),
+    method: Method, layers: Sequence[np.ndarray], program: Program | None = None, spots: Sequence[Spot] = ()
 ) -> Payload:
-    """The payload of layers by a method; arguments and errors: see Row.encode."""
-    return METHODS[method].encode(layers, program, effort, spots)
+    """The payload of layers by a method. program: if the method needs one. spots: of each layer, if it has a canvas.
+
+    Raises LatentOverflow, StackUnderflow (a flow cannot code these layers).
+    """
+    row = METHODS[method]
+    return row.module.encode(layers, *row.more(program, spots))
+
+
+def code_lengths(
+    method: Method, layers: Sequence[np.ndarray], program: Program | None = None
+) -> list[np.ndarray] | None:
+    """The bits of each sample of layers that a method codes together, float32 (H, W, C) each; None if the method does not
+    say where its bits go."""
+    row = METHODS[method]
+    find = getattr(row.module, "code_lengths", None)
+    return find and find(layers, *row.more(program, ()))
 
 
 def decode(
@@ -141,7 +108,7 @@ def decode(
     """
     row, program = _coder(layer, shapes, find_program)
     with _damage():
-        layers = row.decode(data, shapes, program, spots)
+        layers = row.module.decode(data, shapes, *row.more(program, spots))
     if [pixels.shape for pixels in layers] != list(shapes):
         raise CorruptError("the payload decodes to another shape")
     return layers
@@ -157,8 +124,11 @@ def decode_windows(
     """The pixels (H, W, C) in a window (rows, columns) of each layer of a payload; None without a window. Errors: those
     of decode."""
     row, program = _coder(layer, shapes, find_program)
-    with _damage():
-        return row.decode_windows(data, shapes, windows, program)
+    if hasattr(row.module, "decode_windows"):
+        with _damage():
+            return row.module.decode_windows(data, shapes, windows, *row.more(program, ()))
+    layers = decode(data, layer, shapes, find_program)
+    return [window and pixels[window] for pixels, window in zip(layers, windows)]
 
 
 def _coder(

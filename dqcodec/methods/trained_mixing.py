@@ -9,14 +9,14 @@ import numpy as np
 
 from dqcodec.exact.mixing.priors import trained_prior
 from dqcodec.methods import pixel_mixing
-from dqcodec.methods.payload import Effort, Payload
+from dqcodec.methods.payload import Payload
 
 
-def encode(layers: Sequence[np.ndarray], program: None = None, effort: Effort = Effort()) -> Payload:
+def encode(layers: Sequence[np.ndarray]) -> Payload:
     """The payload of layers (H, W, C) uint8, all with the same C, 1 to 4. It has the bytes of each layer."""
     return pixel_mixing.encode_after(trained_prior(layers[0].shape[2]), layers)
 
 
-def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], program: None = None) -> list[np.ndarray]:
+def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarray]:
     """The layers (H, W, C) uint8 of a payload; errors: those of pixel_mixing.decode."""
     return pixel_mixing.decode_after(trained_prior(shapes[0][2]), data, shapes)

@@ -50,7 +50,7 @@ def spent(data: bytes, find_program: FindProgram, max_pixels: int = MAX_PIXELS) 
 
     Raises UnsupportedImageError (an animation, or a stored file: it has no layers), and the errors of codec.decompress.
     """
-    group = Group.parse(data, max_pixels)
+    group = Group.unpack(data, max_pixels)
     (entry,) = group.entries
     if entry.skeleton is None:
         raise UnsupportedImageError("the PNG file is stored as it is, so there is no map of its bits")
@@ -61,9 +61,8 @@ def spent(data: bytes, find_program: FindProgram, max_pixels: int = MAX_PIXELS) 
         numbers = [number for _, number in owned]
         layer, shapes = entry.layers[numbers[0]], [entry.shapes[number] for number in numbers]
         layers = table.decode(payload, layer, shapes, find_program)
-        row = table.METHODS[layer.method]
-        program = find_program(layer.model_id) if row.needs else None
-        known = row.code_lengths(layers, program)
+        program = find_program(layer.model_id) if layer.model_id else None
+        known = table.code_lengths(layer.method, layers, program)
         size, samples = 8 * len(payload), sum(pixels.size for pixels in layers)
         lengths = known or [np.full(pixels.shape, size / samples, np.float32) for pixels in layers]
         total = sum(float(bits.sum(dtype=np.float64)) for bits in lengths)

@@ -41,6 +41,11 @@ class Png:
         """The samples of the default image, (H, W, C)."""
         return self.rasters[0]
 
+    @property
+    def area(self) -> int:
+        """The pixels of all rasters."""
+        return self.skeleton.area if self.skeleton else self.header.width * self.header.height
+
     def stripped(self) -> Png:
         """The image without the chunks that Skeleton.stripped removes."""
         return dataclasses.replace(self, skeleton=self.skeleton.stripped())

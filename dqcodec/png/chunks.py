@@ -9,12 +9,13 @@ no skeleton.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import BinaryIO, NamedTuple
 
 from dqcodec.base.errors import CorruptError, UnsupportedImageError
@@ -100,6 +101,11 @@ class Skeleton:
         """(height, width) of each raster."""
         return tuple((frame.height, frame.width) for frame in self.frames)
 
+    @property
+    def area(self) -> int:
+        """The pixels of all rasters."""
+        return sum(height * width for height, width in self.sizes)
+
     def find(self, kind: bytes) -> bytes | None:
         """The body of the first chunk of this type before the default image, or None."""
         return next((chunk.body for chunk in self.parts[0] if chunk.kind == kind), None)
@@ -184,55 +190,74 @@ def parse(data: bytes, max_pixels: int) -> Structure:
     if not data.startswith(SIGNATURE):
         raise UnsupportedImageError("not a PNG file")
     view, end = memoryview(data), len(SIGNATURE)
-    header = interlace = default = None
-    kinds: list[bytes] = []
-    parts: list[list[Chunk]] = [[]]
-    streams: list[list[memoryview]] = []
-    numbers: list[bytes] = []  # sequence numbers of fcTL and fdAT
+    gathered = None
     for kind, start, end in walk(data):
         body = view[start + 8 : end - 4]
-        if header is None:
-            header, interlace = _parse_header(kind, body)
+        if gathered is None:
+            gathered = _Gathered(*_parse_header(kind, body))
         elif kind == b"IHDR":
             raise CorruptError("PNG with two headers")
         elif kind == b"IEND":
             break
-        elif kind in (b"IDAT", b"fdAT"):
-            if kind == b"IDAT" and default is not None and kinds[-1] != b"IDAT":
-                raise CorruptError("PNG image data is not contiguous")
-            if kinds[-1] != kind:
-                streams.append([])
-                parts.append([])
-                default = streams[-1] if kind == b"IDAT" else default
-            if kind == b"fdAT":
-                numbers.append(bytes(body[:4]))
-                body = body[4:]
-            streams[-1].append(body)
         else:
-            if kind == b"fcTL":
-                numbers.append(bytes(body[:4]))
-                body = body[4:]
-            parts[-1].append(Chunk(kind, bytes(body)))
-        kinds.append(kind)
+            gathered.add(kind, body)
     else:
         raise CorruptError("truncated PNG: no IEND chunk")
     _check_trailing(len(data) - end)
-    if default is None:
+    if gathered.default is None:
         raise CorruptError("PNG without image data")
-    check_palette(header, parts[0])
+    header = gathered.header
+    check_palette(header, gathered.parts[0])
+    skeleton = gathered.skeleton() if end == len(data) and not len(body) else None
+    check_size(header.width, header.height, max_pixels, skeleton)
+    streams = gathered.streams if skeleton else [gathered.default]
+    return Structure(header, gathered.interlace, skeleton, tuple(map(tuple, streams)))
 
-    skeleton = Skeleton(header, tuple(map(tuple, parts)))
-    is_tidy = end == len(data) and len(body) == 0 and b"fdAT" not in kinds[: kinds.index(b"IDAT")]
-    is_tidy = is_tidy and numbers == [struct.pack(">I", number) for number in range(len(numbers))]
-    try:
-        skeleton.check()
-    except CorruptError:
-        is_tidy = False
-    if not is_tidy:
-        skeleton, streams = None, [default]
-    sizes = skeleton.sizes if skeleton else ((header.height, header.width),)
-    check_size(header, sizes, max_pixels)
-    return Structure(header, interlace, skeleton, tuple(map(tuple, streams)))
+
+@dataclass
+class _Gathered:
+    """What the chunks of a PNG file hold.
+
+    parts: the chunks before each raster, and after the last one. streams: the compressed data of each raster. default: the
+    stream of the default image, if there is one. numbers: the sequence numbers of fcTL and fdAT. last: the type of the last
+    chunk.
+    """
+
+    header: Header
+    interlace: int
+    parts: list[list[Chunk]] = field(default_factory=lambda: [[]])
+    streams: list[list[memoryview]] = field(default_factory=list)
+    default: list[memoryview] | None = None
+    numbers: list[bytes] = field(default_factory=list)
+    last: bytes = b"IHDR"
+
+    def add(self, kind: bytes, body: memoryview) -> None:
+        """Add a chunk; raises CorruptError: image data are not contiguous."""
+        if kind in (b"fcTL", b"fdAT"):
+            self.numbers.append(bytes(body[:4]))
+            body = body[4:]
+        if kind not in (b"IDAT", b"fdAT"):
+            self.parts[-1].append(Chunk(kind, bytes(body)))
+        elif kind == self.last:
+            self.streams[-1].append(body)
+        else:
+            if kind == b"IDAT" and self.default is not None:
+                raise CorruptError("PNG image data is not contiguous")
+            self.streams.append([body])
+            self.parts.append([])
+            self.default = self.streams[-1] if kind == b"IDAT" else self.default
+        self.last = kind
+
+    def skeleton(self) -> Skeleton | None:
+        """The skeleton, or None if a skeleton cannot express the file."""
+        is_numbered = self.numbers == [struct.pack(">I", number) for number in range(len(self.numbers))]
+        if not is_numbered or self.streams[0] is not self.default:
+            return None
+        skeleton = Skeleton(self.header, tuple(map(tuple, self.parts)))
+        with contextlib.suppress(CorruptError):
+            skeleton.check()
+            return skeleton
+        return None
 
 
 def read_header(data: bytes, max_pixels: int = MAX_PIXELS) -> Header:
@@ -246,7 +271,7 @@ def read_header(data: bytes, max_pixels: int = MAX_PIXELS) -> Header:
         raise UnsupportedImageError("not a PNG file")
     for kind, start, end in walk(data):
         header, _ = _parse_header(kind, memoryview(data)[start + 8 : end - 4])
-        check_size(header, [(header.height, header.width)], max_pixels)
+        check_size(header.width, header.height, max_pixels)
         return header
     raise CorruptError("PNG without a valid header")
 
@@ -356,10 +381,10 @@ def _parse_header(kind: bytes, body: memoryview) -> tuple[Header, int]:
     return Header(width, height, color_type, bit_depth), interlace
 
 
-def check_size(header: Header, sizes: Sequence[tuple[int, int]], max_pixels: int) -> None:
-    """Raise UnsupportedImageError if rasters of these (height, width) have more than `max_pixels` together."""
-    if sum(height * width for height, width in sizes) > max_pixels:
-        raise UnsupportedImageError(f"{header.width} x {header.height} is more than the limit of {max_pixels} pixels")
+def check_size(width: int, height: int, max_pixels: int, skeleton: Skeleton | None = None) -> None:
+    """Raise UnsupportedImageError if an image, or all its rasters by its skeleton, have more than `max_pixels`."""
+    if (skeleton.area if skeleton else width * height) > max_pixels:
+        raise UnsupportedImageError(f"{width} x {height} is more than the limit of {max_pixels} pixels")
 
 
 def check_palette(header: Header, chunks: Sequence[Chunk]) -> None:

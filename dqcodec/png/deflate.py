@@ -9,6 +9,7 @@ implementation, such as zlib-ng, that gives other streams. This one gives the sa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from dqcodec.base.errors import CorruptError
 
@@ -18,11 +19,6 @@ _TOO_FAR = 4096  # a match of three bytes is not used at a larger distance
 _HASH_SHIFT, _HASH_MASK = 5, (1 << 15) - 1
 _MAX_STEPS = 1 << 22  # along chains of equal hashes
 _BLOCK_SYMBOLS = (1 << 14) - 1
-# level: (good, lazy, nice, chain)
-LEVELS = {
-    4: (4, 4, 16, 16), 5: (8, 16, 32, 32), 6: (8, 16, 128, 128), 7: (8, 32, 128, 256), 8: (32, 128, 258, 1024),
-    9: (32, 258, 258, 4096),
-}  # fmt: skip
 _LENGTH_BITS = [0] * 8 + [1] * 4 + [2] * 4 + [3] * 4 + [4] * 4 + [5] * 4 + [0]
 _DISTANCE_BITS = [0, 0, *(bits for bits in range(14) for _ in range(2))]
 _LITERAL_BITS = [0] * 257 + _LENGTH_BITS  # bytes, the end, lengths
@@ -30,6 +26,22 @@ _CODE_BITS = [0] * 16 + [2, 3, 7]
 _CODE_ORDER = (16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15)
 _STATIC_LENGTHS = [8] * 144 + [9] * 112 + [7] * 24 + [8] * 8
 _END = 256
+
+
+class _Level(NamedTuple):
+    """How long zlib searches. good: a match of this length shortens the next search. lazy: one of this length ends it. nice:
+    a longer match is not sought. chain: places that a search visits."""
+
+    good: int
+    lazy: int
+    nice: int
+    chain: int
+
+
+LEVELS = {
+    4: _Level(4, 4, 16, 16), 5: _Level(8, 16, 32, 32), 6: _Level(8, 16, 128, 128), 7: _Level(8, 32, 128, 256),
+    8: _Level(32, 128, 258, 1024), 9: _Level(32, 258, 258, 4096),
+}  # fmt: skip
 
 
 def _starts(bits: Sequence[int]) -> list[int]:
@@ -52,31 +64,60 @@ def deflate(data: bytes, level: int, window_bits: int) -> bytes:
         CorruptError: this takes more than a second or two; no text or profile is so repetitive.
     """
     writer = _Writer()
-    blocks = list(_blocks(data, *LEVELS[level], 1 << window_bits))
+    blocks = list(_blocks(data, LEVELS[level], 1 << window_bits))
     for number, (start, end, is_in_window, symbols) in enumerate(blocks):
         _write_block(writer, data[start:end], symbols, is_in_window, is_last=number == len(blocks) - 1)
     return writer.finish()
 
 
-def _blocks(
-    data: bytes, good: int, lazy: int, nice: int, chain: int, window: int
-) -> Iterator[tuple[int, int, bool, list[tuple[int, int]]]]:
+class _Chains:
+    """The places before a place where three bytes have the same hash, the latest first."""
+
+    def __init__(self, data: bytes, window: int) -> None:
+        self._data, self._mask, self._steps = data, window - 1, _MAX_STEPS
+        self._heads: dict[int, int] = {}
+        self._before = [0] * window
+
+    def insert(self, place: int) -> int:
+        """Enter a place; returns the first one before it, or 0."""
+        data = self._data
+        key = (data[place] << 2 * _HASH_SHIFT ^ data[place + 1] << _HASH_SHIFT ^ data[place + 2]) & _HASH_MASK
+        self._before[place & self._mask] = head = self._heads.get(key, 0)
+        self._heads[key] = place
+        return head
+
+    def longest(self, level: _Level, at: int, head: int, limit: int, ahead: int, best: int) -> tuple[int, int]:
+        """(length, place) of the longest match with the bytes at a place; (best, 0) if none is longer than `best`.
+
+        head: the first place to look. limit: places up to this one are too far. ahead: bytes that are known.
+        """
+        data, before, mask, place, found_at = self._data, self._before, self._mask, head, 0
+        left = level.chain >> 2 if best >= level.good else level.chain
+        enough, most = min(level.nice, ahead), min(_MAX_MATCH, ahead)
+        while best < most:
+            if data[place + best] == data[at + best] and data[place : place + best] == data[at : at + best]:
+                best, found_at = best + 1, place
+                while best < most and data[place + best] == data[at + best]:
+                    best += 1
+                if best >= enough:
+                    break
+            place = before[place & mask]
+            left -= 1
+            self._steps -= 1
+            if place <= limit or not left:
+                break
+        if self._steps < 0:
+            raise CorruptError("the content of a compressed chunk is too repetitive")
+        return min(best, ahead), found_at
+
+
+def _blocks(data: bytes, level: _Level, window: int) -> Iterator[tuple[int, int, bool, list[tuple[int, int]]]]:
     """(start, end, whether the window still has its start, symbols) of each block. A symbol is (0, byte) or (distance,
     length)."""
-    heads: dict[int, int] = {}
-    before = [0] * window
-    mask, farthest, size = window - 1, window - _LEAST_AHEAD, len(data)
+    chains, farthest, size = _Chains(data, window), window - _LEAST_AHEAD, len(data)
     at = read = offset = block_start = 0
     length, match_at, is_pending = _MIN_MATCH - 1, 0, False
     symbols: list[tuple[int, int]] = []
-    steps = _MAX_STEPS
-
-    def insert(place: int) -> int:
-        key = (data[place] << 2 * _HASH_SHIFT ^ data[place + 1] << _HASH_SHIFT ^ data[place + 2]) & _HASH_MASK
-        before[place & mask] = head = heads.get(key, 0)
-        heads[key] = place
-        return head
-
     while True:
         while read - at < _LEAST_AHEAD and read < size:
             if at - offset >= window + farthest:
@@ -84,36 +125,19 @@ def _blocks(
             read = min(size, offset + 2 * window)
         if at == read:
             break
-        ahead = read - at
-        head = insert(at) if ahead >= _MIN_MATCH else 0
+        head = chains.insert(at) if read - at >= _MIN_MATCH else 0
         last_length, last_at, length = length, match_at, _MIN_MATCH - 1
-        if head > offset and last_length < lazy and at - head <= farthest:
-            best, left = last_length, chain >> 2 if last_length >= good else chain
-            enough, limit, most = min(nice, ahead), max(offset, at - farthest), min(_MAX_MATCH, ahead)
-            place = head
-            while best < most:
-                if data[place + best] == data[at + best] and data[place : place + best] == data[at : at + best]:
-                    found = best + 1
-                    while found < most and data[place + found] == data[at + found]:
-                        found += 1
-                    best, match_at = found, place
-                    if found >= enough:
-                        break
-                place = before[place & mask]
-                left -= 1
-                steps -= 1
-                if place <= limit or not left:
-                    break
-            if steps < 0:
-                raise CorruptError("the content of a compressed chunk is too repetitive")
-            length = min(best, ahead)
+        if head > offset and last_length < level.lazy and at - head <= farthest:
+            limit = max(offset, at - farthest)
+            length, found_at = chains.longest(level, at, head, limit, read - at, last_length)
+            match_at = found_at or match_at
             if length == _MIN_MATCH and at - match_at > _TOO_FAR:
                 length = _MIN_MATCH - 1
         if last_length >= _MIN_MATCH and length <= last_length:
             symbols.append((at - 1 - last_at, last_length))
             end = at - 1 + last_length
             for place in range(at + 1, min(end, read - _MIN_MATCH + 1)):
-                insert(place)
+                chains.insert(place)
             at, is_pending, length = end, False, _MIN_MATCH - 1
             block_end = at
         else:
@@ -155,52 +179,100 @@ class _Writer:
         return bytes(self._out)
 
 
+class _Trees(NamedTuple):
+    """The codes of a block.
+
+    literals, distances: the bits of each code, of bytes, the end and lengths, and of distances. runs: these numbers as (code,
+    extra value). run_bits: the bits of each code of a run; the first `written` of them, in _CODE_ORDER, are written.
+    """
+
+    literals: Sequence[int]
+    distances: Sequence[int]
+    runs: Sequence[tuple[int, int]] = ()
+    run_bits: Sequence[int] = ()
+    written: int = 0
+
+    @classmethod
+    def of(cls, literals: list[int], distances: list[int]) -> _Trees:
+        """The best ones for codes of these frequencies."""
+        trees = _code_lengths(literals, 15), _code_lengths(distances, 15)
+        runs = [run for tree in trees for run in _runs(tree)]
+        run_bits = _code_lengths(_run_counts(runs), 7)
+        run_bits += [0] * (19 - len(run_bits))
+        written = max((4, *(1 + place for place, code in enumerate(_CODE_ORDER) if run_bits[code])))
+        return cls(*trees, runs, run_bits, written)
+
+    def bits(self, literals: Sequence[int], distances: Sequence[int]) -> int:
+        """The bits of symbols with codes of these frequencies."""
+        return _bits(self.literals, literals, _LITERAL_BITS) + _bits(self.distances, distances, _DISTANCE_BITS)
+
+    @property
+    def own_bits(self) -> int:
+        """The bits that `write` takes."""
+        return 14 + 3 * self.written + _bits(self.run_bits, _run_counts(self.runs), _CODE_BITS)
+
+    def write(self, writer: _Writer) -> None:
+        """Write the trees."""
+        writer.write(len(self.literals) - 257, 5)
+        writer.write(len(self.distances) - 1, 5)
+        writer.write(self.written - 4, 4)
+        for code in _CODE_ORDER[: self.written]:
+            writer.write(self.run_bits[code], 3)
+        words = _words(self.run_bits)
+        for code, extra in self.runs:
+            writer.write(*words[code])
+            writer.write(extra, _CODE_BITS[code])
+
+
+_STATIC = _Trees(_STATIC_LENGTHS, [5] * 30)
+
+
 def _write_block(
     writer: _Writer, data: bytes, symbols: Sequence[tuple[int, int]], is_in_window: bool, is_last: bool
 ) -> None:
     """The smallest of three forms of a block."""
-    frequencies, distances = [0] * 286, [0] * 30
-    frequencies[_END] = 1
-    for distance, value in symbols:
-        if distance:
-            frequencies[_END + 1 + _LENGTH_CODES[value - _MIN_MATCH]] += 1
-            distances[_distance_code(distance)] += 1
-        else:
-            frequencies[value] += 1
-    trees = [_code_lengths(frequencies, 15), _code_lengths(distances, 15)]
-    runs = [_runs(tree) for tree in trees]
-    counts = [0] * 19
-    for run in (*runs[0], *runs[1]):
-        counts[run[0]] += 1
-    code_tree = _code_lengths(counts, 7)
-    code_tree += [0] * (19 - len(code_tree))
-    codes = max((4, *(1 + place for place, code in enumerate(_CODE_ORDER) if code_tree[code])))
-    bits = 3 + 14 + 3 * codes + _bits(code_tree, counts, _CODE_BITS)
-    bits += _bits(trees[0], frequencies, _LITERAL_BITS) + _bits(trees[1], distances, _DISTANCE_BITS)
-    static_bits = _bits(_STATIC_LENGTHS, frequencies, _LITERAL_BITS) + _bits([5] * 30, distances, _DISTANCE_BITS)
-    static_bytes = 3 + static_bits + 7 >> 3
-    smallest = min(static_bytes, bits + 7 >> 3)
+    frequencies = _frequencies(symbols)
+    trees = _Trees.of(*frequencies)
+    static_bytes = 3 + _STATIC.bits(*frequencies) + 7 >> 3
+    smallest = min(static_bytes, 3 + trees.own_bits + trees.bits(*frequencies) + 7 >> 3)
     if len(data) + 4 <= smallest and is_in_window:
         writer.write(is_last, 3)
         writer.align()
         for byte in (*len(data).to_bytes(2, "little"), *(len(data) ^ 65535).to_bytes(2, "little"), *data):
             writer.write(byte, 8)
-        return
-    if static_bytes == smallest:
+    elif static_bytes == smallest:
         writer.write(2 | is_last, 3)
-        trees = [_STATIC_LENGTHS, [5] * 30]
+        _write_symbols(writer, symbols, _STATIC)
     else:
         writer.write(4 | is_last, 3)
-        writer.write(len(trees[0]) - 257, 5)
-        writer.write(len(trees[1]) - 1, 5)
-        writer.write(codes - 4, 4)
-        for code in _CODE_ORDER[:codes]:
-            writer.write(code_tree[code], 3)
-        words = _words(code_tree)
-        for code, extra in (*runs[0], *runs[1]):
-            writer.write(*words[code])
-            writer.write(extra, _CODE_BITS[code])
-    literal_words, distance_words = map(_words, trees)
+        trees.write(writer)
+        _write_symbols(writer, symbols, trees)
+
+
+def _frequencies(symbols: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    """How often a block has each code: of bytes, the end and lengths, and of distances."""
+    literals, distances = [0] * 286, [0] * 30
+    literals[_END] = 1
+    for distance, value in symbols:
+        if distance:
+            literals[_END + 1 + _LENGTH_CODES[value - _MIN_MATCH]] += 1
+            distances[_distance_code(distance)] += 1
+        else:
+            literals[value] += 1
+    return literals, distances
+
+
+def _run_counts(runs: Sequence[tuple[int, int]]) -> list[int]:
+    """How often runs have each code."""
+    counts = [0] * 19
+    for code, _ in runs:
+        counts[code] += 1
+    return counts
+
+
+def _write_symbols(writer: _Writer, symbols: Sequence[tuple[int, int]], trees: _Trees) -> None:
+    """Write the symbols of a block, and its end."""
+    literal_words, distance_words = _words(trees.literals), _words(trees.distances)
     for distance, value in symbols:
         if not distance:
             writer.write(*literal_words[value])

@@ -99,9 +99,9 @@ def restore(image: Png, recipe: bytes) -> bytes:
     packing, deflate = recipe[:2]
     interlace, position = packing & 1, 4 + _CHECKSUM_BYTES
     setting = _Setting(packing >> 1 & 15, deflate >> 3, 9 if packing >> 5 else 8, deflate & 7)
-    cuts, position = _parse_cuts(recipe, position)
+    cuts, position = _unpack_cuts(recipe, position)
     rows = samples.to_rows(image.pixels, image.header, interlace)
-    kinds = _parse_kinds(recipe[position:], sum(map(len, rows)))
+    kinds = _unpack_kinds(recipe[position:], sum(map(len, rows)))
     ends = list(itertools.accumulate(map(len, rows)))
     filtered = samples.filtered(rows, np.split(kinds, ends[:-1]), image.header)
     try:
@@ -166,7 +166,7 @@ def _pack_cuts(sizes: list[int]) -> bytes:
     return write_varint(len(sizes)) + b"".join(write_varint(size + 1) for size in first)
 
 
-def _parse_cuts(recipe: bytes, position: int) -> tuple[list[int], int]:
+def _unpack_cuts(recipe: bytes, position: int) -> tuple[list[int], int]:
     """(bytes of each chunk except the last, position after the field)."""
     count, position = read_varint(recipe, position)
     if count < 2:
@@ -199,7 +199,7 @@ def _pack_kinds(kinds: np.ndarray) -> bytes:
     return packed
 
 
-def _parse_kinds(code: bytes, count: int) -> np.ndarray:
+def _unpack_kinds(code: bytes, count: int) -> np.ndarray:
     """The filter of each row, (count,) uint8."""
     form, rest = code[:1], code[1:]
     kinds = b""

@@ -204,7 +204,7 @@ def _flow(name: str, *, is_quick: bool = False, is_written: bool = True) -> Case
 def _shipped(path: Path) -> Case:
     program = program_of(path)
     if (
-        table.own(program).number == Method.FLOW
+        table.rows_of(program)[0].number == Method.FLOW
     ):  # eight tiles of the least height, of noise: its code is large enough to be lent from
         pixels = noise(program.multiple, 8 * program.tile, program.channels)
         return Case(lambda: pngs.write(pixels), Method.FLOW, path, is_quick=False)

@@ -23,7 +23,7 @@ from test_flow_method import image
 from dqcodec import png
 from dqcodec.exact.autoregressive import changes
 from dqcodec.exact.program import load_program
-from dqcodec.format.archive import ArchiveGroup, Member, Model, Verbatim, Writer, pack_group
+from dqcodec.format.archive import ArchiveGroup, Member, OwnModel, Verbatim, Writer, pack_group
 from dqcodec.format.container import Entry, Group, Layer, Method, sample_checksum
 from dqcodec.methods import classical, mixing, model_mixing, pixel_mixing, table, trained_mixing
 
@@ -104,8 +104,9 @@ def make(name: str) -> None:
             if not path.exists():
                 path.write_bytes(MODELS[name]())
             program = load_program(path)
-            method = table.own(program)
-            made = group(pixels, method.number, method.encode([pixels], program).data, program.id, before=text)
+            method = table.rows_of(program)[0].number
+            payload = table.encode(method, [pixels], program).data
+            made = group(pixels, method, payload, program.id, before=text)
     (HERE / f"{name}.dqc").write_bytes(made.pack())
 
 
@@ -132,7 +133,9 @@ def archived() -> bytes:
     program = load_program(HERE / "autoregressive.safetensors")
     layer, pixels = Layer(Method.AUTOREGRESSIVE, program.id), png.read(photo).pixels
     by_model = Group(
-        (entry_of(photo, layer),), (table.own(program).encode([pixels], program).data,), sample_checksum([pixels])
+        (entry_of(photo, layer),),
+        (table.rows_of(program)[0].module.encode([pixels], program).data,),
+        sample_checksum([pixels]),
     )
     pixels = png.read(drawing).pixels
     again = Entry(png.read(told).skeleton, repeats=1)
@@ -150,7 +153,7 @@ def archived() -> bytes:
     return stream.getvalue()
 
 
-def changed_model() -> Model:
+def changed_model() -> OwnModel:
     """The golden autoregressive model with changes of all kinds: bits dropped, steps, numbers of one byte and of two."""
     program, rng = load_program(HERE / "autoregressive.safetensors"), np.random.default_rng(6)
     rows = {}
@@ -166,7 +169,7 @@ def changed_model() -> Model:
         weights[0, 0] = 0 if is_known else -70 >> step[0]
         biases = () if is_known else (np.full(layer.outputs, 3), rng.integers(-9, 10, layer.outputs))
         rows[name] = changes.Rows(drop, step, weights, *biases)
-    return Model(program.id, changes.pack(program, rows))
+    return OwnModel(program.id, changes.pack(program, rows))
 
 
 def archived_with_model() -> bytes:
@@ -179,7 +182,7 @@ def archived_with_model() -> bytes:
     for name, program in (("own.png", own), ("base.png", base)):
         source = png.read((HERE / "tiny" / "autoregressive.png").read_bytes())
         layer, pixels = Layer(Method.AUTOREGRESSIVE, program.id), source.pixels
-        payload = table.own(program).encode([pixels], program).data
+        payload = table.rows_of(program)[0].module.encode([pixels], program).data
         coded = Group((Entry(source.skeleton, rasters=((layer,),)),), (payload,), sample_checksum([pixels]))
         writer.add(pack_group(ArchiveGroup((Member(name),), (0,), (coded,))))
     writer.finish()

@@ -19,7 +19,7 @@ from dqcodec.context.fronts import Fronts
 from dqcodec.exact.autoregressive.context_net import ContextNet
 from dqcodec.exact.autoregressive.learning_net import Lesson, check
 from dqcodec.exact.autoregressive.mixture import MixtureTables
-from dqcodec.exact.autoregressive.walk import Walk
+from dqcodec.exact.autoregressive.walk import Walk, by_tiles
 from dqcodec.exact.boxes import Window, whole
 from dqcodec.frozen.autoregressive import TOTAL, TOTAL_BITS
 
@@ -100,13 +100,6 @@ class Slots:
     def bits(self) -> float:
         """-log2 P of all tiles."""
         return float(self.tile_bits.sum())
-
-
-def by_tiles(planes: np.ndarray, shapes: Sequence[tuple[int, int]]) -> list[np.ndarray]:
-    """Values (pixels, planes) of all tiles, in the order of positions -> (H, W, C) of each, channels as in the image."""
-    channels = planes[:, [1, 0, 2]] if planes.shape[1] == 3 else planes
-    ends = np.cumsum([height * width for height, width in shapes])[:-1]
-    return [each.reshape(*shape, -1) for each, shape in zip(np.split(channels, ends), shapes)]
 
 
 class AutoregressiveProgram:

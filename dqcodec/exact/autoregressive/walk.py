@@ -9,15 +9,15 @@ import numpy as np
 
 from dqcodec.base.compiled import implements
 from dqcodec.base.threads import in_threads
-from dqcodec.context.context import Canvas, log_spreads
+from dqcodec.context.context import TilePixels, log_spreads
 from dqcodec.context.fronts import Fronts
 from dqcodec.context.least_squares import predictor
 from dqcodec.context.predictions import Predictions
-from dqcodec.exact.autoregressive.front import Gradients, Model, code_front, code_symbols
+from dqcodec.exact.autoregressive.front import Gradients, Parameters, code_front, code_symbols
 from dqcodec.exact.autoregressive.learning import LearningLinears
 from dqcodec.exact.autoregressive.learning_net import LearningNet
 from dqcodec.exact.autoregressive.mixture import find
-from dqcodec.frozen.autoregressive import LESSON, LOG2_SCALE_GRID, LOGIT_GRID, MEAN_GRID
+from dqcodec.frozen.autoregressive import LEAST_BATCH, LOG2_SCALE_GRID, LOGIT_GRID, MEAN_GRID
 
 if TYPE_CHECKING:
     from dqcodec.exact.autoregressive.program import AutoregressiveProgram
@@ -29,21 +29,21 @@ class Walk:
     """A walk through tiles (height, width), front by front in the order of decoding.
 
     Attributes:
-        fronts: their order. canvas: their pixels. predictor: of the front at hand; without tiles if the program has none.
+        fronts: their order. pixels: what is known of them. predictor: of the front at hand; without tiles if the program has none.
         model: the program's constants and layers.
     """
 
     def __init__(self, program: AutoregressiveProgram, shapes: Sequence[tuple[int, int]]):
         d = program.description
-        self._shapes, self.fronts = shapes, Fronts(shapes, d.bits)
-        self.canvas = Canvas.blank(self.fronts.pixels, d.channels, d.features)
+        self.fronts = Fronts(shapes, d.bits)
+        self.pixels = TilePixels.blank(self.fronts.pixels, d.channels, d.features)
         self._predictions = Predictions(self.fronts, d.channels) if d.least_squares else None
         self.predictor = predictor(np.empty((0, 2), np.int64), 0, d.channels)
         units = np.repeat([LOGIT_GRID, MEAN_GRID, LOG2_SCALE_GRID], d.mixtures).astype(np.float64)
         biases = np.ldexp(units, -d.rate_bits)
         self._out = LearningLinears.copies(program.net.out, np.stack([np.ldexp(biases, -d.head_grid), biases]))
         self._net = LearningNet(program.net, d.learning)
-        self.model = Model(
+        self.model = Parameters(
             self._net.weights, self._net.scales, self._out.matrices, units, program.tables, log_spreads(), d.bits
         )
         self._gradients: list[Gradients] = []  # one for each thread
@@ -62,7 +62,7 @@ class Walk:
         """The layers learn from a front of so many pixels, or, those of the network, from several together."""
         gradients, *others = self._gradients
         self._unlearned += pixels
-        is_due = self._unlearned >= LESSON
+        is_due = self._unlearned >= LEAST_BATCH
         for other in others:
             gradients.take(other)
         self._out.step(gradients.out)
@@ -73,21 +73,20 @@ class Walk:
             self._unlearned = 0
 
     def enter(self, tiles: Sequence[np.ndarray]) -> None:
-        """Put known tiles, uint8 (H, W, C), on the canvas."""
-        self.canvas.planes[:] = np.concatenate([_planes(tile) for tile in tiles])
+        """Let the tiles, uint8 (H, W, C), be known."""
+        self.pixels.planes[:] = np.concatenate([_planes(tile) for tile in tiles])
 
     def tiles(self) -> list[np.ndarray]:
-        """The tiles on the canvas, uint8 (H, W, C)."""
-        ends = np.cumsum([height * width for height, width in self._shapes])[:-1]
-        return [_pixels(planes, shape) for planes, shape in zip(np.split(self.canvas.planes, ends), self._shapes)]
+        """The tiles as far as they are known, uint8 (H, W, C)."""
+        return list(map(_pixels, by_tiles(self.pixels.planes, self.fronts.shapes)))
 
     def code(self, places: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
         """Code pixels of a front: the first slot and the number of slots of their symbols, int32 (N, P, 2).
 
-        places: int64 (N, 5), see Fronts.places. wanted: slots, int64 (N, P), whose symbols are found and entered into the canvas.
-        Without it the canvas has the symbols.
+        places: int64 (N, 5), see Fronts.places. wanted: slots, int64 (N, P), whose symbols are found and become known.
+        Without it the symbols are known.
         """
-        slots = np.empty((len(places), self.canvas.planes.shape[1], 2), np.int32)
+        slots = np.empty((len(places), self.pixels.planes.shape[1], 2), np.int32)
         sought = np.empty((0, slots.shape[1]), np.int64) if wanted is None else wanted
 
         in_threads(lambda part: self.code_by(_Slots(sought[part]), places[part], slots[part]), len(places), _LEAST_PART)
@@ -100,24 +99,31 @@ class Walk:
         except IndexError:
             gradients = Gradients(np.zeros(self._out.matrices.shape), np.zeros(self._net.size))
             self._gradients.append(gradients)
-        code_front(self.model, self.canvas, self.predictor, places, coder, slots, gradients)
+        code_front(self.model, self.pixels, self.predictor, places, coder, slots, gradients)
         self._idle.append(gradients)
 
 
 class _Slots(NamedTuple):
-    """A coder of symbols that hold slots, int64 (N, P). Without slots (0, P), the canvas has the symbols."""
+    """A coder of symbols that hold slots, int64 (N, P). Without slots (0, P), the symbols are known."""
 
     slots: np.ndarray
 
 
 @implements(code_symbols, _Slots)
-def _find(coder, model, canvas, places, laws, p, symbols):
+def _find(coder, model, pixels, places, laws, p, symbols):
     if len(coder.slots):
         find(laws, model.tables.sigmoid, 1 << model.bits, coder.slots[:, p], symbols)
     else:
         for n in range(len(places)):
-            pixel = canvas.planes[places[n, 0]]
+            pixel = pixels.planes[places[n, 0]]
             symbols[n] = pixel[p] + (pixel[0] if p else 0)
+
+
+def by_tiles(values: np.ndarray, shapes: Sequence[tuple[int, int]]) -> list[np.ndarray]:
+    """Values (pixels, planes) of all tiles, in the order of positions -> (H, W, C) of each, channels as in the image."""
+    channels = values[:, [1, 0, 2]] if values.shape[1] == 3 else values
+    ends = np.cumsum([height * width for height, width in shapes])[:-1]
+    return [each.reshape(*shape, -1) for each, shape in zip(np.split(channels, ends), shapes)]
 
 
 def _planes(pixels: np.ndarray) -> np.ndarray:
@@ -129,9 +135,8 @@ def _planes(pixels: np.ndarray) -> np.ndarray:
     return planes
 
 
-def _pixels(planes: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """Undo _planes: uint8 (H, W, C)."""
-    if planes.shape[1] == 3:
-        planes = planes[:, [1, 0, 2]]
-        planes[:, ::2] += planes[:, 1:2]
-    return planes.astype(np.uint8).reshape(*shape, -1)
+def _pixels(planes: np.ndarray) -> np.ndarray:
+    """Undo _planes, for planes in the order of channels: int16 (H, W, C) -> uint8."""
+    if planes.shape[2] == 3:
+        planes = planes + planes[..., 1:2] * np.array([1, 0, 1], np.int16)
+    return planes.astype(np.uint8)

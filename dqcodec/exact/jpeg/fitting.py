@@ -6,7 +6,7 @@ import numpy as np
 
 from dqcodec.base.compiled import compiled, part_of_loop_in_place
 from dqcodec.exact.jpeg.decoding import inverse
-from dqcodec.exact.jpeg.rounding import search_levels
+from dqcodec.exact.jpeg.rounding import Search, search_levels
 from dqcodec.frozen.jpeg import MAX_NUMBER
 
 OPEN = 1 << 12  # a bound beyond all samples
@@ -101,8 +101,8 @@ class Plane(NamedTuple):
     samples: np.ndarray
 
 
-class _Room(NamedTuple):
-    """Room for a block: levels, samples, what pixels say of them, and variances."""
+class Room(NamedTuple):
+    """Room for a block: levels, samples, what pixels say of them, variances, and a search; and the transform's matrix."""
 
     levels: np.ndarray
     block: np.ndarray
@@ -111,10 +111,20 @@ class _Room(NamedTuple):
     precision: np.ndarray
     target: np.ndarray
     variances: np.ndarray
+    search: Search
+    basis: np.ndarray
+
+    @classmethod
+    def new(cls, most: int) -> "Room":
+        """most: candidates of the search."""
+        return cls(
+            np.empty(64, np.int64), np.empty((8, 8), np.int64), np.empty((8, 8)), np.empty((8, 8)), np.empty((64, 64)),
+            np.empty((8, 8)), np.empty(64), Search.new(most), BASIS,
+        )  # fmt: skip
 
 
 @compiled
-def fit(aim, plane, wanted, variances, trials, sweeps, search, basis):
+def fit(aim, plane, wanted, variances, trials, sweeps, room):
     """Find the levels of blocks that make the pixels of a component, as well as it can.
 
     Args:
@@ -125,16 +135,11 @@ def fit(aim, plane, wanted, variances, trials, sweeps, search, basis):
         trials: searches to make in turn, float64 (n, 2): the deviation of samples that are not known from what they were before
             they were coded, and a factor of the variances.
         sweeps: in which levels change by one at last, at most.
-        search: a Search.
-        basis: BASIS.
+        room: a Room.
 
     Returns the blocks that fit, bool (rows, columns).
     """
     fits = np.ones(wanted.shape, np.bool_)
-    room = _Room(
-        np.empty(64, np.int64), np.empty((8, 8), np.int64), np.empty((8, 8)), np.empty((8, 8)), np.empty((64, 64)),
-        np.empty((8, 8)), np.empty(64),
-    )  # fmt: skip
     for row in range(wanted.shape[0]):
         for column in range(wanted.shape[1]):
             if not wanted[row, column]:
@@ -145,7 +150,7 @@ def fit(aim, plane, wanted, variances, trials, sweeps, search, basis):
                 if errors:
                     for place in range(64):
                         room.variances[place] = variances[place] * trials[trial, 1]
-                    errors = _search_levels(found, aim, plane, at, trials[trial, 0], search, room, basis, errors)
+                    errors = _search_levels(found, aim, plane, at, trials[trial, 0], room, errors)
             for _ in range(sweeps):
                 before = errors
                 if errors:
@@ -158,14 +163,14 @@ def fit(aim, plane, wanted, variances, trials, sweeps, search, basis):
 
 
 @part_of_loop_in_place
-def _search_levels(found, aim, plane, at, spread, search, room, basis, least):
+def _search_levels(found, aim, plane, at, spread, room, least):
     """Set the levels found to those of the candidates with the least errors, if these are below `least`; returns the least."""
     _observe(room.precision, room.target, plane.samples, aim, at, spread)
-    _transform_both(room.precision, room.whole, room.half, basis)
-    _transform(room.target, room.half, basis)
-    for n in range(search_levels(search, room.precision, room.target, room.variances, plane.table)):
+    _transform_both(room.precision, room.whole, room.half, room.basis)
+    _transform(room.target, room.half, room.basis)
+    for n in range(search_levels(room.search, room.precision, room.target, room.variances, plane.table)):
         for place in range(64):
-            room.levels[place] = search.levels[0, n, place]
+            room.levels[place] = room.search.levels[0, n, place]
         errors = _errors(room.levels, aim, plane, at, room.block, least)
         if errors < least:
             least = errors

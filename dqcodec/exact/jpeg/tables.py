@@ -3,7 +3,6 @@
 import numpy as np
 
 from dqcodec.exact.jpeg import decoding, fitting
-from dqcodec.exact.jpeg.rounding import Search
 from dqcodec.frozen.jpeg import MAX_STEP
 
 _NOISE = 0.29  # the deviation that rounding samples gives a coefficient
@@ -118,7 +117,7 @@ def _part(blocks: np.ndarray, is_sure: np.ndarray, table: np.ndarray) -> float:
     found = fitting.Plane(table, levels, decoding.samples(levels, table))
     trials = np.array([(fitting.spread(table, variances), 1.0)])
     wanted = np.ones(levels.shape[:2], bool)
-    return fitting.fit(aim, found, wanted, variances, trials, 1, Search.new(8), fitting.BASIS).mean()
+    return fitting.fit(aim, found, wanted, variances, trials, 1, fitting.Room.new(8)).mean()
 
 
 def _likelihoods(coefficients: np.ndarray) -> np.ndarray:

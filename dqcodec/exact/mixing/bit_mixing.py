@@ -244,7 +244,7 @@ def code_samples(mixer, coder, layer, at, predicted, missed, matches):
     Args:
         mixer: a BitMixer, which changes.
         coder: a BinaryCoder.
-        layer: a Layer.
+        layer: a PixelLayer.
         at: the place of the pixel.
         predicted: a pixel.
         missed: 1 if the pixel is known not to be `predicted`; else 0.
@@ -267,9 +267,9 @@ def code_samples(mixer, coder, layer, at, predicted, missed, matches):
             place = c * 8 + position
             inner = 1 << position % 4 | node & (1 << position % 4) - 1
             familiar = _set_context_inputs(mixer, inner)
-            left = bits - 1 - position
-            both = _set_match_inputs(mixer, layer, matches, shift, left, known, node)
-            _set_law_inputs(mixer, bits, left, node)
+            here = _Bit(shift, known, node, bits - 1 - position)
+            both = _set_match_inputs(mixer, layer, matches, here)
+            _set_law_inputs(mixer, bits, here.left, node)
             mixer.rows[0] = FIRST_ROWS[0] + place * 3 + rest
             mixer.rows[1] = FIRST_ROWS[1] + familiar * 8 + position
             mixer.rows[2] = FIRST_ROWS[2] + (both * 8 + position) * 4 + c
@@ -278,9 +278,9 @@ def code_samples(mixer, coder, layer, at, predicted, missed, matches):
                 mixer.rows[SETS] = FIRST_LAW_ROW + law_row
             stage = c << 8 | node
             other_stage = 1024 + place_of(hashed(np.uint64(near.W << 8 | near.N), stage), mixer.sizes[1])
-            bit = _code_bit(mixer, coder, place, stage, other_stage, value >> left & 1)
+            bit = _code_bit(mixer, coder, place, stage, other_stage, value >> here.left & 1)
             if both or layer.canvas:
-                _count_matches(mixer.trust, layer, matches, shift, left, known, node, bit)
+                _count_matches(mixer.trust, layer, matches, here, bit)
             _count_contexts(mixer, inner, bit)
             narrow_laws(laws, bit)
             node = node * 2 + bit
@@ -303,21 +303,37 @@ def _set_context_inputs(mixer, inner):
     return familiar
 
 
+class _Bit(NamedTuple):
+    """The place of a bit in a pixel.
+
+    Attributes:
+        shift: of its channel.
+        known: the channels before it.
+        node: 1, and the sample's bits before it.
+        left: the number of the sample's bits after it.
+    """
+
+    shift: int
+    known: int
+    node: int
+    left: int
+
+
 @part_of_loop_in_place
-def _expected(layer, match, shift, left, known, node):
-    """The bit that a match (pixel, length) expects after `known` channels and a node, with `left` bits after it; -1: none."""
-    sample = match[0] >> shift & 255 | 1 << layer.bits
-    if match[1] and match[0] >> shift + 8 == known and sample >> left + 1 == node:
-        return sample >> left & 1
+def _expected(layer, match, at):
+    """What a match (pixel, length) expects of a _Bit; -1: nothing."""
+    sample = match[0] >> at.shift & 255 | 1 << layer.bits
+    if match[1] and match[0] >> at.shift + 8 == at.known and sample >> at.left + 1 == at.node:
+        return sample >> at.left & 1
     return np.int64(-1)
 
 
 @part_of_loop_in_place
-def _set_match_inputs(mixer, layer, matches, shift, left, known, node):
+def _set_match_inputs(mixer, layer, matches, at):
     """Set the inputs that matches give. Returns what the first two expect: 3 and 1 times 0 for nothing, 1 for a 0, 2 for a 1."""
     both = 0
     for k in range(3 if layer.canvas else 2):
-        one = _expected(layer, matches[k], shift, left, known, node)
+        one = _expected(layer, matches[k], at)
         mixer.inputs[2 * CONTEXTS + k] = 0
         if one >= 0:
             logit = counted(mixer.trust, k << 6 | matches[k, 1])
@@ -361,10 +377,10 @@ def _code_bit(mixer, coder, place, stage, other_stage, bit):
 
 
 @part_of_loop_in_place
-def _count_matches(trust, layer, matches, shift, left, known, node, bit):
+def _count_matches(trust, layer, matches, at, bit):
     """Count whether each match that expected a bit was right."""
     for k in range(3 if layer.canvas else 2):
-        one = _expected(layer, matches[k], shift, left, known, node)
+        one = _expected(layer, matches[k], at)
         if one >= 0:
             count(trust, k << 6 | matches[k, 1], np.int64(one == bit))
 

@@ -235,14 +235,14 @@ def code_component(mixer, coder, levels, other, factors, component, table):
             for z in range(last, -1, -1):
                 place = ZIGZAG[z]
                 down, side = _expected(block, bottoms[column], rights, table, place, row > 0, column > 0)
+                progress = _Progress(z, last, seen, energy, before + beside)
                 if z:
-                    progress = _Progress(z, last, seen, energy, before + beside)
                     _set_contexts(mixer, block, around, component, progress, down, side)
                 else:
                     predicted = _clipped((down + side) // (2 if row == 0 or column == 0 else 4), MAX_NUMBER)
                     gap = _size_class(abs(down - side) >> 1) if row and column else np.int64(31)
                     west, north = residuals[column], residuals[column + 1]
-                    _set_mean_contexts(mixer, component, gap, west, north, last, energy, across[0])
+                    _set_mean_contexts(mixer, component, progress, gap, west, north, across[0])
                 number = _code_number(mixer, coder, np.int64(block[place]) - predicted)
                 block[place] = predicted + number
                 seen += np.int64(number != 0)
@@ -356,15 +356,15 @@ def _set_contexts(mixer, block, around, component, progress, down, side):
 
 
 @part_of_loop_in_place
-def _set_mean_contexts(mixer, component, gap, west, north, last, energy, other):
+def _set_mean_contexts(mixer, component, progress, gap, west, north, other):
     """Set the contexts of a mean's residual."""
     values = mixer.values
     values[:] = 0
-    size, total = _size_class(abs(west) + abs(north)), _size_class(energy)
+    size, total = _size_class(abs(west) + abs(north)), _size_class(progress.energy)
     values[0] = gap
     values[1] = size
     values[2] = gap << 5 | size
-    values[3] = last
+    values[3] = progress.last
     values[4] = total
     values[5] = _clipped(west, 15) + 15 << 5 | _clipped(north, 15) + 15
     values[6] = _clipped(west + north, 31) + 31

@@ -5,7 +5,7 @@ its values were the same, and so predicts the next bit. Weights that are learned
 prediction of a trained model where there is one. An arithmetic coder codes the bit by the mixture. The decoder learns the same
 way. All numbers are integers, so every machine decodes alike.
 
-Samples lie in canvases (rows, columns, channels), uint8, channels in the order of coding: an image, and MARGIN rows above and
+Images are padded: arrays (rows, columns, channels) uint8, channels in the order of coding, with MARGIN rows above the image and
 columns at both sides of it that are 0.
 """
 
@@ -86,14 +86,14 @@ class Mixer(NamedTuple):
         )  # fmt: skip
 
 
-def canvas_shape(height: int, width: int, channels: int) -> tuple[int, int, int]:
-    """The shape of an image's canvas."""
+def padded_shape(height: int, width: int, channels: int) -> tuple[int, int, int]:
+    """The shape of a padded image."""
     return height + MARGIN, width + 2 * MARGIN, channels
 
 
-def fill(canvas: np.ndarray, pixels: np.ndarray) -> None:
-    """Put an image (H, W, C) into its canvas."""
-    canvas[MARGIN:, MARGIN:-MARGIN] = pixels[..., ORDERS[pixels.shape[2]]]
+def fill(padded: np.ndarray, pixels: np.ndarray) -> None:
+    """Put an image (H, W, C) into its padded one."""
+    padded[MARGIN:, MARGIN:-MARGIN] = pixels[..., ORDERS[pixels.shape[2]]]
 
 
 @part_of_loop_in_place
@@ -231,16 +231,29 @@ def _rate(done):
     return 6 + 40 * 256 // (256 + done)
 
 
+class Law(NamedTuple):
+    """A model's law of a sample.
+
+    Attributes:
+        laws: of several samples, int32 (3, K, N), see exact.autoregressive.mixture; (3, 0, 1) without a model.
+        number: that of the sample.
+        sigmoid: the table of the laws.
+    """
+
+    laws: np.ndarray
+    number: int
+    sigmoid: np.ndarray
+
+
 @part_of_loop_in_place
-def code_sample(mixer, pixels, y, x, c, bits, laws, n, sigmoid):
-    """Code a sample, channel c at (y, x) of a canvas, and learn from it. Returns its bits, float64.
+def code_sample(mixer, pixels, y, x, c, bits, law):
+    """Code a sample, channel c at (y, x) of a padded image, and learn from it. Returns its bits, float64.
 
     Args:
         mixer: a Mixer, which changes.
-        pixels: the canvas, uint8 (rows, columns, channels). If the mixer reads, the sample is entered; else it is there.
+        pixels: the padded image. If the mixer reads, the sample is entered; else it is there.
         bits: of the sample.
-        laws, n: a model's laws, see exact.autoregressive.mixture, and the number of the sample's law. Without a model (3, 0, 1).
-        sigmoid: the table of the laws.
+        law: a Law.
     """
     before = bits_written(mixer.coder)
     _set_contexts(mixer, pixels, y, x, c, bits)
@@ -250,8 +263,8 @@ def code_sample(mixer, pixels, y, x, c, bits, laws, n, sigmoid):
         if position % 4 == 0:
             _find_slots(mixer, (c << 8) + node)
         half, half_start, prediction = low + (1 << bits - 1 - position), 0, 0
-        if laws.shape[1]:
-            half_start = start(laws, n, sigmoid, 1 << bits, half)
+        if law.laws.shape[1]:
+            half_start = start(law.laws, law.number, law.sigmoid, 1 << bits, half)
             prediction = STRETCH[min((end - half_start) * 4096 // (end - first), 4095)]
         inner = 1 << position % 4 | node & (1 << position % 4) - 1
         probability = _predict(mixer, c * 8 + position, inner, prediction)
@@ -269,15 +282,15 @@ def code_sample(mixer, pixels, y, x, c, bits, laws, n, sigmoid):
 
 @compiled
 def code_image(mixer, pixels, bits, lengths):
-    """Code the samples of an image on its canvas, uint8 (rows, columns, channels), row by row; see code_sample.
+    """Code the samples of a padded image, row by row; see code_sample.
 
     lengths: set to the bits of each sample, float64 (H, W, channels); (0, 0, 0): they are not wanted.
     """
     # a literal 0 would be a type of its own
-    laws, n, sigmoid = np.empty((3, 0, 1), np.int32), np.int64(0), np.empty(0, np.int32)
+    law = Law(np.empty((3, 0, 1), np.int32), np.int64(0), np.empty(0, np.int32))
     for y in range(MARGIN, pixels.shape[0]):
         for x in range(MARGIN, pixels.shape[1] - MARGIN):
             for c in range(pixels.shape[2]):
-                length = code_sample(mixer, pixels, y, x, c, bits, laws, n, sigmoid)
+                length = code_sample(mixer, pixels, y, x, c, bits, law)
                 if lengths.size:
                     lengths[y - MARGIN, x - MARGIN, c] = length

@@ -11,7 +11,7 @@ import numpy as np
 
 from dqcodec.base.compiled import part_of_loop_in_place
 from dqcodec.exact.mixing.binary_coder import code_bit
-from dqcodec.exact.mixing.laws import below
+from dqcodec.exact.mixing.laws import SCALE, below
 from dqcodec.exact.mixing.logistic import learn, mixed, squash, stretch
 from dqcodec.frozen.experts import (
     CELLS,
@@ -129,12 +129,11 @@ def code_sample(decisions, contexts, laws, value, largest, coder):
     Args:
         decisions: what is learned.
         contexts: of this sample.
-        laws: with the attributes places and inverses (of scales), float64 (laws,), and blend, whose second number is
-            the first law's scale.
+        laws: a Laws, of this sample.
         value: the sample, if it is written.
     """
     places, inverses, lower, upper, here = laws.places, laws.inverses, contexts.below, contexts.above, contexts.here
-    place, scale = places[0], laws.blend[1]
+    place, scale = places[0], laws.blend[SCALE]
     low, end, node, step = np.int64(0), np.int64(largest) + 1, np.int64(1), np.int64(0)
     for i in range(len(places)):
         lower[i], upper[i] = below(places[i], inverses[i], 0.0), below(places[i], inverses[i], np.float64(end))
@@ -185,6 +184,7 @@ def code_sample(decisions, contexts, laws, value, largest, coder):
 @part_of_loop_in_place
 def _decide(decisions, contexts, question, value, coder):
     """Code whether the value is at least the threshold, and learn from this."""
+    # in one piece: it takes time to pass these tuples of arrays on for each decision
     node, threshold, low, end = question.node, question.threshold, question.low, question.end
     inputs, logits, sets, slots = contexts.inputs, contexts.logits, contexts.sets, contexts.slots
     weights, histograms, direct = decisions.weights, decisions.histograms, decisions.direct

@@ -11,7 +11,18 @@ import numpy as np
 from dqcodec.base.compiled import compiled_in_place, part_of_loop_in_place
 from dqcodec.exact.mixing.binary_coder import POSITION, BinaryCoder
 from dqcodec.exact.mixing.decisions import Contexts, Decisions, code_sample, hashed
-from dqcodec.exact.mixing.laws import Errors, Laws, class_of, end_laws, learn_laws, level_of, set_laws, start_laws
+from dqcodec.exact.mixing.laws import (
+    EARLIER_ERROR,
+    SCALE,
+    Errors,
+    Laws,
+    class_of,
+    end_laws,
+    learn_laws,
+    level_of,
+    set_laws,
+    start_laws,
+)
 from dqcodec.frozen.experts import DOWN, LAWS, MARGIN, MAX_SAMPLE_BYTES, UP
 
 
@@ -27,7 +38,7 @@ class Experts(NamedTuple):
         return cls(Errors.new(), Decisions.new(LAWS))
 
 
-class Canvas(NamedTuple):
+class Padded(NamedTuple):
     """An image with margins around it. Channels are in the order of coding.
 
     Attributes:
@@ -41,7 +52,7 @@ class Canvas(NamedTuple):
     classes: np.ndarray
 
     @classmethod
-    def new(cls, shape: tuple[int, int, int]) -> "Canvas":
+    def new(cls, shape: tuple[int, int, int]) -> "Padded":
         """For an image (H, W, C)."""
         height, width, channels = shape
         columns = width + 2 * MARGIN
@@ -58,23 +69,23 @@ class Canvas(NamedTuple):
 
 
 class _Channel(NamedTuple):
-    """A channel of a canvas: its number, its largest sample, and what codes it."""
+    """A channel of a padded image: its number, its largest sample, and what codes it."""
 
     number: int
     largest: int
-    canvas: Canvas
+    padded: Padded
     experts: Experts
     laws: Laws
     contexts: Contexts
 
 
-def code_channel(experts: Experts, canvas: Canvas, channel: int, largest: int, coder: BinaryCoder) -> BinaryCoder:
-    """Code a channel of a canvas, whose earlier channels are known: its samples, 0 to largest, are written or read and entered.
+def code_channel(experts: Experts, padded: Padded, channel: int, largest: int, coder: BinaryCoder) -> BinaryCoder:
+    """Code a channel of a padded image, whose earlier channels are known: its samples, 0 to largest, are written or read and entered.
 
     Returns the coder, with more room for its code if it needed this.
     """
-    height, width, _ = canvas.inside.shape
-    coded = _Channel(channel, largest, canvas, experts, Laws.new(width, channel), Contexts.new(LAWS))
+    height, width, _ = padded.inside.shape
+    coded = _Channel(channel, largest, padded, experts, Laws.new(width, channel), Contexts.new(LAWS))
     row, room = 0, MAX_SAMPLE_BYTES * width
     while row < height:
         if not coder.is_sought and len(coder.code) < coder.position + room:
@@ -86,8 +97,8 @@ def code_channel(experts: Experts, canvas: Canvas, channel: int, largest: int, c
 @compiled_in_place
 def _code_rows(channel, coder, first, room):
     """Code rows from the first one on, while a row's code surely has room; returns the next row."""
-    canvas, laws, contexts, c, largest = channel.canvas, channel.laws, channel.contexts, channel.number, channel.largest
-    errors, decisions, samples = channel.experts.errors, channel.experts.decisions, canvas.samples
+    padded, laws, contexts, c, largest = channel.padded, channel.laws, channel.contexts, channel.number, channel.largest
+    errors, decisions, samples = channel.experts.errors, channel.experts.decisions, padded.samples
     height, width = samples.shape[0] - UP - DOWN, samples.shape[1] - 2 * MARGIN
     for y in range(UP + first, UP + height):
         if not coder.is_sought and len(coder.code) < coder.state[POSITION] + room:
@@ -97,10 +108,10 @@ def _code_rows(channel, coder, first, room):
         for x in range(MARGIN, MARGIN + width):
             if y == UP:  # above the first row lie copies of the sample before
                 samples[:UP, x : x + MARGIN, c] = samples[y, x - 1, c]
-            set_laws(laws, errors, canvas, y, x, c, largest)
-            _set_contexts(contexts, laws, canvas, y, x, c)
+            set_laws(laws, errors, padded, y, x, c, largest)
+            _set_contexts(contexts, laws, padded, y, x, c)
             samples[y, x, c] = code_sample(decisions, contexts, laws, samples[y, x, c], largest, coder)
-            learn_laws(laws, errors, canvas, y, x, c)
+            learn_laws(laws, errors, padded, y, x, c)
         samples[y, MARGIN + width :, c] = samples[y, MARGIN + width - 1, c]
         end_laws(laws, y)
     for x in range(samples.shape[1]):
@@ -109,11 +120,11 @@ def _code_rows(channel, coder, first, room):
 
 
 @part_of_loop_in_place
-def _set_contexts(contexts, laws, canvas, y, x, c):
+def _set_contexts(contexts, laws, padded, y, x, c):
     """Set the contexts of a sample's decisions."""
-    samples, classes, keys, places = canvas.samples, canvas.classes, laws.keys, laws.places
-    place, scale, row = places[0], laws.blend[1], y - UP + 1
-    histograms, sets, hashes, other = contexts.histograms, contexts.sets, contexts.hashes, laws.blend[3]
+    samples, classes, keys, places = padded.samples, padded.classes, laws.keys, laws.places
+    place, scale, row = places[0], laws.blend[SCALE], y - UP + 1
+    histograms, sets, hashes, other = contexts.histograms, contexts.sets, contexts.hashes, laws.blend[EARLIER_ERROR]
     level, part = keys[4], 0
     if scale < 4.0:
         part = 1 + np.int64((place - np.floor(place)) * 7.0)

@@ -5,7 +5,7 @@ predictions with its bias corrected by contexts (Wu and Memon 1997) give the pla
 intensity, or of another channel at the same pixel, give the scales. The distribution function is Student's t for all.
 
 Samples are integers; floats are float64, and each operation on them stands alone, in a fixed order. Loops take a place
-in a canvas (see experts.py): row y, column x, margins included, and channel c.
+in a Padded (see experts.py): row y, column x, margins included, and channel c.
 """
 
 from typing import NamedTuple
@@ -30,6 +30,8 @@ from dqcodec.frozen.experts import (
     REFIT,
     UP,
 )
+
+BLEND, SCALE, ERROR, EARLIER_ERROR, MEAN = range(5)  # of Laws.blend
 
 
 class Errors(NamedTuple):
@@ -61,7 +63,8 @@ class Laws(NamedTuple):
         predictions: (PREDICTIONS,).
         spreads: their errors nearby (PREDICTIONS,).
         places, inverses: of the laws, the inverse of the scale (LAWS,).
-        blend: the place without correction, its scale, the error nearby, the earlier channel's, the mean of neighbours (5,).
+        blend: at BLEND the place without correction, at SCALE its scale, at ERROR the error nearby, at EARLIER_ERROR the earlier
+            channel's, at MEAN the mean of neighbours (5,).
         keys: of the biases (3), of the intensity, classes of scale and of spread, int64 (6,).
     """
 
@@ -110,22 +113,22 @@ def end_laws(laws, y):
 
 
 @part_of_loop_in_place
-def set_laws(laws, errors, canvas, y, x, c, largest):
+def set_laws(laws, errors, padded, y, x, c, largest):
     """Set the laws of a sample, 0 to largest."""
-    _set_values(laws, canvas.samples, y, x, c)
+    _set_values(laws, padded.samples, y, x, c)
     advance(laws.short, x, 1)
     advance(laws.long, x, REFIT)
-    _predict(laws, canvas.samples, y, x, c, largest)
-    _blend(laws, errors, canvas, y, x, c, largest)
-    _set_scales(laws, errors, canvas, y, x, c)
+    _predict(laws, padded.samples, y, x, c, largest)
+    _blend(laws, errors, padded, y, x, c, largest)
+    _set_scales(laws, errors, padded, y, x, c)
 
 
 @part_of_loop_in_place
-def learn_laws(laws, errors, canvas, y, x, c):
+def learn_laws(laws, errors, padded, y, x, c):
     """Learn from a sample, after it is coded."""
-    _learn(laws, errors, canvas, y, x, c)
-    values, gain = laws.values, laws.blend[2]
-    values[len(values) - 1] = canvas.samples[y, x, c] - laws.blend[4]
+    _learn(laws, errors, padded, y, x, c)
+    values, gain = laws.values, laws.blend[ERROR]
+    values[len(values) - 1] = padded.samples[y, x, c] - laws.blend[MEAN]
     remember(laws.short, x, values, 1.0 / (gain * (gain + 0.125) + 1.0))
     remember(laws.long, x, values, 1.0 / (gain + 1.0))
 
@@ -157,13 +160,13 @@ def _set_values(laws, samples, y, x, c):
     for i in range(NEAREST, _own(c)):
         values[n] = samples[y + OWN[i, 0], x + OWN[i, 1], c] - mean
         n += 1
-    laws.blend[4] = mean
+    laws.blend[MEAN] = mean
 
 
 @part_of_loop_in_place
 def _predict(laws, samples, y, x, c, largest):
     """Set the predictions, between 0 and the largest sample."""
-    predictions, values, short, long, mean = laws.predictions, laws.values, laws.short, laws.long, laws.blend[4]
+    predictions, values, short, long, mean = laws.predictions, laws.values, laws.short, laws.long, laws.blend[MEAN]
     n, few = len(values) - 1, NEAREST + len(OTHER) * c
     west, north = np.float64(samples[y, x - 1, c]), np.float64(samples[y - 1, x, c])
     predictions[0] = mean + predicted(short, values, few)
@@ -192,10 +195,10 @@ def _nearby(rows, now, x, i):
 
 
 @part_of_loop_in_place
-def _blend(laws, errors, canvas, y, x, c, largest):
+def _blend(laws, errors, padded, y, x, c, largest):
     """Set the blend and the keys, and the places of the laws."""
     predictions, spreads, places, keys = laws.predictions, laws.spreads, laws.places, laws.keys
-    now, biases, samples, classes = (y - UP) & 1, errors.biases, canvas.samples, canvas.classes
+    now, biases, samples, classes = (y - UP) & 1, errors.biases, padded.samples, padded.classes
     total = weights = 0.0
     for i in range(PREDICTIONS):
         spreads[i] = _nearby(laws.rows, now, x, i)
@@ -231,7 +234,7 @@ def _blend(laws, errors, canvas, y, x, c, largest):
     place = blend + bias * 0.3125 * (error + 0.0625)
     place = min(max(place, 0.0), np.float64(largest))
     scale = max(error * 0.625 + spread * 0.5, LEAST_SCALE)
-    laws.blend[0], laws.blend[1], laws.blend[2] = blend, scale, error
+    laws.blend[BLEND], laws.blend[SCALE], laws.blend[ERROR] = blend, scale, error
     keys[3] = np.int64(place * 63.0 / np.float64(largest))
     keys[4], keys[5] = min(level_of(scale), 63), min(level_of(spread), 63)
     for i in range(LAWS):
@@ -242,12 +245,12 @@ def _blend(laws, errors, canvas, y, x, c, largest):
 
 
 @part_of_loop_in_place
-def _set_scales(laws, errors, canvas, y, x, c):
+def _set_scales(laws, errors, padded, y, x, c):
     """Set the inverse scales of the laws, and the error of the earlier channel around the sample."""
-    spreads, inverses, scale = laws.spreads, laws.inverses, laws.blend[1]
+    spreads, inverses, scale = laws.spreads, laws.inverses, laws.blend[SCALE]
     row, other = y - UP + 1, 0.0
     if c > 0:
-        before = canvas.errors
+        before = padded.errors
         total = np.float64(before[row, x, c - 1]) * 2.0 + np.float64(before[row, x - 1, c - 1])
         total = total + np.float64(before[row, x + 1, c - 1])
         total = total + np.float64(before[row - 1, x, c - 1])
@@ -268,7 +271,7 @@ def _set_scales(laws, errors, canvas, y, x, c):
         inverses[7] = 1.0 / max((other + 0.125) * laws.sums[1] / laws.sums[2], LEAST_SCALE)
     else:
         inverses[7] = 1.0 / max(spreads[6], LEAST_SCALE)
-    laws.blend[3] = other
+    laws.blend[EARLIER_ERROR] = other
 
 
 @part_of_loop_in_place
@@ -303,10 +306,10 @@ def below(place, inverse, threshold):
 
 
 @part_of_loop_in_place
-def _learn(laws, errors, canvas, y, x, c):
+def _learn(laws, errors, padded, y, x, c):
     """Learn from the errors of the predictions and of the blend."""
     rows, columns, sums, biases, keys = laws.rows, laws.columns, laws.sums, errors.biases, laws.keys
-    value, now, row = np.float64(canvas.samples[y, x, c]), (y - UP) & 1, y - UP + 1
+    value, now, row = np.float64(padded.samples[y, x, c]), (y - UP) & 1, y - UP + 1
     for i in range(PREDICTIONS):
         rows[now, x, i] = abs(value - laws.predictions[i])
     error = value - laws.places[0]
@@ -315,13 +318,13 @@ def _learn(laws, errors, canvas, y, x, c):
     if y == UP:
         for i in range(PREDICTIONS + 1):
             rows[1 - now, x + 1, i] = rows[1 - now, x + 2, i] = rows[now, x, i]
-    canvas.errors[row, x, c] = size
-    canvas.classes[row, x, c] = class_of(error * laws.inverses[0])
+    padded.errors[row, x, c] = size
+    padded.classes[row, x, c] = class_of(error * laws.inverses[0])
     columns[x] += (size - columns[x]) * 0.25
     sums[0] += (size - sums[0]) * 0.09375
     sums[1] = sums[1] * 0.9990234375 + size
-    sums[2] = sums[2] * 0.9990234375 + laws.blend[3] + 0.125
-    standard = (value - laws.blend[0]) / (laws.blend[2] + 0.0625)
+    sums[2] = sums[2] * 0.9990234375 + laws.blend[EARLIER_ERROR] + 0.125
+    standard = (value - laws.blend[BLEND]) / (laws.blend[ERROR] + 0.0625)
     standard = min(max(standard, -4.0), 4.0)
     for i in range(3):
         _add(biases[i, keys[i]], standard, 200.0)

@@ -11,7 +11,7 @@ import numpy as np
 from dqcodec.base.compiled import part_of_loop_in_place
 
 
-class Layer(NamedTuple):
+class PixelLayer(NamedTuple):
     """A layer.
 
     Attributes:

@@ -12,29 +12,29 @@ import numpy as np
 
 from dqcodec.base.compiled import implements, part_of_loop
 from dqcodec.exact.autoregressive.front import code_symbols
-from dqcodec.exact.autoregressive.program import AutoregressiveProgram, by_tiles
-from dqcodec.exact.autoregressive.walk import Walk
-from dqcodec.exact.mixing.context_mixing import Mixer, canvas_shape, code_sample, fill
+from dqcodec.exact.autoregressive.program import AutoregressiveProgram
+from dqcodec.exact.autoregressive.walk import Walk, by_tiles
+from dqcodec.exact.mixing.context_mixing import Law, Mixer, code_sample, fill, padded_shape
 from dqcodec.frozen.mixing import MARGIN
 
 
-class Canvases:
-    """The canvases of tiles, one after the other; see context_mixing.
+class PaddedTiles:
+    """Padded tiles, one after the other; see context_mixing.
 
     Attributes:
-        samples: of all canvases, flat, uint8.
-        bounds: tile t's canvas is the samples bounds[t] to bounds[t + 1] - 1, int64 (T + 1,).
+        samples: of all, flat, uint8.
+        bounds: tile t is the samples bounds[t] to bounds[t + 1] - 1, int64 (T + 1,).
     """
 
     def __init__(self, shapes: Sequence[tuple[int, int]], channels: int):
-        self._shapes = [canvas_shape(*shape, channels) for shape in shapes]
+        self._shapes = [padded_shape(*shape, channels) for shape in shapes]
         self.bounds = np.append(0, np.cumsum([math.prod(shape) for shape in self._shapes]))
         self.samples = np.zeros(self.bounds[-1], np.uint8)
 
     def enter(self, tiles: Sequence[np.ndarray]) -> None:
-        """Put tiles (H, W, C) into their canvases."""
-        for tile, canvas, shape in zip(tiles, np.split(self.samples, self.bounds[1:-1]), self._shapes):
-            fill(canvas.reshape(shape), tile)
+        """Put tiles (H, W, C) into their places."""
+        for tile, own, shape in zip(tiles, np.split(self.samples, self.bounds[1:-1]), self._shapes):
+            fill(own.reshape(shape), tile)
 
 
 def mix(program: AutoregressiveProgram, tiles: Sequence[np.ndarray], mixer: Mixer) -> list[np.ndarray]:
@@ -43,22 +43,22 @@ def mix(program: AutoregressiveProgram, tiles: Sequence[np.ndarray], mixer: Mixe
     Returns the bits of each sample, float64 (H, W, C) each.
     """
     shapes = [tile.shape[:2] for tile in tiles]
-    canvases, walk = Canvases(shapes, program.channels), Walk(program, shapes)
-    canvases.enter(tiles)
+    padded, walk = PaddedTiles(shapes, program.channels), Walk(program, shapes)
+    padded.enter(tiles)
     walk.enter(tiles)
-    return by_tiles(_code(walk, mixer, canvases), shapes)
+    return by_tiles(_code(walk, mixer, padded), shapes)
 
 
 def unmix(program: AutoregressiveProgram, shapes: Sequence[tuple[int, int]], mixer: Mixer) -> list[np.ndarray]:
     """Undo mix: the uint8 tiles. Any code gives some tiles."""
     walk = Walk(program, shapes)
-    _code(walk, mixer, Canvases(shapes, program.channels))
+    _code(walk, mixer, PaddedTiles(shapes, program.channels))
     return walk.tiles()
 
 
-def _code(walk: Walk, mixer: Mixer, canvases: Canvases) -> np.ndarray:
+def _code(walk: Walk, mixer: Mixer, padded: PaddedTiles) -> np.ndarray:
     """Returns the bits of each symbol, float64 (pixels, planes)."""
-    coder = _Mixing(mixer, canvases.samples, canvases.bounds, np.empty(walk.canvas.planes.shape))
+    coder = _Mixing(mixer, padded.samples, padded.bounds, np.empty(walk.pixels.planes.shape))
     for front in walk.learning_fronts():
         places = walk.fronts.places(front)
         slots = np.empty((*places.shape[:1], coder.lengths.shape[1], 2), np.int32)  # mixing has no use for them
@@ -68,9 +68,9 @@ def _code(walk: Walk, mixer: Mixer, canvases: Canvases) -> np.ndarray:
 
 @part_of_loop
 def placed(samples, bounds, place, channels):
-    """The canvas (rows, columns, channels) of a pixel's tile, and the pixel's row and column there.
+    """The padded tile (rows, columns, channels) of a pixel, and the pixel's row and column there.
 
-    samples, bounds: of Canvases. place: int64 (5,), see Fronts.places.
+    samples, bounds: of PaddedTiles. place: int64 (5,), see Fronts.places.
     """
     tile, width = place[4], place[3] + 2 * MARGIN
     pixels = samples[bounds[tile] : bounds[tile + 1]].reshape(-1, width, channels)
@@ -82,7 +82,7 @@ class _Mixing(NamedTuple):
 
     Attributes:
         mixer: a Mixer.
-        samples, bounds: of Canvases. If the mixer reads, symbols are entered; else they are there.
+        samples, bounds: of PaddedTiles. If the mixer reads, symbols are entered; else they are there.
         lengths: set to the bits of each symbol, float64 (pixels, planes).
     """
 
@@ -93,10 +93,10 @@ class _Mixing(NamedTuple):
 
 
 @implements(code_symbols, _Mixing)
-def _mix(coder, model, canvas, places, laws, p, symbols):
-    channels = canvas.planes.shape[1]
+def _mix(coder, model, pixels, places, laws, p, symbols):
+    channels = pixels.planes.shape[1]
     for n in range(len(places)):
         pixels, y, x = placed(coder.samples, coder.bounds, places[n], channels)
-        length = code_sample(coder.mixer, pixels, y, x, p, model.bits, laws, n, model.tables.sigmoid)
+        length = code_sample(coder.mixer, pixels, y, x, p, model.bits, Law(laws, n, model.tables.sigmoid))
         coder.lengths[places[n, 0], p] = length
         symbols[n] = pixels[y, x, p]

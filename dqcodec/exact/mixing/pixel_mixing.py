@@ -104,7 +104,7 @@ class _Guess(NamedTuple):
 
 @compiled_in_place
 def code_layer(pixel_mixer, bit_mixer, coder, layer):
-    """Code the pixels of a Layer, row by row, with a PixelMixer, a BitMixer and a BinaryCoder, which change."""
+    """Code the pixels of a PixelLayer, row by row, with a PixelMixer, a BitMixer and a BinaryCoder, which change."""
     pixels, size = layer.pixels, pixel_mixer.bits
     places, matches, above, hits = pixel_mixer.places, pixel_mixer.matches, pixel_mixer.above, pixel_mixer.hits
     pixel_mixer.inputs[:] = bit_mixer.inputs[:] = 0  # those of a canvas stay 0 without one

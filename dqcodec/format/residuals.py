@@ -6,14 +6,14 @@ import numpy as np
 from dqcodec.base.compiled import compiled, part_of_loop
 
 
-def residual(samples: np.ndarray) -> np.ndarray:
+def encode(samples: np.ndarray) -> np.ndarray:
     """Samples (H, W, C) uint16 -> residuals (H, W, C) uint16."""
-    return _residual(_add_green(samples, -1))
+    return _encode(_add_green(samples, -1))
 
 
-def restore(residuals: np.ndarray) -> np.ndarray:
-    """Residuals (H, W, C) uint16 -> samples: the inverse of residual."""
-    return _add_green(_restore(residuals), 1)
+def decode(residuals: np.ndarray) -> np.ndarray:
+    """Residuals (H, W, C) uint16 -> samples: the inverse of encode."""
+    return _add_green(_decode(residuals), 1)
 
 
 def _add_green(samples: np.ndarray, sign: int) -> np.ndarray:
@@ -35,7 +35,7 @@ def _predicted(samples, y, x, c):
 
 
 @compiled
-def _residual(samples):
+def _encode(samples):
     out = np.empty(samples.shape, np.uint16)
     for y in range(samples.shape[0]):
         for x in range(samples.shape[1]):
@@ -46,7 +46,7 @@ def _residual(samples):
 
 
 @compiled
-def _restore(residuals):
+def _decode(residuals):
     samples = np.empty(residuals.shape, np.uint16)
     for y in range(residuals.shape[0]):
         for x in range(residuals.shape[1]):
