@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -31,8 +32,13 @@ def directory() -> Path:
 
 
 def paths() -> dict[str, Path]:
-    """Name -> file of each model in `directory()`, sorted by file name."""
-    return {_name(path): path for path in sorted(directory().glob(f"*{SUFFIX}"))}
+    """Name -> file of each model in `directory()`, sorted by file name.
+
+    If several files have one name, the name of each is its file's, without the suffix: `photo-9a129038`.
+    """
+    files = sorted(directory().glob(f"*{SUFFIX}"))
+    uses = Counter(name for path in files for name in {_name(path), path.stem})
+    return {_name(path) if uses[_name(path)] == 1 else path.stem: path for path in files}
 
 
 def names() -> list[str]:
@@ -47,7 +53,9 @@ def locate(name_or_path: str | os.PathLike) -> Path:
         return path
     known = paths()
     if name_or_path not in known:
-        raise UnknownModelError(f"no model {name_or_path!r}; {_at_hand(known)}")
+        alike = [name for name, file in known.items() if _name(file) == name_or_path]
+        which = f"several models are named {name_or_path!r}" if alike else f"no model {name_or_path!r}"
+        raise UnknownModelError(f"{which}; {_at_hand(known)}")
     return known[name_or_path]
 
 
