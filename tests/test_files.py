@@ -12,9 +12,11 @@ import pytest
 
 from dqcodec import png
 from dqcodec.base.errors import UnsupportedImageError
+from dqcodec.codec.region import Region
 from dqcodec.command import files, names, walk
 from dqcodec.command import plan as plans
 from dqcodec.command.kinds import PNG
+from dqcodec.command.options import Decompressing
 from dqcodec.command.plan import Job
 from dqcodec.png import chunks
 
@@ -62,17 +64,28 @@ def grow(folder, *paths, data=IMAGE):
 
 @pytest.mark.parametrize(
     "name, restored",
-    [("a.png.dqc", "a.png"), ("a.PNG.dqc", "a.PNG"), ("a.dqc", "a.png"), ("a", "a.png"), ("a.png", "a.png.png"),
-     ("a.bmp.dqc", "a.png"), ("a.b.dqc", "a.b.png"), ("a.JPG.dqc", "a.png"), ("a.apng.dqc", "a.apng"),
-     (".png.dqc", ".png"), (".hidden.dqc", ".hidden.png"), (".jpg.dqc", ".jpg.png")],
+    [("a.png.dqc", "a.png"), ("a.PNG.dqc", "a.PNG"), ("A.PNG.DQC", "A.PNG"), ("a.apng.dqc", "a.apng"),
+     ("a.dqc", "a"), ("a.b.dqc", "a.b"), ("a.dqc.dqc", "a.dqc"), (".png.dqc", ".png"), (".hidden.dqc", ".hidden"),
+     (".jpg.dqc", ".jpg"), ("a.bmp.dqc", "a.png"), ("a.JPG.dqc", "a.png"), ("a", "a.png"), ("a.png", "a.png.png"),
+     (".dqc", ".dqc.png"), ("..dqc", "..dqc.png"), ("...dqc", "...dqc.png")],
 )  # fmt: skip
-def test_decompress_restores_the_name(name, restored):
-    assert names.decompressed_name(Path(name)) == restored
+def test_decompress_gives_back_the_whole_name_unless_it_is_of_another_format(name, restored):
+    assert names.decompressed_name(name) == restored
 
 
-@pytest.mark.parametrize("name, restored", [("a.png.dqc", "a.ppm"), ("a.PPM.dqc", "a.PPM"), ("a.dqc", "a.ppm")])
+@pytest.mark.parametrize(
+    "name, restored", [("a.png.dqc", "a.ppm"), ("a.PPM.dqc", "a.PPM"), ("a.dqc", "a.ppm"), ("a.b.dqc", "a.b.ppm")]
+)
 def test_decompress_names_the_file_after_its_format(name, restored):
-    assert names.decompressed_name(Path(name), ".ppm") == restored
+    assert names.decompressed_name(name, ".ppm") == restored
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.jpg", "a", "a.b", ".png", "a.4x3+1+2.png"])
+@pytest.mark.parametrize("format", names.FORMATS)
+def test_a_part_never_has_the_name_of_the_whole(name, format):
+    options = Decompressing(crop=Region.parse("4x3+1+2"), format=format)
+    assert names.decompressed_name(name + ".dqc", options.ending).endswith(f".4x3+1+2.{format}")
+    assert names.decompressed_name(name + ".dqc", options.ending) not in (name, names.png_name(name))
 
 
 def test_outputs_go_beside_inputs_or_to_the_output_option(tmp_path):

@@ -12,7 +12,7 @@ import click
 
 from dqcodec.command import files
 from dqcodec.command.kinds import PNG
-from dqcodec.command.names import DQC_SUFFIX, IMAGE_SUFFIXES, STDIO, member_name
+from dqcodec.command.names import DQC_SUFFIX, STDIO, member_name, png_name
 from dqcodec.command.options import Converting
 from dqcodec.command.walk import Found
 
@@ -24,7 +24,7 @@ class Job:
     """One input and its output; None stands for standard input and standard output.
 
     former: identity of the file that is at the target before the command; see files.check_target. data: of a stream
-    that was read already. error: why the job cannot be done.
+    that was read already. error: why the job cannot be done. note: what the user should know of the names.
     """
 
     source: Path | None
@@ -32,6 +32,7 @@ class Job:
     former: tuple[int, ...] = ()
     data: bytes | None = None
     error: str | None = None
+    note: str | None = None
 
     @property
     def names(self) -> tuple[str, str]:
@@ -46,7 +47,7 @@ class Job:
 
 def is_for_archive(sources: Sequence[str], output: str | None) -> bool:
     """Whether inputs go into one archive: the output is a .dqc file, and they are several or a directory."""
-    if output is None or not output.endswith(DQC_SUFFIX) or os.path.isdir(output):
+    if output is None or not output.lower().endswith(DQC_SUFFIX) or os.path.isdir(output):
         return False
     return len(sources) > 1 or os.path.isdir(sources[0])
 
@@ -132,5 +133,5 @@ def _clash(target: Path | None, uses: int) -> str | None:
 
 def _image_path(source: Path, relative: Path) -> Path:
     """An image's path in an archive. A PNG keeps its path, with any suffix."""
-    is_converted = relative.suffix.lower() in IMAGE_SUFFIXES and not files.starts_as(source, PNG)
-    return relative.with_suffix(".png") if is_converted else relative
+    name = png_name(relative.name)
+    return relative if name == relative.name or files.starts_as(source, PNG) else relative.with_name(name)
