@@ -444,6 +444,25 @@ def test_an_impossible_name_fails_its_own_file_only(folder):
     )
 
 
+@pytest.mark.parametrize("command", [["compress"], ["decompress"], ["verify"]])
+def test_an_empty_name_is_not_the_current_folder(folder, command):
+    grow(folder, ["a.png"])
+    told = run(*command, "-r", "")
+    assert told.exit_code == 2 and "an input has no name" in told.stderr and tree(folder) == ["a.png"]
+
+
+def test_wrong_usage_is_told_on_one_line_and_escaped(folder):
+    grow(folder, ["x\n\x1b[31m/a.png"])
+    told = run("compress", "x\n\x1b[31m")
+    assert told.exit_code == 2 and r"Error: x\n\x1b[31m is a directory" in told.stderr
+
+
+def test_empty_files_are_called_empty(folder):
+    grow(folder, ["a.png", "b.dqc"], b"")
+    told = [run("compress", "a.png"), *(run(command, "b.dqc") for command in ("decompress", "verify", "list", "info"))]
+    assert all(each.exit_code == 3 and "the file is empty" in each.stderr for each in told)
+
+
 @pytest.mark.parametrize("command", ["compress", "decompress"])
 def test_an_output_needs_a_name(folder, command):
     grow(folder, ["a.png"])

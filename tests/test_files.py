@@ -1,4 +1,5 @@
 import contextlib
+import dataclasses
 import errno
 import os
 import stat
@@ -348,6 +349,37 @@ def test_write_keeps_mode_and_time_and_makes_directories(tmp_path):
     status = target.stat()
     assert target.read_bytes() == b"xxxx"
     assert (stat.S_IMODE(status.st_mode), status.st_mtime) == (0o640, 1_000_000_000)
+
+
+def test_new_folders_survive_a_loss_of_power_with_their_file(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(files, "_sync", synced.append)
+    files.write(tmp_path / "deep/er/b", b"x")
+    assert synced == [tmp_path / "deep/er", tmp_path / "deep", tmp_path]
+    files.write(tmp_path / "deep/er/c", b"x")
+    assert synced[3:] == [tmp_path / "deep/er"]
+
+
+def test_a_file_keeps_its_owner_or_gives_another_group_no_more_than_all_others(tmp_path, monkeypatch):
+    source, asked = tmp_path / "a", []
+    source.write_bytes(b"x")
+    source.chmod(0o674)
+    user, group = source.stat().st_uid, source.stat().st_gid
+    stamp = dataclasses.replace(files.Stamp.at(source), owner=(user + 1, group + 1))
+    if os.geteuid() == 0:
+        files.write(tmp_path / "b", b"x", stamp=stamp)
+        status = (tmp_path / "b").stat()
+        assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (user + 1, group + 1, 0o674)
+
+    def refuse(path, *owner):
+        asked.append(owner)
+        raise PermissionError
+
+    monkeypatch.setattr(os, "chown", refuse)
+    files.write(tmp_path / "c", b"x", stamp=stamp)
+    assert (tmp_path / "c").stat().st_mode & 0o777 == 0o644 and asked == [(-1, group + 1), (user + 1, -1)]
+    files.write(tmp_path / "d", b"x", stamp=files.Stamp.at(source))  # its owner needs no change
+    assert (tmp_path / "d").stat().st_mode & 0o777 == 0o674 and len(asked) == 2
 
 
 def test_write_overwrites_only_with_force_and_only_regular_files(tmp_path):

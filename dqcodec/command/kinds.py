@@ -41,6 +41,8 @@ DQC = Kind(".dqc", (b"\x89DQ",), (".dqc",))  # files, short files and archives
 
 def check_image(start: bytes) -> None:
     """Raise UnsupportedImageError unless a file with this start may be an image of a known format."""
+    if not start:
+        raise UnsupportedImageError("the file is empty")
     if not _IMAGES.match(start):
         raise UnsupportedImageError("not a PNG, BMP, PPM, TIFF, WebP, JPEG, GIF or .npy file")
 
@@ -49,7 +51,7 @@ def check_dqc(start: bytes) -> None:
     """Raise FormatError unless a file with this start may be a .dqc file or an archive."""
     with hinting_at_salvage(start):
         if not DQC.has(start):
-            raise FormatError("not a .dqc file")
+            raise FormatError("not a .dqc file" if start else "the file is empty")
 
 
 @contextlib.contextmanager

@@ -45,9 +45,11 @@ class Found:
 def find(sources: Sequence[str], recursive: bool, kind: Kind) -> Found:
     """The files of a command's paths. A file is always taken; of a folder, the files below it that are of a kind.
 
-    Raises ValueError for a folder, unless `recursive`.
+    Raises ValueError for a folder, unless `recursive`, and for an empty name, which would be the current folder's.
     """
     found = Found(kind)
+    if "" in sources:
+        raise ValueError("an input has no name")
     for source in sources:
         path = source_path(source)
         if path is None:
