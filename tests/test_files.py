@@ -16,7 +16,7 @@ from dqcodec.base.errors import UnsupportedImageError
 from dqcodec.codec.region import Region
 from dqcodec.command import files, names, walk
 from dqcodec.command import plan as plans
-from dqcodec.command.kinds import PNG
+from dqcodec.command.kinds import DQC, PNG
 from dqcodec.command.options import Decompressing
 from dqcodec.command.plan import Job
 from dqcodec.png import chunks
@@ -98,6 +98,14 @@ def test_outputs_go_beside_inputs_or_to_the_output_option(tmp_path):
     assert plan([a], "new/") == [Job(a, Path("new/a.png.dqc"))]
     assert plan(["-"]) == [Job(None, None)] and plan([a], "-") == [Job(a, None)]
     assert plan(["-"], "c.dqc") == [Job(None, Path("c.dqc"))]
+
+
+def test_the_image_of_standard_input_is_a_png(tmp_path):
+    out = str(tmp_path) + os.sep
+    (there,) = plans.plan(walk.find(["-"], False, PNG), out, names.compressed_name)
+    (back,) = plans.plan(walk.find(["-"], False, DQC), out, lambda source: names.decompressed_name(source.name))
+    assert (there.target.name, back.target.name) == ("stdin.png.dqc", "stdin.png")
+    assert names.decompressed_name(there.target.name) == "stdin.png"
 
 
 def test_targets_of_a_folder_lie_in_the_same_tree(tmp_path):

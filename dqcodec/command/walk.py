@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dqcodec.command import files
-from dqcodec.command.kinds import Kind
+from dqcodec.command.kinds import PNG, Kind
 from dqcodec.command.names import STDIO
 
 _STDIN = {STDIO, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}
@@ -53,7 +53,7 @@ def find(sources: Sequence[str], recursive: bool, kind: Kind) -> Found:
     for source in sources:
         path = source_path(source)
         if path is None:
-            found.inputs.append((None, Path("stdin")))
+            found.inputs.append((None, Path("stdin.png" if kind is PNG else "stdin")))
         elif os.path.isdir(path):
             if not recursive:
                 raise ValueError(f"{source} is a directory (-r takes the files below it)")
