@@ -329,6 +329,18 @@ def test_files_that_would_share_an_output_fail_alone(folder):
     assert run("decompress", "in/a.jpg.dqc", "-o", "in/a").exit_code == run("decompress", "in/a.png.dqc").exit_code == 0
 
 
+def test_force_replaces_no_other_input_of_the_same_command(folder):
+    grow(folder, ["in/a.png", "in/a.png.dqc", "in/b.png"])
+    packed = run("compress", "-r", "in", "-f", "--rm")
+    assert packed.exit_code == 1 and "in/a.png: in/a.png.dqc would replace the input in/a.png.dqc" in packed.stderr
+    assert tree(folder / "in") == ["a.png", "a.png.dqc.dqc", "b.png.dqc"]
+    run("compress", "in/a.png", "-o", "c.dqc")
+    grow(folder, ["c.dqc.dqc"], (folder / "c.dqc").read_bytes())
+    assert run("decompress", "c.dqc.dqc", "c.dqc", "-f", "--rm").exit_code == 1
+    assert (folder / "c").read_bytes() == SOURCE and not (folder / "c.dqc").exists() and (folder / "c.dqc.dqc").exists()
+    assert run("decompress", "c.dqc.dqc").exit_code == 0 and (folder / "c.dqc").read_bytes() == SOURCE
+
+
 def test_outputs_that_a_link_leads_to_one_file_fail_both(folder):
     grow(folder, ["d/x/a.png", "d/y/a.png", "d/b.png"])
     (folder / "p/y").mkdir(parents=True)

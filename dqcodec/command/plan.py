@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 import click
@@ -55,7 +55,7 @@ def is_for_archive(sources: Sequence[str], output: str | None) -> bool:
 def plan(found: Found, output: str | None, rename: Callable[[Path], str]) -> list[Job]:
     """The jobs for a command's inputs and its -o FILE|DIR|-. Under -o DIR the trees of folders are mirrored.
 
-    Inputs that would go to the same file get an error. Raises ValueError if the output is no place for all inputs, or
+    Inputs that would go to the same file get an error, and so does one that would replace another. Raises ValueError if the output is no place for all inputs, or
     would replace one.
     """
     inputs = found.inputs
@@ -85,7 +85,9 @@ def plan(found: Found, output: str | None, rename: Callable[[Path], str]) -> lis
     ]
     for job in jobs:
         check_apart([job.source], job.target)
-    return jobs
+    sources = {files.identity(source): source for source, _ in inputs if source and not files.is_stream(source)}
+    sources.pop((), None)  # of what is not there
+    return [job if job.error else _apart(job, sources.get(job.former)) for job in jobs]
 
 
 def plan_archive(found: Found, target: Path, keep_others: bool = False) -> list[tuple[Path, str]]:
@@ -100,7 +102,9 @@ def plan_archive(found: Found, target: Path, keep_others: bool = False) -> list[
     named: dict[str, Path] = {}
     for source, name in inputs:
         if name in named:
-            raise ValueError(f"{named[name]} and {source} would both be {name} in the archive")
+            raise ValueError(
+                f"{named[name]} and {source} would both be {name} in the archive (a common folder keeps them apart)"
+            )
         named[name] = source
     for name in named:
         if folder := next((str(each) for each in PurePath(name).parents if str(each) in named), None):
@@ -124,6 +128,11 @@ def check_outputs(options: Converting, jobs: Sequence[Job]) -> None:
         raise click.UsageError("--json and the image cannot both go to stdout.")
     if options.rm and any(files.is_stream(job.source) or files.is_stream(job.target) for job in jobs):
         raise click.UsageError("--rm is for files that become files, not for pipes, devices and standard streams.")
+
+
+def _apart(job: Job, replaced: Path | None) -> Job:
+    """The job, with an error if there is another input at its target."""
+    return replace(job, error=f"{job.target} would replace the input {replaced}") if replaced else job
 
 
 def _clash(target: Path | None, uses: int) -> str | None:
