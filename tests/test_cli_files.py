@@ -456,6 +456,15 @@ def test_an_impossible_name_fails_its_own_file_only(folder):
     )
 
 
+@pytest.mark.parametrize("arguments", [["in", "-o", "in/set.dqc", "--others", "keep"], ["-r", "in"]])
+def test_files_that_are_being_written_are_left_out_of_a_folder(folder, arguments):
+    left = ".set.dqc.4194305-01234567.tmp"  # of a process that was killed: no system gives such a number
+    grow(folder, ["in/a.png", f"in/{left}", f"in/.b.png.{os.getpid()}-01234567.tmp"])
+    told = run("compress", *arguments)
+    assert told.exit_code == 0 and told.stderr.endswith(", 2 left out (temporary file: 2)\n")
+    assert (folder / "in" / left).exists() == (arguments[0] == "-r")
+
+
 @pytest.mark.parametrize("command", [["compress"], ["decompress"], ["verify"]])
 def test_an_empty_name_is_not_the_current_folder(folder, command):
     grow(folder, ["a.png"])

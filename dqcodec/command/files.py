@@ -303,6 +303,11 @@ def _owned(path: Path, stamp: Stamp) -> int:
     return mode
 
 
+def is_temporary(name: str) -> bool:
+    """Whether a file's name is one that a file has while it is written."""
+    return _LEFT.fullmatch(name) is not None
+
+
 def _holds(path: Path, data: bytes) -> bool:
     """Whether a regular file has just these bytes."""
     try:

@@ -13,7 +13,7 @@ from dqcodec.command.kinds import PNG, Kind
 from dqcodec.command.names import STDIO
 
 _STDIN = {STDIO, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}
-LINK, SPECIAL, EMPTY = "symbolic link", "special file", "empty folder"
+LINK, SPECIAL, EMPTY, TEMPORARY = "symbolic link", "special file", "empty folder", "temporary file"
 
 
 class LeftOut(NamedTuple):
@@ -89,6 +89,8 @@ def _walk(top: Path, kind: Kind, found: Found) -> None:
                 folders.append(path)
             elif not entry.is_file(follow_symlinks=False):
                 left_out.append(LeftOut(path, SPECIAL))
+            elif files.is_temporary(entry.name):
+                left_out.append(LeftOut(path, TEMPORARY))
             else:
                 (inputs if _is_of(path, kind) else others).append(path)
     found.inputs += [(path, path.relative_to(top) if path != top else Path(top.name)) for path in sorted(inputs)]
