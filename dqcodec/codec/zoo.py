@@ -47,16 +47,18 @@ def names() -> list[str]:
 
 
 def locate(name_or_path: str | os.PathLike) -> Path:
-    """The file of a model, given by its name or by a path that ends in .safetensors; raises UnknownModelError."""
+    """The file of a model, given by its name, with or without digits, or by a path that ends in .safetensors; raises
+    UnknownModelError."""
     path = Path(name_or_path)
     if path.suffix == SUFFIX and path.is_file():
         return path
     known = paths()
-    if name_or_path not in known:
+    whole = {file.stem: file for file in known.values()}
+    if name_or_path not in known | whole:
         alike = [name for name, file in known.items() if _name(file) == name_or_path]
         which = f"several models are named {name_or_path!r}" if alike else f"no model {name_or_path!r}"
         raise UnknownModelError(f"{which}; {_at_hand(known)}")
-    return known[name_or_path]
+    return (known | whole)[name_or_path]
 
 
 def load(name_or_path: str | os.PathLike) -> Program:
