@@ -952,8 +952,8 @@ def _child(arguments: argparse.Namespace, shared: Shared) -> None:
 
 
 def _watch(child: int, shared: Shared, patience: float) -> str | None:
-    """Wait for the process; what happened to it."""
-    last, since, told = -1, time.time(), time.time()
+    """Wait for the process; what happened to it. patience: seconds of a processor for one input; ten times of the clock."""
+    last, since, spent, told = -1, time.time(), 0.0, time.time()
     while True:
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:
@@ -961,8 +961,8 @@ def _watch(child: int, shared: Shared, patience: float) -> str | None:
             return None if code == 0 and time.time() > shared.end - 5 else "broken" if code == 3 else f"ended-{-code}"
         tried, good, _ = shared.numbers
         if tried != last:
-            last, since = tried, time.time()
-        if tried and time.time() - since > patience:
+            last, since, spent = tried, time.time(), _processor_seconds(child)
+        if tried and (_processor_seconds(child) - spent > patience or time.time() - since > 10 * patience):
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             return "hang"
@@ -970,6 +970,11 @@ def _watch(child: int, shared: Shared, patience: float) -> str | None:
             print(f"{tried} inputs, {good} good", flush=True)
             told = time.time()
         time.sleep(0.1)
+
+
+def _processor_seconds(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:

@@ -249,6 +249,26 @@ def test_unknown_models_are_named_with_what_is_at_hand(folder):
         zoo.load("cifar10")
 
 
+def test_models_of_one_name_are_all_at_hand_under_their_whole_names(folder):
+    (folder / "models").mkdir()
+    files = {}
+    for name in ("photo-9a129038", "photo-11112222", "gray-33334444", "photo"):
+        (folder / f"models/{name}.safetensors").write_bytes(name.encode())
+        files[name] = folder / f"models/{name}.safetensors"
+    assert zoo.names() == ["gray", "photo-11112222", "photo-9a129038", "photo"]
+    assert [zoo.locate(name) for name in ("gray", "gray-33334444", "photo-9a129038", "photo")] == [
+        files[name] for name in ("gray-33334444", "gray-33334444", "photo-9a129038", "photo")
+    ]
+    files["photo"].unlink()
+    with pytest.raises(
+        UnknownModelError, match="several models are named 'photo'; at hand: .*photo-11112222 .*, photo-9"
+    ):
+        zoo.load("photo")
+    for name in ("photo-11112222", "photo-9a129038"):  # each is looked at, and is no model
+        with pytest.raises(ModelError, match=name):
+            zoo.find(zoo.file_id(files[name]))
+
+
 def test_a_model_that_is_not_what_its_name_says_is_never_used(folder):
     """No other installation could decode what a damaged model codes."""
     models = [programs.described(programs.AUTOREGRESSIVE, rate_bits=bits) for bits in (31, 32)]

@@ -12,6 +12,7 @@ import numpy as np
 import pngs
 import pytest
 from click.testing import CliRunner
+from PIL import Image
 from test_broken import BROKEN
 
 import dqcodec
@@ -96,6 +97,52 @@ def test_pngs_of_any_name_come_back_under_their_names_from_an_archive(mixed):
     assert run("compress", "in", "-o", "set.dqc").exit_code == 0 and run("decompress", "set.dqc").exit_code == 0
     assert tree(mixed / "set") == IMAGES
     assert all((mixed / "set" / name).read_bytes() == SOURCE for name in IMAGES)
+
+
+def test_pngs_of_any_name_come_back_under_their_names_from_files(folder):
+    given = ["a.png", "b", "c.scan", "d.PNG", ".e"]
+    grow(folder, given)
+    assert run("compress", *given).exit_code == 0
+    back = run("decompress", *(f"{name}.dqc" for name in given), "-o", "back/")
+    assert back.exit_code == 0 and tree(folder / "back") == sorted(given)
+    assert " comes back as " not in back.stderr and " written as " not in back.stderr
+
+
+def test_a_name_that_changes_is_told_both_ways(folder):
+    grow(folder, ["misnamed.jpg"])
+    Image.new("RGB", (3, 2)).save("photo.bmp")
+    Image.new("RGB", (3, 2)).save("bitmap.png", "BMP")
+    told = run("compress", "misnamed.jpg", "photo.bmp", "bitmap.png").stderr.splitlines()
+    assert told[0].endswith("verified, comes back as misnamed.png")
+    assert told[1].endswith("verified, pixels only, comes back as photo.png")
+    assert told[2].endswith("verified, pixels only")
+    told = run("decompress", "misnamed.jpg.dqc", "photo.bmp.dqc", "-o", "back/").stderr.splitlines()
+    assert told[0].endswith(", written as misnamed.png") and told[1].endswith(", written as photo.png")
+    packed = run("compress", "misnamed.jpg", "photo.bmp", "bitmap.png", "-o", "set.dqc", "-v").stderr
+    assert packed.count("pixels only, there photo.png") == packed.count(" there ") == 1
+    assert packed.endswith(", pixels only of 2 images\n")
+    with dqcodec.Archive("set.dqc") as packed:
+        assert {*packed} == {"bitmap.png", "misnamed.jpg", "photo.png"}
+
+
+def test_only_takes_a_name_as_it_is_before_it_is_a_pattern(folder):
+    odd = ["[1].png", "*.png", "?", "a[b]/c.png"]
+    grow(folder / "in", [*odd, "1.png", "x"])
+    run("compress", "in", "-o", "set.dqc")
+    for number, name in enumerate(odd):
+        assert run("decompress", "set.dqc", "--only", name, "-o", f"out{number}").exit_code == 0
+        assert tree(folder / f"out{number}") == [name]
+    assert run("decompress", "set.dqc", "--only", "[1]*", "-o", "one").exit_code == 0
+    assert tree(folder / "one") == ["1.png"]
+
+
+def test_only_finds_names_in_every_locale(folder):
+    grow(folder / "in", ["\u00e9.png", "f.png"])
+    run("compress", "in", "-o", "set.dqc")
+    plain = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    for number, pattern in enumerate(["\u00e9.png", "\u00e9*"]):
+        done = shell(f"$dqcodec decompress set.dqc --only '{pattern}' -o out{number}", **plain)
+        assert done.returncode == 0 and tree(folder / f"out{number}") == ["\u00e9.png"]
 
 
 def test_an_archive_of_all_files_replaces_the_folder_and_says_what_it_cannot_hold(mixed):
@@ -212,15 +259,20 @@ def test_the_total_of_an_archive_counts_every_error(folder, command):
     assert run(*command, "set.dqc").stderr.endswith(f" ok, {total['failed']} failed\n")
 
 
-@pytest.mark.parametrize("place", [0, 1, 2, 4])
-def test_an_archive_with_a_damaged_start_leads_to_salvage(folder, place):
+@pytest.mark.parametrize("bit", range(8))
+@pytest.mark.parametrize("place", range(len(archive.START)))
+def test_an_archive_with_a_damaged_start_leads_to_salvage(folder, place, bit):
     grow(folder, ["in/a.png"])
     run("compress", "in", "-o", "set.dqc")
     data = bytearray((folder / "set.dqc").read_bytes())
-    data[place] ^= 1
+    data[place] ^= 1 << bit
     (folder / "set.dqc").write_bytes(data)
-    told = run("decompress", "set.dqc", "-o", "set")
-    assert told.exit_code == 3 and "--salvage" in told.stderr
+    is_known = place == len(archive.MAGIC)  # an archive of another version; what looks at damaged ones salvages it
+    for command in (["decompress", "-o", "set"], ["verify"], ["list"], ["info"], ["decompress", "--crop", "1x1+0+0"]):
+        told = run(*command, "set.dqc")
+        is_salvaged = is_known and command == ["verify"]
+        assert told.exit_code == (1 if is_salvaged else 3), command
+        assert told.stderr.count("damage" if is_salvaged else "--salvage") == 1, command
     assert run("decompress", "set.dqc", "--salvage").exit_code == 0
     assert (folder / "set/a.png").read_bytes() == SOURCE
 
@@ -269,12 +321,24 @@ def test_rm_is_for_files_that_become_files(folder, arguments):
 
 
 def test_files_that_would_share_an_output_fail_alone(folder):
-    grow(folder, ["in/a", "in/a.png", "in/b.png"])
+    grow(folder, ["in/a.jpg", "in/a.png", "in/b.png"])
     assert run("compress", "-r", "in", "--rm").exit_code == 0
     back = run("decompress", "-r", "in")
     assert back.exit_code == 1 and back.stderr.count("in/a.png would be the output of 2 inputs") == 2
     assert (folder / "in/b.png").exists() and not (folder / "in/a.png").exists()
-    assert run("decompress", "in/a.dqc", "-o", "in/a").exit_code == run("decompress", "in/a.png.dqc").exit_code == 0
+    assert run("decompress", "in/a.jpg.dqc", "-o", "in/a").exit_code == run("decompress", "in/a.png.dqc").exit_code == 0
+
+
+def test_force_replaces_no_other_input_of_the_same_command(folder):
+    grow(folder, ["in/a.png", "in/a.png.dqc", "in/b.png"])
+    packed = run("compress", "-r", "in", "-f", "--rm")
+    assert packed.exit_code == 1 and "in/a.png: in/a.png.dqc would replace the input in/a.png.dqc" in packed.stderr
+    assert tree(folder / "in") == ["a.png", "a.png.dqc.dqc", "b.png.dqc"]
+    run("compress", "in/a.png", "-o", "c.dqc")
+    grow(folder, ["c.dqc.dqc"], (folder / "c.dqc").read_bytes())
+    assert run("decompress", "c.dqc.dqc", "c.dqc", "-f", "--rm").exit_code == 1
+    assert (folder / "c").read_bytes() == SOURCE and not (folder / "c.dqc").exists() and (folder / "c.dqc.dqc").exists()
+    assert run("decompress", "c.dqc.dqc").exit_code == 0 and (folder / "c.dqc").read_bytes() == SOURCE
 
 
 def test_outputs_that_a_link_leads_to_one_file_fail_both(folder):
@@ -390,6 +454,34 @@ def test_an_impossible_name_fails_its_own_file_only(folder):
         == run("decompress", "a.png.dqc", "-o", "z" * 256).exit_code
         == 3
     )
+
+
+@pytest.mark.parametrize("arguments", [["in", "-o", "in/set.dqc", "--others", "keep"], ["-r", "in"]])
+def test_files_that_are_being_written_are_left_out_of_a_folder(folder, arguments):
+    left = ".set.dqc.4194305-01234567.tmp"  # of a process that was killed: no system gives such a number
+    grow(folder, ["in/a.png", f"in/{left}", f"in/.b.png.{os.getpid()}-01234567.tmp"])
+    told = run("compress", *arguments)
+    assert told.exit_code == 0 and told.stderr.endswith(", 2 left out (temporary file: 2)\n")
+    assert (folder / "in" / left).exists() == (arguments[0] == "-r")
+
+
+@pytest.mark.parametrize("command", [["compress"], ["decompress"], ["verify"]])
+def test_an_empty_name_is_not_the_current_folder(folder, command):
+    grow(folder, ["a.png"])
+    told = run(*command, "-r", "")
+    assert told.exit_code == 2 and "an input has no name" in told.stderr and tree(folder) == ["a.png"]
+
+
+def test_wrong_usage_is_told_on_one_line_and_escaped(folder):
+    grow(folder, ["x\n\x1b[31m/a.png"])
+    told = run("compress", "x\n\x1b[31m")
+    assert told.exit_code == 2 and r"Error: x\n\x1b[31m is a directory" in told.stderr
+
+
+def test_empty_files_are_called_empty(folder):
+    grow(folder, ["a.png", "b.dqc"], b"")
+    told = [run("compress", "a.png"), *(run(command, "b.dqc") for command in ("decompress", "verify", "list", "info"))]
+    assert all(each.exit_code == 3 and "the file is empty" in each.stderr for each in told)
 
 
 @pytest.mark.parametrize("command", ["compress", "decompress"])

@@ -1,4 +1,5 @@
 import contextlib
+import dataclasses
 import errno
 import os
 import stat
@@ -12,9 +13,11 @@ import pytest
 
 from dqcodec import png
 from dqcodec.base.errors import UnsupportedImageError
+from dqcodec.codec.region import Region
 from dqcodec.command import files, names, walk
 from dqcodec.command import plan as plans
-from dqcodec.command.kinds import PNG
+from dqcodec.command.kinds import DQC, PNG
+from dqcodec.command.options import Decompressing
 from dqcodec.command.plan import Job
 from dqcodec.png import chunks
 
@@ -62,17 +65,28 @@ def grow(folder, *paths, data=IMAGE):
 
 @pytest.mark.parametrize(
     "name, restored",
-    [("a.png.dqc", "a.png"), ("a.PNG.dqc", "a.PNG"), ("a.dqc", "a.png"), ("a", "a.png"), ("a.png", "a.png.png"),
-     ("a.bmp.dqc", "a.png"), ("a.b.dqc", "a.b.png"), ("a.JPG.dqc", "a.png"), ("a.apng.dqc", "a.apng"),
-     (".png.dqc", ".png"), (".hidden.dqc", ".hidden.png"), (".jpg.dqc", ".jpg.png")],
+    [("a.png.dqc", "a.png"), ("a.PNG.dqc", "a.PNG"), ("A.PNG.DQC", "A.PNG"), ("a.apng.dqc", "a.apng"),
+     ("a.dqc", "a"), ("a.b.dqc", "a.b"), ("a.dqc.dqc", "a.dqc"), (".png.dqc", ".png"), (".hidden.dqc", ".hidden"),
+     (".jpg.dqc", ".jpg"), ("a.bmp.dqc", "a.png"), ("a.JPG.dqc", "a.png"), ("a", "a.png"), ("a.png", "a.png.png"),
+     (".dqc", ".dqc.png"), ("..dqc", "..dqc.png"), ("...dqc", "...dqc.png")],
 )  # fmt: skip
-def test_decompress_restores_the_name(name, restored):
-    assert names.decompressed_name(Path(name)) == restored
+def test_decompress_gives_back_the_whole_name_unless_it_is_of_another_format(name, restored):
+    assert names.decompressed_name(name) == restored
 
 
-@pytest.mark.parametrize("name, restored", [("a.png.dqc", "a.ppm"), ("a.PPM.dqc", "a.PPM"), ("a.dqc", "a.ppm")])
+@pytest.mark.parametrize(
+    "name, restored", [("a.png.dqc", "a.ppm"), ("a.PPM.dqc", "a.PPM"), ("a.dqc", "a.ppm"), ("a.b.dqc", "a.b.ppm")]
+)
 def test_decompress_names_the_file_after_its_format(name, restored):
-    assert names.decompressed_name(Path(name), ".ppm") == restored
+    assert names.decompressed_name(name, ".ppm") == restored
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.jpg", "a", "a.b", ".png", "a.4x3+1+2.png"])
+@pytest.mark.parametrize("format", names.FORMATS)
+def test_a_part_never_has_the_name_of_the_whole(name, format):
+    options = Decompressing(crop=Region.parse("4x3+1+2"), format=format)
+    assert names.decompressed_name(name + ".dqc", options.ending).endswith(f".4x3+1+2.{format}")
+    assert names.decompressed_name(name + ".dqc", options.ending) not in (name, names.png_name(name))
 
 
 def test_outputs_go_beside_inputs_or_to_the_output_option(tmp_path):
@@ -84,6 +98,14 @@ def test_outputs_go_beside_inputs_or_to_the_output_option(tmp_path):
     assert plan([a], "new/") == [Job(a, Path("new/a.png.dqc"))]
     assert plan(["-"]) == [Job(None, None)] and plan([a], "-") == [Job(a, None)]
     assert plan(["-"], "c.dqc") == [Job(None, Path("c.dqc"))]
+
+
+def test_the_image_of_standard_input_is_a_png(tmp_path):
+    out = str(tmp_path) + os.sep
+    (there,) = plans.plan(walk.find(["-"], False, PNG), out, names.compressed_name)
+    (back,) = plans.plan(walk.find(["-"], False, DQC), out, lambda source: names.decompressed_name(source.name))
+    assert (there.target.name, back.target.name) == ("stdin.png.dqc", "stdin.png")
+    assert names.decompressed_name(there.target.name) == "stdin.png"
 
 
 def test_targets_of_a_folder_lie_in_the_same_tree(tmp_path):
@@ -335,6 +357,37 @@ def test_write_keeps_mode_and_time_and_makes_directories(tmp_path):
     status = target.stat()
     assert target.read_bytes() == b"xxxx"
     assert (stat.S_IMODE(status.st_mode), status.st_mtime) == (0o640, 1_000_000_000)
+
+
+def test_new_folders_survive_a_loss_of_power_with_their_file(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(files, "_sync", synced.append)
+    files.write(tmp_path / "deep/er/b", b"x")
+    assert synced == [tmp_path / "deep/er", tmp_path / "deep", tmp_path]
+    files.write(tmp_path / "deep/er/c", b"x")
+    assert synced[3:] == [tmp_path / "deep/er"]
+
+
+def test_a_file_keeps_its_owner_or_gives_another_group_no_more_than_all_others(tmp_path, monkeypatch):
+    source, asked = tmp_path / "a", []
+    source.write_bytes(b"x")
+    source.chmod(0o674)
+    user, group = source.stat().st_uid, source.stat().st_gid
+    stamp = dataclasses.replace(files.Stamp.at(source), owner=(user + 1, group + 1))
+    if os.geteuid() == 0:
+        files.write(tmp_path / "b", b"x", stamp=stamp)
+        status = (tmp_path / "b").stat()
+        assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (user + 1, group + 1, 0o674)
+
+    def refuse(path, *owner):
+        asked.append(owner)
+        raise PermissionError
+
+    monkeypatch.setattr(os, "chown", refuse)
+    files.write(tmp_path / "c", b"x", stamp=stamp)
+    assert (tmp_path / "c").stat().st_mode & 0o777 == 0o644 and asked == [(-1, group + 1), (user + 1, -1)]
+    files.write(tmp_path / "d", b"x", stamp=files.Stamp.at(source))  # its owner needs no change
+    assert (tmp_path / "d").stat().st_mode & 0o777 == 0o674 and len(asked) == 2
 
 
 def test_write_overwrites_only_with_force_and_only_regular_files(tmp_path):

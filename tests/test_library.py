@@ -2,6 +2,7 @@ import copy
 import io
 import os
 import pickle
+import struct
 
 import numpy as np
 import pngs
@@ -401,7 +402,25 @@ def npy(array):
     return stream.getvalue()
 
 
+def tagged(data, tag, value):
+    """A little-endian TIFF file with another first value of a tag."""
+    entries = struct.unpack_from("<I", data, 4)[0] + 2
+    places = range(entries, entries + 12 * struct.unpack_from("<H", data, entries - 2)[0], 12)
+    (place,) = (each for each in places if struct.unpack_from("<H", data, each)[0] == tag)
+    kind, count = struct.unpack_from("<HI", data, place + 2)
+    assert kind == 3  # numbers of 2 bytes; two of them fit in the entry
+    place = place + 8 if count < 3 else struct.unpack_from("<I", data, place + 8)[0]
+    return data[:place] + struct.pack("<H", value) + data[place + 2 :]
+
+
 def refused():
+    yield "straight alpha", tagged(saved(pillow("RGBA"), "tiff"), 338, 1)  # the colours are multiplied by alpha
+    yield "straight alpha", tagged(saved(pillow("RGBA"), "tiff"), 338, 0)  # a fourth sample of any meaning
+    yield "straight alpha", tagged(saved(pillow("LA"), "tiff"), 338, 0)
+    yield "16-bit colours", tagged(saved(pillow("P"), "tiff"), 320, 1)
+    clear = pillow("RGBA")
+    clear.putalpha(9)
+    yield "fourth sample", saved(clear, "bmp")  # Pillow writes alpha as what it does not read
     frames = {"save_all": True, "append_images": [pillow("P").rotate(90)]}
     yield "several images", saved(pillow("P"), "gif", **frames)
     yield "several images", saved(pillow("P"), "tiff", **frames)
@@ -420,6 +439,14 @@ def refused():
     yield "decode", saved(pillow("RGB"), "bmp")[:99]
     yield "not a PNG, BMP", b""
     yield "limit", saved(Image.new("1", (2000, 2000)), "bmp")
+
+
+def test_a_fourth_byte_in_a_bmp_that_says_nothing_is_no_sample():
+    for alpha in (0, 255):
+        image = pillow("RGBA")
+        image.putalpha(alpha)
+        back = np.asarray(Image.open(io.BytesIO(formats.to_png(saved(image, "bmp")))))
+        assert np.array_equal(back, np.asarray(image)[..., :3])
 
 
 @pytest.mark.parametrize("reason, data", list(refused()))

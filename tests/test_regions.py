@@ -185,12 +185,14 @@ def test_the_command_writes_the_region_and_says_that_it_is_not_compared(folder):
     told = run("decompress", "a.png.dqc", "--crop", "20x10+5+3", "-o", "part.png")
     assert told.exit_code == 0 and "not compared" in told.stderr and "20x10+5+3" in told.stderr
     assert np.array_equal(np.asarray(Image.open("part.png")), LAYERS[0][3:13, 5:25])
-    both = run("decompress", "a.png.dqc", "small.png.dqc", "--crop", "20x10+5+3", "-f", "--json")
+    both = run("decompress", "a.png.dqc", "small.png.dqc", "--crop", "20x10+5+3", "--json")
     first, second = map(json.loads, both.stdout.splitlines()[:2])
+    assert first["note"] == "written as a.20x10+5+3.png" and (folder / "a.20x10+5+3.png").exists()
     assert both.exit_code == 1 and first["region"] == "20x10+5+3" and "does not lie within" in second["error"]
     assert run("decompress", "set.dqc", "--crop", "4x3+1+2").exit_code == 0
     for name, pixels in (("a", LAYERS[0]), ("small", LAYERS[1])):
-        assert np.array_equal(np.asarray(Image.open(f"set/{name}.png")), pixels[2:5, 1:5])
+        assert np.array_equal(np.asarray(Image.open(f"set/{name}.4x3+1+2.png")), pixels[2:5, 1:5])
+        assert not (folder / f"set/{name}.png").exists()
     assert run("decompress", "a.png.dqc", "--crop", "4x3").exit_code == 2
     assert run("decompress", "a.png.dqc", "--crop", "4x3+0+0", "--rm").exit_code == 2
 

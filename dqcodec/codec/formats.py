@@ -13,6 +13,7 @@ import sys
 import warnings
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
@@ -29,7 +30,8 @@ _NPY_MAGIC = b"\x93NUMPY"
 _PNM_NUMBER = rb"(?:\s|#[^\n]*\n)+(\d{1,9})"
 _PNM, _PNM_LIMIT = re.compile(rb"P([1-6])" + 2 * _PNM_NUMBER), re.compile(_PNM_NUMBER + rb"\s")
 _PNM_NEXT = re.compile(rb"\s*P[1-6]\s")
-_BITS_PER_SAMPLE = 258  # the TIFF tag
+_BITS_PER_SAMPLE, _SAMPLES_PER_PIXEL, _COLOR_MAP, _EXTRA_SAMPLES = 258, 277, 320, 338  # tags of TIFF
+_STRAIGHT_ALPHA = 2  # a kind of extra sample; 1 is alpha by which the colours were multiplied
 _HOLDS = {  # format -> (samples per pixel, bits) that it can hold
     "ppm": {(1, 8), (1, 16), (3, 8), (3, 16)},
     "bmp": {(1, 8), (3, 8)},
@@ -164,7 +166,7 @@ def _read_by_pillow(data: bytes, max_pixels: int) -> Png:
             warnings.simplefilter("ignore", DeprecationWarning)
             image = Image.open(io.BytesIO(data), formats=BY_PILLOW)
             check_size(*image.size, max_pixels)
-            _check_exact(image)
+            _check_exact(image, data)
             image.load()
         return from_pillow(image)
     except UnsupportedImageError:
@@ -175,15 +177,36 @@ def _read_by_pillow(data: bytes, max_pixels: int) -> Png:
         raise CorruptError(f"Pillow cannot decode the file ({error})") from error
 
 
-def _check_exact(image: Image.Image) -> None:
-    """Raise UnsupportedImageError if Pillow would read only a part of the file."""
+def _check_exact(image: Image.Image, data: bytes) -> None:
+    """Raise UnsupportedImageError if Pillow would read only a part of the file `data`, or other samples."""
     from PIL.TiffImagePlugin import TiffImageFile
 
     if getattr(image, "n_frames", 1) > 1:
         raise UnsupportedImageError(f"the {image.format} file holds several images")
-    bits = max(image.tag_v2.get(_BITS_PER_SAMPLE, (1,))) if isinstance(image, TiffImageFile) else 8
+    if isinstance(image, TiffImageFile):
+        _check_tiff(image)
+    elif image.format == "BMP":
+        _check_bmp(image, data)
+
+
+def _check_tiff(image: Any) -> None:
+    tags, bands = image.tag_v2, len(image.getbands())
+    bits = max(tags.get(_BITS_PER_SAMPLE, (1,)))
     if bits > 8 and not (bits == 16 and image.mode.startswith("I;16")):
         raise UnsupportedImageError(f"a TIFF file with {bits} bits a sample is not supported, except gray with 16 bits")
+    if tags.get(_SAMPLES_PER_PIXEL, bands) != bands or {*tags.get(_EXTRA_SAMPLES, ())} - {_STRAIGHT_ALPHA}:
+        raise UnsupportedImageError("the TIFF file has samples beside colours and straight alpha")
+    colors = np.array(tags[_COLOR_MAP] if image.mode == "P" else (), np.uint16)  # 8 bits, times 256 or 257
+    if (colors % 257).any() and (colors % 256).any():
+        raise UnsupportedImageError("the TIFF file has a palette of 16-bit colours")
+
+
+def _check_bmp(image: Image.Image, data: bytes) -> None:
+    _, _, offset, (mode, *_) = image.tile[0]
+    if "X" in mode:  # a byte of each pixel that Pillow does not read, but may write
+        unread = np.frombuffer(data, np.uint8, 4 * image.width * image.height, offset)[mode.index("X") :: 4]
+        if unread.any() and unread.min() < 255:
+            raise UnsupportedImageError("the BMP file has a fourth sample that is not said to be alpha")
 
 
 def _read_npy(data: bytes) -> np.ndarray:

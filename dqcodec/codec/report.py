@@ -51,7 +51,8 @@ class CompressReport(Report):
     file, PNG or not. dqc_bytes: the sum of payload_bytes, chunk_bytes, recipe_bytes (as packed) and container_bytes.
     candidates: method -> bytes of the whole file by it. model: names of the models, joined by `+`, or None. learned:
     the fields of ModelReport for the whole image, or None without a model. dropped: types of the chunks that are not
-    kept. broken: what is wrong with a damaged PNG that is stored.
+    kept. broken: what is wrong with a damaged PNG that is stored. is_png: whether the source is a PNG file; of another
+    file only the pixels are kept.
     """
 
     method: str
@@ -73,6 +74,7 @@ class CompressReport(Report):
     verified: bool
     seconds: float
     broken: str | None = None
+    is_png: bool = True
 
     @property
     def bpd(self) -> float:
@@ -87,7 +89,7 @@ class CompressReport(Report):
         """`736501 -> 512003 B 69.5% 3.47 bpd (limit 3.46) verified, left out iDOT`"""
         note = f"(limit {self.learned['vi_bpd']:.2f})" if self.learned else _way(self.method, self.broken)
         tail = " verified" if self.verified else ""
-        return f"{rate(self.png_bytes, self.dqc_bytes, self.dims)} {note}{tail}{_left_out(self.dropped)}"
+        return f"{rate(self.png_bytes, self.dqc_bytes, self.dims)} {note}{tail}{_lost(self.is_png, self.dropped)}"
 
     def details(self) -> str:
         """A second line: candidates, layers, parts of the file in bytes, and the model's report."""
@@ -143,7 +145,7 @@ class RegionReport(Report):
 class PackedReport(Report):
     """One image that was put into an archive: its name there, and dqc_bytes, about its part of the archive's bytes.
 
-    dims, png_bytes, dropped, broken: see CompressReport.
+    dims, png_bytes, dropped, broken, is_png: see CompressReport.
     """
 
     name: str
@@ -155,11 +157,12 @@ class PackedReport(Report):
     dqc_bytes: int
     dropped: tuple[str, ...]
     broken: str | None = None
+    is_png: bool = True
 
     def line(self) -> str:
         """`736501 -> 512003 B 69.5% 3.47 bpd (mixing)`"""
         way = _way(self.method, self.broken)
-        return f"{rate(self.png_bytes, self.dqc_bytes, self.dims)} {way}{_left_out(self.dropped)}"
+        return f"{rate(self.png_bytes, self.dqc_bytes, self.dims)} {way}{_lost(self.is_png, self.dropped)}"
 
 
 @dataclass(frozen=True)
@@ -185,6 +188,10 @@ def rate(png_bytes: int, dqc_bytes: int, dims: int) -> str:
 def _way(method: str, broken: str | None) -> str:
     """`(mixing)`, `(stored, a broken PNG: truncated PNG: no IEND chunk)`"""
     return f"({method}, a broken PNG: {broken})" if broken else f"({method})"
+
+
+def _lost(is_png: bool, dropped: tuple[str, ...]) -> str:
+    return ("" if is_png else ", pixels only") + _left_out(dropped)
 
 
 def _left_out(kinds: tuple[str, ...]) -> str:

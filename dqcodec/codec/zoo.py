@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -31,8 +32,13 @@ def directory() -> Path:
 
 
 def paths() -> dict[str, Path]:
-    """Name -> file of each model in `directory()`, sorted by file name."""
-    return {_name(path): path for path in sorted(directory().glob(f"*{SUFFIX}"))}
+    """Name -> file of each model in `directory()`, sorted by file name.
+
+    If several files have one name, the name of each is its file's, without the suffix: `photo-9a129038`.
+    """
+    files = sorted(directory().glob(f"*{SUFFIX}"))
+    uses = Counter(name for path in files for name in {_name(path), path.stem})
+    return {_name(path) if uses[_name(path)] == 1 else path.stem: path for path in files}
 
 
 def names() -> list[str]:
@@ -41,14 +47,18 @@ def names() -> list[str]:
 
 
 def locate(name_or_path: str | os.PathLike) -> Path:
-    """The file of a model, given by its name or by a path that ends in .safetensors; raises UnknownModelError."""
+    """The file of a model, given by its name, with or without digits, or by a path that ends in .safetensors; raises
+    UnknownModelError."""
     path = Path(name_or_path)
     if path.suffix == SUFFIX and path.is_file():
         return path
     known = paths()
-    if name_or_path not in known:
-        raise UnknownModelError(f"no model {name_or_path!r}; {_at_hand(known)}")
-    return known[name_or_path]
+    whole = {file.stem: file for file in known.values()}
+    if name_or_path not in known | whole:
+        alike = [name for name, file in known.items() if _name(file) == name_or_path]
+        which = f"several models are named {name_or_path!r}" if alike else f"no model {name_or_path!r}"
+        raise UnknownModelError(f"{which}; {_at_hand(known)}")
+    return (known | whole)[name_or_path]
 
 
 def load(name_or_path: str | os.PathLike) -> Program:

@@ -32,7 +32,7 @@ class Item:
     """A source that was read, or the error that reading it gave.
 
     name: its name in the archive. data: its PNG file; with `is_verbatim` the file itself, of any kind. damage: what is
-    wrong with a broken PNG that is kept verbatim. pixels: of all frames. seconds: about the time to decode it.
+    wrong with a broken PNG that is kept verbatim. is_png: whether the source is a PNG file. pixels: of all frames. seconds: about the time to decode it.
     """
 
     path: Path
@@ -43,6 +43,7 @@ class Item:
     error: str | None = None
     is_verbatim: bool = False
     damage: str | None = None
+    is_png: bool = True
     pixels: int = 0
     seconds: float = 0.0
 
@@ -120,7 +121,7 @@ def read_item(path: Path, name: str, options: Compressing) -> Item:
             return Item(path, name, error=one_line(error))
         kept = {"is_verbatim": True, "damage": one_line(error) if is_png else None, "seconds": BYTE_SECONDS * len(data)}
         return Item(path, name, data, len(data), stamp, **kept)
-    return Item(path, name, png_data, len(data), stamp, pixels=_pixels(image), seconds=_seconds(image))
+    return Item(path, name, png_data, len(data), stamp, is_png=is_png, pixels=_pixels(image), seconds=_seconds(image))
 
 
 def _pixels(image: Png) -> int:

@@ -17,7 +17,7 @@ from dqcodec.command import files
 from dqcodec.command import options as opts
 from dqcodec.command.failures import ending_with_failure, one_line_failures, usage
 from dqcodec.command.kinds import PNG, check_image
-from dqcodec.command.names import compressed_name
+from dqcodec.command.names import compressed_name, decompressed_name
 from dqcodec.command.options import Compressing
 from dqcodec.command.plan import Job, check_outputs, is_for_archive, plan, plan_archive
 from dqcodec.command.progress import Printer
@@ -60,7 +60,7 @@ def compress(paths: tuple[str, ...], options: Compressing) -> None:
     if is_archive:
         inputs = usage(lambda: plan_archive(found, Path(options.output), options.keep_others))
     else:
-        inputs = usage(lambda: plan(found, options.output, compressed_name))
+        inputs = [_noted(job) for job in usage(lambda: plan(found, options.output, compressed_name))]
         check_outputs(options, inputs)
     options = dataclasses.replace(options, models=options.models or tuple(zoo.names()))
     usage(lambda: [zoo.load(name) for name in options.models])
@@ -69,6 +69,14 @@ def compress(paths: tuple[str, ...], options: Compressing) -> None:
     printer.leave_out(found.left_out if options.keep_others else found.not_taken)
     (_to_archive if is_archive else _to_files)(inputs, printer, options)
     sys.exit(printer.run.return_code)
+
+
+def _noted(job: Job) -> Job:
+    """The job, with a note if decompress gives the image another name."""
+    if files.is_stream(job.source) or files.is_stream(job.target):
+        return job
+    name = decompressed_name(job.target.name)
+    return job if name == job.source.name else dataclasses.replace(job, note=f"comes back as {name}")
 
 
 def _to_files(jobs: Sequence[Job], printer: Printer, options: Compressing) -> None:
@@ -119,4 +127,4 @@ def compress_bytes(data: bytes, options: Compressing) -> tuple[bytes, CompressRe
     programs = [zoo.load(name) for name in options.models]
     how = options.reading | {"verify": not options.no_verify, "max_pixels": options.max_pixels}
     dqc, report = codec.compress(png_file, programs, options.effort, keep_broken=options.keep_broken, **how)
-    return dqc, dataclasses.replace(report, png_bytes=len(data))
+    return dqc, dataclasses.replace(report, png_bytes=len(data), is_png=PNG.has(data))

@@ -18,8 +18,8 @@ from dqcodec.codec.report import RegionReport, Report
 from dqcodec.command import files
 from dqcodec.command import options as opts
 from dqcodec.command.failures import usage
-from dqcodec.command.kinds import ARCHIVE, DQC, check_dqc
-from dqcodec.command.names import DQC_SUFFIX, decompressed_name
+from dqcodec.command.kinds import ARCHIVE, DQC, check_dqc, hinting_at_salvage
+from dqcodec.command.names import decompressed_name, stripped_name
 from dqcodec.command.options import Decompressing, Running
 from dqcodec.command.plan import Job, check_outputs, plan
 from dqcodec.command.progress import Printer
@@ -43,7 +43,7 @@ def decompress(paths: tuple[str, ...], options: Decompressing) -> None:
     dqcodec decompress a.png.dqc -o b.png
     dqcodec decompress set.dqc               -> set/...
     dqcodec decompress set.dqc --only 'cats/*'
-    dqcodec decompress map.png.dqc --crop 640x480+0+0 -o part.png
+    dqcodec decompress map.png.dqc --crop 640x480+0+0
     dqcodec decompress - -o - < a.dqc > a.png
     """
     is_partial = options.only or options.crop or options.format != "png" or options.repack or options.salvage
@@ -57,6 +57,7 @@ def decompress(paths: tuple[str, ...], options: Decompressing) -> None:
             raise click.UsageError("an archive goes to a folder.")
     else:
         jobs = usage(lambda: plan(found, options.output, functools.partial(_renamed, options=options)))
+        jobs = [_noted(job, options) for job in jobs]
     check_outputs(options, jobs)
     are_images = (files.starts_as(job.source, DQC) and not _is_archive(job.source, options.salvage) for job in jobs)
     if options.only and any(are_images):
@@ -91,8 +92,17 @@ def _is_archive(source: Path | None, salvage: bool, data: bytes | None = None) -
 def _renamed(source: Path, options: Decompressing) -> str:
     """The name of an archive's folder, or of an image."""
     if _is_archive(source, options.salvage):
-        return source.name.removesuffix(DQC_SUFFIX)
-    return decompressed_name(source, f".{options.format}")
+        return stripped_name(source.name)
+    return decompressed_name(source.name, options.ending)
+
+
+def _noted(job: Job, options: Decompressing) -> Job:
+    """The job, with a note if its output has another name than the .dqc file says."""
+    if files.is_stream(job.source) or files.is_stream(job.target):
+        return job
+    name = _renamed(job.source, options)
+    is_said = job.target.name != name or name == stripped_name(job.source.name)
+    return job if is_said else dataclasses.replace(job, note=f"written as {name}")
 
 
 @dataclass
@@ -170,10 +180,11 @@ def _convert(data: bytes, options: Decompressing) -> tuple[bytes, Report]:
     from dqcodec.codec import codec, formats, zoo
 
     find_program, max_pixels = functools.partial(zoo.find, named=options.models), options.max_pixels
-    if options.crop:
-        part, method = codec.decompress_region(data, options.crop, find_program, max_pixels=max_pixels)
-        restored, report = png.write(part), RegionReport(method, str(options.crop), 0)
-    else:
-        restored, report = codec.decompress(data, find_program, repack=options.repack, max_pixels=max_pixels)
+    with hinting_at_salvage(data):
+        if options.crop:
+            part, method = codec.decompress_region(data, options.crop, find_program, max_pixels=max_pixels)
+            restored, report = png.write(part), RegionReport(method, str(options.crop), 0)
+        else:
+            restored, report = codec.decompress(data, find_program, repack=options.repack, max_pixels=max_pixels)
     restored = formats.from_png(restored, options.format, max_pixels)
     return restored, dataclasses.replace(report, png_bytes=len(restored))

@@ -11,7 +11,7 @@ import click
 
 from dqcodec.base.errors import FAILURES, DqcodecError, one_line
 from dqcodec.command.progress import print_failure
-from dqcodec.command.results import FileResult
+from dqcodec.command.results import FileResult, shown
 
 
 class Failure(click.ClickException):
@@ -58,4 +58,4 @@ def usage(load: Callable[[], Any]) -> Any:
     try:
         return load()
     except (DqcodecError, ValueError) as error:
-        raise click.UsageError(str(error)) from error
+        raise click.UsageError(shown(str(error))) from error

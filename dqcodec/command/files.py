@@ -42,19 +42,20 @@ _renewed: dict[tuple[int, ...], tuple[int, ...]] = {}  # of files with several n
 class Stamp:
     """The properties of a file that are kept: its permissions, and its modification time, nanoseconds since 1970.
 
-    identity: device, inode, size and times. They differ for another file, and for this one after a change. Equality
+    owner: user and group, kept where the system allows it; None if they are not known. identity: device, inode, size and times. They differ for another file, and for this one after a change. Equality
     ignores the identity.
     """
 
     mode: int
     mtime_ns: int
+    owner: tuple[int, int] | None = field(default=None, compare=False)
     identity: tuple[int, ...] | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, status: os.stat_result) -> Stamp:
         """The stamp of a file with this status."""
         identity = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-        return cls(status.st_mode & 0o777, status.st_mtime_ns, identity)
+        return cls(status.st_mode & 0o777, status.st_mtime_ns, (status.st_uid, status.st_gid), identity)
 
     @classmethod
     def at(cls, path: Path) -> Stamp:
@@ -201,7 +202,7 @@ def check_target(target: Path | None, *, force: bool, former: tuple[int, ...] | 
     if stat.S_ISREG(mode) and not force:
         raise _exists(target)
     if stat.S_ISREG(mode) and former not in (None, (status.st_dev, status.st_ino)):
-        raise FileExistsError(f"{target} was not there before this command; another input may have the same output")
+        raise FileExistsError(f"{target} was not there before this command; another input or program wrote it")
 
 
 def write(
@@ -250,7 +251,7 @@ def writing(
 ) -> Iterator[BinaryIO]:
     """A file to write and read back. It takes its place when it is whole; after a failure it never does.
 
-    Missing directories are made. The file gets the stamp's mode and time. A pipe or device gets the bytes at the end.
+    Missing directories are made. The file gets the stamp's mode, time and owner. A pipe or device gets the bytes at the end.
     Raises OSError; unless `force`, FileExistsError, even if another file takes the place at the last moment. former: see
     check_target.
     """
@@ -263,6 +264,7 @@ def writing(
                 shutil.copyfileobj(file, stream)
         return
     target = Path(os.path.realpath(target))  # a link stays a link
+    made = [each for each in target.parents if not each.exists()]
     target.parent.mkdir(parents=True, exist_ok=True)
     with _temporary(target, 0o600 if stamp else 0o666) as (descriptor, temporary):
         with open(descriptor, "w+b") as file:
@@ -270,12 +272,36 @@ def writing(
             file.flush()
             os.fsync(file.fileno())
         if stamp:
-            os.chmod(temporary, stamp.mode)
+            os.chmod(temporary, _owned(temporary, stamp))
             time = max(-_MAX_TIME, min(stamp.mtime_ns, _MAX_TIME))
             os.utime(temporary, ns=(time, time))
         check_target(target, force=force, former=former)
         (os.replace if force and former != () else _move)(temporary, target)
-    _sync(target.parent)
+    for folder in (target.parent, *(each.parent for each in made)):
+        _sync(folder)
+
+
+def _owned(path: Path, stamp: Stamp) -> int:
+    """Give a file its owner, as far as the system allows it; the mode that it may then have.
+
+    In another group than the source's, the group may do no more than all others.
+    """
+    status, mode = os.stat(path), stamp.mode
+    if stamp.owner is None or stamp.owner == (status.st_uid, status.st_gid):
+        return mode
+    user, group = stamp.owner
+    with contextlib.suppress(OSError):
+        os.chown(path, -1, group)
+    if os.stat(path).st_gid != group:
+        mode &= ~0o070 | mode << 3
+    with contextlib.suppress(OSError):
+        os.chown(path, user, -1)
+    return mode
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file's name is one that a file has while it is written."""
+    return _LEFT.fullmatch(name) is not None
 
 
 def _holds(path: Path, data: bytes) -> bool:

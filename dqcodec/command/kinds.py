@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dqcodec.base.errors import FormatError, UnsupportedImageError
+from dqcodec.base.errors import CorruptError, FormatError, UnsupportedImageError
 from dqcodec.codec.image_kinds import IMAGE_KINDS, NOT_AN_IMAGE
 from dqcodec.png import SIGNATURE
 
@@ -38,13 +40,26 @@ DQC = Kind(".dqc", (b"\x89DQ",), (".dqc",))  # files, short files and archives
 
 def check_image(start: bytes) -> None:
     """Raise UnsupportedImageError unless a file with this start may be an image of a known format."""
+    if not start:
+        raise UnsupportedImageError("the file is empty")
     if not _IMAGES.match(start):
         raise UnsupportedImageError(NOT_AN_IMAGE)
 
 
 def check_dqc(start: bytes) -> None:
     """Raise FormatError unless a file with this start may be a .dqc file or an archive."""
-    if not DQC.has(start):
-        is_archive = DQC.has(start[_ARCHIVE_START_BYTES:])  # its first group is in its place
-        hint = ", but perhaps an archive whose start is damaged; see decompress --salvage" if is_archive else ""
-        raise FormatError(f"not a .dqc file{hint}")
+    with hinting_at_salvage(start):
+        if not DQC.has(start):
+            raise FormatError("not a .dqc file" if start else "the file is empty")
+
+
+@contextlib.contextmanager
+def hinting_at_salvage(data: bytes) -> Iterator[None]:
+    """What reads a file: an error tells of --salvage if the file may be an archive whose first bytes are damaged."""
+    try:
+        yield
+    except (FormatError, CorruptError) as error:
+        if not DQC.has(data[_ARCHIVE_START_BYTES:]):  # its first group is not in its place
+            raise
+        hint = "perhaps an archive whose start is damaged: see decompress --salvage"
+        raise type(error)(f"{error} ({hint})") from error

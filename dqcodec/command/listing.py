@@ -15,7 +15,7 @@ from dqcodec.base.errors import FAILURES, CorruptError, one_line
 from dqcodec.codec.archive import Archive
 from dqcodec.command import files
 from dqcodec.command.files import Stamp
-from dqcodec.command.kinds import ARCHIVE, check_dqc
+from dqcodec.command.kinds import ARCHIVE, check_dqc, hinting_at_salvage
 from dqcodec.format.archive import ArchiveGroup, Verbatim
 from dqcodec.format.container import Group, owners
 from dqcodec.png import MAX_PIXELS, Header
@@ -72,10 +72,12 @@ def opened(source: Path | None, max_pixels: int = MAX_PIXELS) -> tuple[Archive |
     An archive opens even if some of its names are lost. Raises OSError, FormatError, CorruptError.
     """
     if files.starts_as(source, ARCHIVE):
-        return _open_damaged(source, max_pixels), b"", None
+        with hinting_at_salvage(files.start(source)):
+            return _open_damaged(source, max_pixels), b"", None
     data, stamp = files.read(source, files.max_bytes(max_pixels), check_dqc)
     if ARCHIVE.has(data):
-        return _open_damaged(io.BytesIO(data), max_pixels), b"", None
+        with hinting_at_salvage(data):
+            return _open_damaged(io.BytesIO(data), max_pixels), b"", None
     return None, data, stamp
 
 
@@ -88,7 +90,8 @@ def listed(source: Path | None, max_pixels: int = MAX_PIXELS) -> Iterator[Listed
     try:
         packed, data, stamp = opened(source, max_pixels)
         if packed is None:
-            (head,) = _heads(Group.unpack(data, max_pixels), max_pixels)
+            with hinting_at_salvage(data):
+                (head,) = _heads(Group.unpack(data, max_pixels), max_pixels)
             yield Listed(source_name, None, stamp, *head)
             return
     except FAILURES as error:

@@ -9,7 +9,7 @@ from dqcodec.codec.image_kinds import IMAGE_KINDS
 from dqcodec.command.kinds import PNG
 
 STDIO = "-"
-DQC_SUFFIX = ".dqc"
+DQC_SUFFIX, PNG_ENDING = ".dqc", ".png"
 FORMATS = ("png", "ppm", "bmp", "tiff", "webp", "npy")  # what `decompress` can write
 # files that are taken as images, beside PNGs
 IMAGE_SUFFIXES = {suffix for kind in IMAGE_KINDS[1:] for suffix in kind.suffixes}
@@ -20,24 +20,48 @@ def compressed_name(source: Path) -> str:
     return source.name + DQC_SUFFIX
 
 
-def decompressed_name(source: Path, suffix: str = ".png") -> str:
-    """a.png.dqc -> a.png; a.bmp.dqc -> a.png; a.dqc -> a.png; a -> a.png"""
-    stem = source.name.removesuffix(DQC_SUFFIX)
-    return stem + suffix if stem == source.name else image_name(stem, suffix)
+def stripped_name(name: str) -> str:
+    """a.dqc -> a; another name stays, and .dqc alone, too."""
+    stem, suffix = name[: -len(DQC_SUFFIX)], name[-len(DQC_SUFFIX) :]
+    return stem if suffix.lower() == DQC_SUFFIX and stem not in ("", ".", "..") else name
 
 
-def image_name(name: str, suffix: str) -> str:
-    """For .png: a.png, a.bmp, a -> a.png. A suffix that is right stays as it is written: a.PNG, a.apng."""
-    stem, old = ("", name) if name.rfind(".") == 0 else os.path.splitext(name)  # .png is a suffix alone
-    alike = PNG.suffixes if suffix in PNG.suffixes else (suffix,)
-    if old.lower() in alike:
+def decompressed_name(name: str, ending: str = PNG_ENDING) -> str:
+    """The name of the image of a .dqc file: a.png.dqc -> a.png, scan.dqc -> scan, a.bmp.dqc -> a.png, a -> a.png.
+
+    ending: see image_name.
+    """
+    stem = stripped_name(name)
+    if stem == name:
+        return name + ending
+    return png_name(stem) if ending == PNG_ENDING else image_name(stem, ending)
+
+
+def png_name(name: str) -> str:
+    """The name of an image that becomes a PNG: a.bmp -> a.png. All names stay that are not of another format."""
+    stem, old = os.path.splitext(name)
+    return stem + PNG_ENDING if old.lower() in IMAGE_SUFFIXES else name
+
+
+def image_name(name: str, ending: str) -> str:
+    """The name of an image in another format, or of a part of it: a.png, a.bmp, a -> a.ppm, or a.4x3+0+0.png.
+
+    ending: with a dot. A suffix that is right stays as it is written: a.PPM.
+    """
+    stem, old = os.path.splitext(name)
+    if old.lower() == ending:
         return name
-    return (stem if stem and old.lower() in {*PNG.suffixes, *IMAGE_SUFFIXES} else name) + suffix
+    return (stem if old.lower() in {*PNG.suffixes, *IMAGE_SUFFIXES} else name) + ending
 
 
 def member_name(relative: Path) -> str:
     """The name in an archive: UTF-8 in every locale; other bytes stay as they are."""
-    return os.fsencode(relative.as_posix()).decode("utf-8", "surrogateescape")
+    return in_utf8(relative.as_posix())
+
+
+def in_utf8(name: str) -> str:
+    """A name as Python has it from the system, in any locale -> the name as an archive has it."""
+    return os.fsencode(name).decode("utf-8", "surrogateescape")
 
 
 def below(folder: Path, name: str) -> Path:

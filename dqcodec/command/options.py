@@ -207,7 +207,7 @@ class Decompressing(Converting):
 
     repack: bool = option("--repack", is_flag=True, help="Pack PNGs again that --exact kept byte for byte.")
     only: tuple[str, ...] = option(
-        "--only", metavar="GLOB", multiple=True, help="Take only these images of archives (repeatable)."
+        "--only", metavar="GLOB", multiple=True, help="Take only these files of archives: a name, or a pattern."
     )
     crop: Region | None = option(
         "--crop", type=_Geometry(), metavar="WxH+X+Y", help="Decode only these pixels; X, Y: left, top."
@@ -216,3 +216,8 @@ class Decompressing(Converting):
     format: str = option(
         "--format", type=click.Choice(FORMATS), default="png", help="Write this format if it can hold the same pixels."
     )
+
+    @property
+    def ending(self) -> str:
+        """What the names of images end in, see names.image_name: `.png`, or `.640x480+0+0.ppm`."""
+        return f".{self.crop}.{self.format}" if self.crop else f".{self.format}"

@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import BinaryIO
 
 from dqcodec.base.errors import FAILURES, CorruptError, DqcodecError, UnsupportedImageError, VerifyError, one_line
@@ -28,6 +28,7 @@ from dqcodec.codec.source import Source, read
 from dqcodec.command import files
 from dqcodec.command.batches import Item, batches, equal_together, read_item
 from dqcodec.command.learning import Learned
+from dqcodec.command.names import member_name
 from dqcodec.command.options import Compressing
 from dqcodec.command.results import ArchiveReport, FileResult
 from dqcodec.exact.program import Program
@@ -117,6 +118,7 @@ class Packing:
             images=len(items),
             verbatim=sum(item.is_verbatim for item in items),
             broken=sum(item.damage is not None for item in items),
+            pixels_only=sum(not (item.is_png or item.is_verbatim) for item in items),
             dropped=Counter(kind for result in results if result.report for kind in result.report.dropped),
             groups=count,
             failed=left + sum(result.error is not None for result in results),
@@ -144,7 +146,9 @@ class Packing:
             if kept:
                 group, reports, saved = self._smaller(kept)
                 for (item, _), report in zip(kept, reports):
-                    fates[item.name] = FileResult(str(item.path), str(self.target), report)
+                    is_renamed = PurePath(item.name).name != member_name(Path(item.path.name))
+                    note = f"there {item.name}" if is_renamed else None
+                    fates[item.name] = FileResult(str(item.path), str(self.target), report, note=note)
         except FAILURES as error:
             fates |= {item.name: self._failed(item, error) for item, _ in kept}
         items = [replace(item, data=b"") for item, _ in kept] if group else []
@@ -272,6 +276,7 @@ def _report(item: Item, content: Source | Verbatim, choice: Choice | None) -> Pa
         png_bytes=item.source_bytes,
         dqc_bytes=round(choice.size),
         dropped=content.lost(is_stored=choice.entry.skeleton is None),
+        is_png=item.is_png,
     )
 
 

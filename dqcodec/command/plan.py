@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 import click
 
 from dqcodec.command import files
 from dqcodec.command.kinds import PNG
-from dqcodec.command.names import DQC_SUFFIX, IMAGE_SUFFIXES, STDIO, member_name
+from dqcodec.command.names import DQC_SUFFIX, STDIO, member_name, png_name
 from dqcodec.command.options import Converting
 from dqcodec.command.walk import Found
 
@@ -24,7 +24,7 @@ class Job:
     """One input and its output; None stands for standard input and standard output.
 
     former: identity of the file that is at the target before the command; see files.check_target. data: of a stream
-    that was read already. error: why the job cannot be done.
+    that was read already. error: why the job cannot be done. note: what the user should know of the names.
     """
 
     source: Path | None
@@ -32,6 +32,7 @@ class Job:
     former: tuple[int, ...] = ()
     data: bytes | None = None
     error: str | None = None
+    note: str | None = None
 
     @property
     def names(self) -> tuple[str, str]:
@@ -46,7 +47,7 @@ class Job:
 
 def is_for_archive(sources: Sequence[str], output: str | None) -> bool:
     """Whether inputs go into one archive: the output is a .dqc file, and they are several or a directory."""
-    if output is None or not output.endswith(DQC_SUFFIX) or os.path.isdir(output):
+    if output is None or not output.lower().endswith(DQC_SUFFIX) or os.path.isdir(output):
         return False
     return len(sources) > 1 or os.path.isdir(sources[0])
 
@@ -54,7 +55,7 @@ def is_for_archive(sources: Sequence[str], output: str | None) -> bool:
 def plan(found: Found, output: str | None, rename: Callable[[Path], str]) -> list[Job]:
     """The jobs for a command's inputs and its -o FILE|DIR|-. Under -o DIR the trees of folders are mirrored.
 
-    Inputs that would go to the same file get an error. Raises ValueError if the output is no place for all inputs, or
+    Inputs that would go to the same file get an error, and so does one that would replace another. Raises ValueError if the output is no place for all inputs, or
     would replace one.
     """
     inputs = found.inputs
@@ -84,7 +85,9 @@ def plan(found: Found, output: str | None, rename: Callable[[Path], str]) -> lis
     ]
     for job in jobs:
         check_apart([job.source], job.target)
-    return jobs
+    sources = {files.identity(source): source for source, _ in inputs if source and not files.is_stream(source)}
+    sources.pop((), None)  # of what is not there
+    return [job if job.error else _apart(job, sources.get(job.former)) for job in jobs]
 
 
 def plan_archive(found: Found, target: Path, keep_others: bool = False) -> list[tuple[Path, str]]:
@@ -99,7 +102,9 @@ def plan_archive(found: Found, target: Path, keep_others: bool = False) -> list[
     named: dict[str, Path] = {}
     for source, name in inputs:
         if name in named:
-            raise ValueError(f"{named[name]} and {source} would both be {name} in the archive")
+            raise ValueError(
+                f"{named[name]} and {source} would both be {name} in the archive (a common folder keeps them apart)"
+            )
         named[name] = source
     for name in named:
         if folder := next((str(each) for each in PurePath(name).parents if str(each) in named), None):
@@ -125,6 +130,11 @@ def check_outputs(options: Converting, jobs: Sequence[Job]) -> None:
         raise click.UsageError("--rm is for files that become files, not for pipes, devices and standard streams.")
 
 
+def _apart(job: Job, replaced: Path | None) -> Job:
+    """The job, with an error if there is another input at its target."""
+    return replace(job, error=f"{job.target} would replace the input {replaced}") if replaced else job
+
+
 def _clash(target: Path | None, uses: int) -> str | None:
     """An error for a target of several inputs."""
     return f"{target} would be the output of {uses} inputs (-o names another)" if uses > 1 else None
@@ -132,5 +142,5 @@ def _clash(target: Path | None, uses: int) -> str | None:
 
 def _image_path(source: Path, relative: Path) -> Path:
     """An image's path in an archive. A PNG keeps its path, with any suffix."""
-    is_converted = relative.suffix.lower() in IMAGE_SUFFIXES and not files.starts_as(source, PNG)
-    return relative.with_suffix(".png") if is_converted else relative
+    name = png_name(relative.name)
+    return relative if name == relative.name or files.starts_as(source, PNG) else relative.with_name(name)

@@ -17,7 +17,7 @@ from dqcodec.codec.report import PackedReport, Report, rate
 class FileResult:
     """The result of one input: a report, or an error of one line.
 
-    member: the name of the image, if the source is an archive.
+    member: the name of the image, if the source is an archive. note: what the user should know of the names.
     """
 
     source: str
@@ -25,6 +25,7 @@ class FileResult:
     report: Report | None = None
     error: str | None = None
     member: str | None = None
+    note: str | None = None
 
     @property
     def is_detail(self) -> bool:
@@ -36,12 +37,14 @@ class FileResult:
     def line(self) -> str:
         """`a.png 736501 -> 512003 B 69.5% 3.47 bpd (mixing) verified`, `b.png: not a PNG file`"""
         subject = shown(self.source if self.member is None else f"{self.source}: {self.member}")
-        return f"{subject}: {shown(self.error)}" if self.error else f"{subject} {self.report.line()}"
+        note = f", {shown(self.note)}" if self.note else ""
+        return f"{subject}: {shown(self.error)}" if self.error else f"{subject} {self.report.line()}{note}"
 
     def as_dict(self) -> dict[str, Any]:
         """Its places and its report or error, flat."""
         places = {"source": self.source, "member": self.member, "target": self.target}
         outcome = {"error": self.error} if self.error else self.report.as_dict()
+        outcome |= {"note": self.note} if self.note else {}
         return {key: place for key, place in places.items() if place is not None} | outcome
 
 
@@ -118,6 +121,7 @@ class ArchiveReport:
     """An archive that was made.
 
     images: the number of its members; verbatim: of members that are kept as they are; broken: of these, damaged PNGs.
+    pixels_only: of images whose sources are no PNG files.
     dropped: type of chunk -> number of images from which such chunks are left out. failed: inputs that are not in it, or were not removed. png_bytes: of the sources; dims: number of all samples.
     """
 
@@ -125,6 +129,7 @@ class ArchiveReport:
     images: int
     verbatim: int
     broken: int
+    pixels_only: int
     dropped: dict[str, int]
     groups: int
     failed: int
@@ -150,11 +155,12 @@ class ArchiveReport:
         members = _count(self.images, "file" if self.verbatim else "image")
         kept = f", {self.verbatim} verbatim" if self.verbatim else ""
         broken = f", {self.broken} broken" if self.broken else ""
+        pixels = f", pixels only of {_count(self.pixels_only, 'image')}" if self.pixels_only else ""
         dropped = "".join(f", left out {kind} of {_count(count, 'image')}" for kind, count in self.dropped.items())
         learned = f", {self.learned.line(self.dqc_bytes)}" if self.learned else ""
         return (
             f"{shown(self.archive)}: {members} in {_count(self.groups, 'group')}{kept}{broken}, {size}{tail}"
-            f"{dropped}{failed}{learned}"
+            f"{pixels}{dropped}{failed}{learned}"
         )
 
 

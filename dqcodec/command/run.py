@@ -56,7 +56,7 @@ class Work:
                 report = DecodedReport(report.method, report.png_bytes, report.dqc_bytes)
         except FAILURES as error:
             return [FileResult(source, target, error=one_line(error))]
-        return [FileResult(source, target, report)]
+        return [FileResult(source, target, report, note=job.note)]
 
     def task(self, job: Job) -> Task:
         """The job, for any process. A job of streams, which belong to this process, is done here and now."""

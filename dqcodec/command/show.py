@@ -13,6 +13,7 @@ import click
 
 from dqcodec.base.errors import FAILURES, DqcodecError, one_line
 from dqcodec.command import options as opts
+from dqcodec.command.kinds import hinting_at_salvage
 from dqcodec.command.options import Showing
 from dqcodec.command.progress import print_failure
 from dqcodec.command.results import FileResult, RunReport, shown
@@ -122,7 +123,8 @@ def _info(source: Path | None, max_pixels: int) -> tuple[dict[str, Any], list[tu
         return fields, [
             (key, value) for key, value in (fields | counts | own).items() if key != "own_model_bytes" or value
         ]
-    image = codec.info(data, max_pixels=max_pixels)
+    with hinting_at_salvage(data):
+        image = codec.info(data, max_pixels=max_pixels)
     fields = dataclasses.asdict(image) | {"model_id": image.model_id}
     rows = [(key, value) for key, value in fields.items() if key != "layers"]
     return fields, rows + [("" if number else "layers", layer) for number, layer in enumerate(image.layers)]

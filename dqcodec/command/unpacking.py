@@ -24,7 +24,7 @@ from dqcodec.codec.group import Decoded, decode, decode_regions, restore
 from dqcodec.codec.report import DecodedReport, RegionReport, Report
 from dqcodec.command import files
 from dqcodec.command.files import Stamp
-from dqcodec.command.names import below, image_name
+from dqcodec.command.names import PNG_ENDING, below, image_name, in_utf8
 from dqcodec.command.options import Decompressing
 from dqcodec.command.plan import Job
 from dqcodec.command.results import FileResult, RunReport, UnpackReport
@@ -68,8 +68,8 @@ class Decoding:
 
     def renamed(self, name: str, kind: str) -> str:
         """The path of a file below the folder. PNGs and verbatim files keep their names."""
-        format = self.options.format
-        return name if format == "png" or kind == "verbatim" else image_name(name, f".{format}")
+        ending = self.options.ending
+        return name if ending == PNG_ENDING or kind == "verbatim" else image_name(name, ending)
 
     def refusal(self, wanted: Wanted, kind: str) -> str | None:
         """The reason why a file cannot be written, if it is known before decoding."""
@@ -169,7 +169,7 @@ class Unpacking:
         try:
             with _opened(job, options) as packed:
                 names = {*packed}
-                found = {pattern: {name for name in names if fnmatchcase(name, pattern)} for pattern in options.only}
+                found = {pattern: _matching(names, pattern) for pattern in options.only}
                 chosen = set().union(*found.values()) if found else names
                 kinds = _kinds(packed, sorted(chosen), decoding)
         except CorruptError as error:
@@ -230,6 +230,12 @@ class Unpacking:
         return UnpackReport(self.decoding.source, folder and str(folder), len(run.done), len(run.failed))
 
 
+def _matching(names: set[str], pattern: str) -> set[str]:
+    """The names that a pattern takes. A pattern that is a name takes this one only, whatever its characters mean."""
+    pattern = in_utf8(pattern)
+    return {pattern} if pattern in names else {name for name in names if fnmatchcase(name, pattern)}
+
+
 def _opened(job: Job, options: Decompressing) -> Archive:
     file = job.source if job.data is None else io.BytesIO(job.data)
     return Archive(file, max_pixels=options.max_pixels, salvage=options.salvage or job.target is None)
@@ -242,7 +248,7 @@ def _kind(part: Group | Verbatim) -> str:
 def _kinds(packed: Archive, names: Sequence[str], decoding: Decoding) -> dict[str, str]:
     """The kind of each file; all are images if the kind does not change the file's place."""
     kinds = dict.fromkeys(names, "image")
-    if decoding.options.format != "png":
+    if decoding.options.ending != PNG_ENDING:
         for name in names:
             with contextlib.suppress(*FAILURES):  # a damaged file gets its own error later
                 kinds[name] = packed.kind(name)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dqcodec.command import files
-from dqcodec.command.kinds import Kind
+from dqcodec.command.kinds import PNG, Kind
 from dqcodec.command.names import STDIO
 
 _STDIN = {STDIO, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}
-LINK, SPECIAL, EMPTY = "symbolic link", "special file", "empty folder"
+LINK, SPECIAL, EMPTY, TEMPORARY = "symbolic link", "special file", "empty folder", "temporary file"
 
 
 class LeftOut(NamedTuple):
@@ -45,13 +45,15 @@ class Found:
 def find(sources: Sequence[str], recursive: bool, kind: Kind) -> Found:
     """The files of a command's paths. A file is always taken; of a folder, the files below it that are of a kind.
 
-    Raises ValueError for a folder, unless `recursive`.
+    Raises ValueError for a folder, unless `recursive`, and for an empty name, which would be the current folder's.
     """
     found = Found(kind)
+    if "" in sources:
+        raise ValueError("an input has no name")
     for source in sources:
         path = source_path(source)
         if path is None:
-            found.inputs.append((None, Path("stdin")))
+            found.inputs.append((None, Path("stdin.png" if kind is PNG else "stdin")))
         elif os.path.isdir(path):
             if not recursive:
                 raise ValueError(f"{source} is a directory (-r takes the files below it)")
@@ -87,6 +89,8 @@ def _walk(top: Path, kind: Kind, found: Found) -> None:
                 folders.append(path)
             elif not entry.is_file(follow_symlinks=False):
                 left_out.append(LeftOut(path, SPECIAL))
+            elif files.is_temporary(entry.name):
+                left_out.append(LeftOut(path, TEMPORARY))
             else:
                 (inputs if _is_of(path, kind) else others).append(path)
     found.inputs += [(path, path.relative_to(top) if path != top else Path(top.name)) for path in sorted(inputs)]
