@@ -150,6 +150,15 @@ def test_a_repeat_of_nothing_of_its_kind_is_corrupt():
         Group.unpack(Group((again,), (b"",), sample_checksum(image.rasters)).pack())
 
 
+def test_a_repeat_that_lacks_a_palette_is_corrupt():
+    skeleton = png.read(pngs.write(np.zeros((2, 3, 1), int), 8, 3)).skeleton
+    first, bare = Entry(skeleton, rasters=((Layer(Method.CLASSICAL),),)), dataclasses.replace(skeleton, parts=((),))
+    for second, is_valid in ((skeleton, True), (bare, False)):
+        heads = Group((first, Entry(second, repeats=1)), (b"",)).heads()
+        with contextlib.nullcontext() if is_valid else pytest.raises(CorruptError):
+            read_heads(Reader(heads, 0, len(heads)), 2, 1 << 20)
+
+
 def test_equal_files_follow_each_other_and_share_a_group(tmp_path):
     for name, data in {"a": b"1", "b": b"22", "c": b"1", "d": b"33", "e": b"1", "f": b"33"}.items():
         (tmp_path / name).write_bytes(data)

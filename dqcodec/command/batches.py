@@ -121,14 +121,10 @@ def read_item(path: Path, name: str, options: Compressing) -> Item:
             return Item(path, name, error=one_line(error))
         kept = {"is_verbatim": True, "damage": one_line(error) if is_png else None, "seconds": BYTE_SECONDS * len(data)}
         return Item(path, name, data, len(data), stamp, **kept)
-    return Item(path, name, png_data, len(data), stamp, is_png=is_png, pixels=_pixels(image), seconds=_seconds(image))
-
-
-def _pixels(image: Png) -> int:
-    return image.area
+    return Item(path, name, png_data, len(data), stamp, is_png=is_png, pixels=image.area, seconds=_seconds(image))
 
 
 def _seconds(image: Png) -> float:
     """About the time to decode an image, by the slower method."""
     bits = image.header.samples * image.header.bit_depth
-    return _pixels(image) * max(PIXEL_SECONDS, SAMPLE_SECONDS * bits / 8)
+    return image.area * max(PIXEL_SECONDS, SAMPLE_SECONDS * bits / 8)

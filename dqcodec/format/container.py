@@ -34,7 +34,7 @@ from dqcodec.format.canvas import Spot, spots
 from dqcodec.format.split import Split, Step
 from dqcodec.format.values import Map, Values
 from dqcodec.png import MAX_PIXELS, Header, Png, Skeleton, dictionary, metadata
-from dqcodec.png.chunks import KINDS, check_size
+from dqcodec.png.chunks import KINDS, check_palette, check_size
 
 MAGIC = b"\x89DQC"
 VERSION = 1
@@ -469,6 +469,7 @@ def _read_head(reader: Reader, last_id: bytes, max_pixels: int) -> tuple[Entry, 
         entry = Entry(skeleton, recipe=recipe, repeats=reader.varint())
         if not entry.repeats or values:
             raise CorruptError("malformed .dqc header")
+        check_palette(header, skeleton.parts[0])
         return entry, last_id
     if code & 7 > max(Step):
         raise CorruptError("malformed .dqc header")

@@ -10,9 +10,8 @@ the stream's length. WebP gets one channel as R = G = B, and two channels as R =
 
 from __future__ import annotations
 
-import math
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from io import BytesIO
 
 import numpy as np
@@ -20,7 +19,7 @@ from PIL import Image, WebPImagePlugin
 
 from dqcodec.base.errors import CorruptError, UnsupportedImageError
 from dqcodec.base.threads import map_in_threads
-from dqcodec.exact.boxes import Window, inside, overlap, sides, whole
+from dqcodec.exact.boxes import Window, area, inside, overlap, sides, whole
 from dqcodec.frozen.classical import BLOCK, FRAMING_BYTES, FROM_WEBP, TO_WEBP
 from dqcodec.methods.payload import Payload
 
@@ -44,7 +43,8 @@ def encode(layers: Sequence[np.ndarray], *, quick: bool = False) -> Payload:
 
 def _encode(pixels: np.ndarray, settings: tuple[tuple[int, int], ...]) -> bytes:
     jobs = [(block, setting) for block in _blocks(pixels.shape) for setting in settings]
-    tried = map_in_threads(lambda job: _encode_block(pixels[job[0]], *job[1]), jobs, _areas(block for block, _ in jobs))
+    sizes = [area((0, *block)) for block, _ in jobs]
+    tried = map_in_threads(lambda job: _encode_block(pixels[job[0]], *job[1]), jobs, sizes)
     streams = [min(tried[start : start + len(settings)], key=len) for start in range(0, len(tried), len(settings))]
     lengths = [len(stream).to_bytes(4, "little") for stream in streams[:-1]] + [b""]
     webp = b"".join(part for pair in zip(lengths, streams) for part in pair)
@@ -89,7 +89,7 @@ def _decode(data: bytes, shape: tuple[int, int, int], window: Window) -> np.ndar
             block_pixels = _decode_block(parts[number], (*sides((0, *blocks[number])), shape[2]))
             pixels[inside(shared, window)] = block_pixels[inside(shared, blocks[number])]
 
-    map_in_threads(place, range(len(blocks)), _areas(blocks))
+    map_in_threads(place, range(len(blocks)), [area((0, *block)) for block in blocks])
     return pixels
 
 
@@ -98,11 +98,6 @@ def _blocks(shape: tuple[int, int, int]) -> Iterator[Window]:
     for top in range(0, shape[0], BLOCK):
         for left in range(0, shape[1], BLOCK):
             yield slice(top, min(top + BLOCK, shape[0])), slice(left, min(left + BLOCK, shape[1]))
-
-
-def _areas(blocks: Iterable[Window]) -> list[int]:
-    """The pixels of each block."""
-    return [math.prod(sides((0, *block))) for block in blocks]
 
 
 def _encode_block(pixels: np.ndarray, quality: int, method: int) -> bytes:
