@@ -17,8 +17,8 @@ import numpy as np
 
 from dqcodec.base.compiled import compiled, part_of_loop_in_place
 from dqcodec.base.errors import CorruptError
-from dqcodec.exact.autoregressive.mixture import start
 from dqcodec.exact.mixing.binary_coder import BinaryCoder, bits_written, code_bit
+from dqcodec.exact.mixture import start
 from dqcodec.frozen.autoregressive import TOTAL
 from dqcodec.frozen.mixing import (
     CONTEXTS,
@@ -239,7 +239,7 @@ def code_sample(mixer, pixels, y, x, c, bits, laws, n, sigmoid):
         mixer: a Mixer, which changes.
         pixels: the canvas, uint8 (rows, columns, channels). If the mixer reads, the sample is entered; else it is there.
         bits: of the sample.
-        laws, n: a model's laws, see exact.autoregressive.mixture, and the number of the sample's law. Without a model (3, 0, 1).
+        laws, n: a model's laws, see exact.mixture, and the number of the sample's law. Without a model (3, 0, 1).
         sigmoid: the table of the laws.
     """
     before = bits_written(mixer.coder)
