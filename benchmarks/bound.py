@@ -3,7 +3,7 @@
     python benchmarks/bound.py SHEET.png --run RUN --model NAME [--tile 32] [--json RESULT.json]
 
 RUN is a run folder or a released run in models/. The sides of the image are multiples of the model's tile. The float
-bound is a mean over four samples of the dequantizer's noise.
+bound is a mean over four samples of the dequantizer's noise. Where the density knows masses, log P(x) is there as well.
 """
 
 import argparse
@@ -16,7 +16,8 @@ from PIL import Image
 
 from dqcodec.bench.machine import machine
 from dqcodec.codec import codec, zoo
-from dqcodec.flows.model import bits_per_dim
+from dqcodec.flows.interlaced import InterlacedFlow
+from dqcodec.flows.model import DequantizedModel, bits_per_dim
 from dqcodec.training.trainer import load_model
 
 _DRAWS = 4
@@ -39,7 +40,9 @@ def main() -> None:
         raise SystemExit(f"{arguments.file}: {report.method} gives a smaller file than the model")
     pixels = np.asarray(Image.open(arguments.file).convert("RGB"))
     dims = pixels.size
-    float_bpd = float_bound(arguments.run, tiles(pixels, arguments.tile))
+    model, _ = load_model(arguments.run)
+    x = tiles(pixels, arguments.tile)
+    float_bpd, mass_bpd = float_bound(model, x), float_mass(model, x)
     coded_bpd, bits = 8 * len(packed) / dims, report.learned
     result = {
         "machine": machine(),
@@ -49,6 +52,7 @@ def main() -> None:
         "bytes": len(packed),
         "coded_bpd": round(coded_bpd, 4),
         "float_vi_bpd": round(float_bpd, 4),
+        **({} if mass_bpd is None else {"float_mass_bpd": round(mass_bpd, 4)}),
         "gap_bpd": round(coded_bpd - float_bpd, 4),
         "gap_parts_bpd": {
             "rounded weights, less what learning gains; for the flow also noise of the estimate": round(
@@ -72,12 +76,21 @@ def tiles(pixels: np.ndarray, side: int) -> torch.Tensor:
 
 
 @torch.no_grad()
-def float_bound(run: Path, x: torch.Tensor) -> float:
+def float_bound(model: DequantizedModel, x: torch.Tensor) -> float:
     """Mean vi bound of tiles (N, 3, H, W), bits per dimension."""
-    model, _ = load_model(run)
     torch.manual_seed(0)
     bounds = [bits_per_dim(model.bound(batch), batch[0].numel()) for _ in range(_DRAWS) for batch in x.split(_BATCH)]
     return float(torch.cat(bounds).mean())
+
+
+@torch.no_grad()
+def float_mass(model: DequantizedModel, x: torch.Tensor) -> float | None:
+    """Mean -log2 P of tiles, bits per dimension, if the density is one of flows.interlaced."""
+    if not isinstance(model.density, InterlacedFlow):
+        return None
+    return float(
+        torch.cat([bits_per_dim(model.density.log_mass(part), part[0].numel()) for part in x.split(_BATCH)]).mean()
+    )
 
 
 if __name__ == "__main__":

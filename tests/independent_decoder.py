@@ -934,6 +934,20 @@ class Law:
             low, high = (middle, high) if self.start(middle) <= t else (low, middle)
         return low
 
+    def edges(self, x):
+        """12.7."""
+
+        def g(j):
+            total = 65536 * j
+            for share, mean, inverse in zip(self.share, self.mean, self.inverse):
+                z = (64 * x + 4 * j - mean) * inverse - 256
+                c, rest = (z >> 9) + 4096, z % 512
+                low, high = (int(self.sigmoid[min(max(each, 0), 8191)]) for each in (c, c + 1))
+                total += share * (low * (512 - rest) + high * rest)
+            return total
+
+        return [(g(j) - g(0)) * 65520 // (g(16) - g(0)) + j for j in range(17)]
+
     def gradients(self, x):
         K, one, m, d, e = len(self.share), f32(1), [], [], []
         whole = f32(2.0**-19)
@@ -1994,10 +2008,11 @@ class Flow:
         self.model, self.T, self.L, self.F = model, model.tensors, len(model.subflows), model.fraction_bits
         self.refinement = model.grid_bits - model.unit_bits - self.F
         self.offset = 1 << model.bits - 1 + self.F
-        self.logistic = TableLaw(model, "logistic")
+        self.is_interlaced = model.description.get("mixtures", 0) > 0
+        self.logistic = None if self.is_interlaced else TableLaw(model, "logistic")
 
     def pop(self, stack, B, H, W, particles):
-        v = self.density(stack, B, H, W)
+        v = Interlaced(self).pop(stack, B, H, W) if self.is_interlaced else self.density(stack, B, H, W)
         if particles > 1:
             v = self.undo_choice(stack, v, particles)
         x = v >> self.F
@@ -2019,15 +2034,17 @@ class Flow:
         return self.conv(f"{name}.out", leaky(h)) >> self.T[f"{name}.out.shift"]
 
     def residual(self, name, a, context=None):
+        inputs = np.concatenate([a, highpass(a), *([] if context is None else [context])], -1)
+        return self.result(name, self.blocks(name, inputs))
+
+    def blocks(self, name, inputs):
         level, b = int(self.T[f"{name}.level"]), 0
-        h = self.layer(
-            f"{name}.in", np.concatenate([a, highpass(a), *([] if context is None else [context])], -1), level
-        )
+        h = self.layer(f"{name}.in", inputs, level)
         while f"{name}.{b}.1.weight" in self.T:
             inner = self.layer(f"{name}.{b}.1", leaky(h), level)
             h = np.clip(h + self.layer(f"{name}.{b}.2", leaky(inner), 2 * level), -level, level)
             b += 1
-        return self.result(name, h)
+        return h
 
     def autoregressive(self, name, a, context):
         level, shift = int(self.T[f"{name}.level"]), self.T[f"{name}.in.shift"]
@@ -2078,8 +2095,7 @@ class Flow:
             stack.push(u.ravel(), [1 << self.F] * u.size)
             return
         y = squeeze(self.cell_pop(stack, u))
-        sums = squeeze(x - (1 << model.bits - 1)) @ self.T["features.matrix"].T
-        context = to_input(sums << 16 + self.T["features.log2_gain"], 16)
+        context = self.features(x)
         if kind != "gaussian":
             context = np.clip(self.residual("context", context), 0, 2048)
         for j in reversed(range(model.dequantizer_transforms)):
@@ -2095,7 +2111,20 @@ class Flow:
                 y = self.undo_ard(stack, name, y[:, ::-1, ::-1, ::-1], context[:, ::-1, ::-1])[:, ::-1, ::-1, ::-1]
             else:
                 y = self.undo_ard(stack, name, y, context)
-        TableLaw(model, "normal", is_unbounded=False).push(stack, y)
+        noise = "logistic_noise" if model.description.get("noise") == "logistic" else "normal"
+        TableLaw(model, noise, is_unbounded=False).push(stack, y)
+
+    def features(self, x):
+        if self.model.description.get("features") != "standard":
+            sums = squeeze(x - (1 << self.model.bits - 1)) @ self.T["features.matrix"].T
+            return to_input(sums << 16 + self.T["features.log2_gain"], 16)
+        a, h, w = planes_of(x), *x.shape[1:3]
+        padded = np.pad(a, ((0, 0), (1, 1), (1, 1), (0, 0)), mode="edge")
+        around = [padded[:, i : i + h, j : j + w] for i in range(3) for j in range(3) if (i, j) != (1, 1)]
+        mean = sum(around)
+        spread = 32 + sum(abs(8 * each - mean) for each in around)
+        features = np.concatenate([standards(a, mean, spread), log_spreads(spread)], -1)
+        return squeeze(np.clip(8 * features, -2048, 2048))
 
     def cell_pop(self, stack, u):
         e, flat = self.T["sigmoid.edges"], u.ravel()
@@ -2169,6 +2198,93 @@ class Flow:
             g, out = np.split(g, 2, -1)
             cost = cost + taken(out)
         return cost + taken(g)
+
+
+def planes_of(x):
+    """9, of samples (..., C)."""
+    return np.stack([x[..., 1], x[..., 0] - x[..., 1], x[..., 2] - x[..., 1]], -1) if x.shape[-1] == 3 else x.copy()
+
+
+standards = np.vectorize(lambda value, mean, spread: standard(int(value), int(mean), int(spread)), otypes=[np.int64])
+log_spreads = np.vectorize(lambda spread: log_spread(int(spread)), otypes=[np.int64])
+
+
+class Interlaced:
+    """12.7."""
+
+    NEAR = [
+        [tuple(map(int, pair)) for pair in re.findall(r"\((-?\d),(-?\d)\)", line)]
+        for line in part("couplings").strip().splitlines()
+    ]
+
+    def __init__(self, flow):
+        self.flow, self.model = flow, flow.model
+
+    def pop(self, stack, B, H, W):
+        flow, C = self.flow, self.model.channels
+        v, step = np.zeros((B, H, W, C), np.int64), 1 << flow.L  # in the order of planes
+        first = v[:, ::step, ::step]
+        first[:] = pop(stack, [1 << self.model.bits + flow.F] * first.size).reshape(first.shape)
+        for level in reversed(range(flow.L)):
+            image = v[:, :: 1 << level, :: 1 << level]
+            for n, (row, column) in enumerate([(1, 1), (0, 1), (1, 0)]):
+                self.couple(stack, f"density.{level}.{n}", image, n, image[:, row::2, column::2], (row, column))
+        return v[..., [1, 0, 2]] if C == 3 else v
+
+    @staticmethod
+    def differences(x):
+        """Planes of symbols in their order."""
+        return np.concatenate([x[..., :1], x[..., 1:] - x[..., :1]], -1)
+
+    def couple(self, stack, name, image, n, own, place):
+        flow, model, C = self.flow, self.model, self.model.channels
+        planes, (_, h, w, _) = self.differences(image >> flow.F), image.shape
+
+        def inside(r, end):
+            q = abs(r) % (2 * end - 2)
+            return np.minimum(q, 2 * end - 2 - q)
+
+        y, x = np.arange(place[0], h, 2), np.arange(place[1], w, 2)
+        a = [planes[:, inside(y + dy, h)][:, :, inside(x + dx, w)] for dy, dx in self.NEAR[n]]
+        mean = 2 * sum(a[:4])
+        away = [abs(8 * each - mean) for each in a]
+        spread = 32 + (2 * sum(away[:4]) + sum(away[4:12])) // 2
+        M = 1 << model.bits
+        level = np.concatenate([(mean[..., :1] - 4 * M << 8 - model.bits) >> 4, mean[..., 1:]], -1)
+        inputs = [*(standards(each, mean, spread) for each in a), log_spreads(spread), np.clip(level, -256, 256)]
+        trunk, bound = leaky(flow.blocks(name, np.concatenate(inputs, -1))), int(flow.T[f"{name}.level"])
+        limit = np.repeat([1 << 20, 4096, 1 << 14], model.mixtures)
+        for p in range(C):
+            sums = flow.conv(f"{name}.heads.{p}", trunk)
+            if p:
+                s = standards(self.differences(own >> flow.F)[..., :p], mean[..., :p], spread[..., :p])
+                sums = sums + flow.conv(f"{name}.known.{p}", np.concatenate([s, np.clip(s, -32, 32)], -1), bias=False)
+            head = leaky(rounded((sums, flow.T[f"{name}.heads.{p}.shift"]), bound))
+            out = flow.conv(f"{name}.out.{p}", head) >> flow.T[f"{name}.out.{p}.shift"]
+            out = np.clip(out, -limit, limit).reshape(-1, len(limit))
+            offsets = (own[..., 0] >> flow.F).ravel() if p else [0] * len(out)
+            rows = zip(out.tolist(), mean[..., p].ravel().tolist(), spread[..., p].ravel().tolist(), map(int, offsets))
+            laws = [Law(model, None, o, 8 * m, s, g, M, lambda name, value: None) for o, m, s, g in rows]
+            own[..., p] = self.values(stack, laws).reshape(own.shape[:3])
+
+    def values(self, stack, laws):
+        F, out = self.flow.F, np.empty(len(laws), np.int64)
+        for part in reversed(parts(len(laws))):
+            some = laws[part]
+            slots = stack.pop([1 << 19] * len(some))
+            symbols = [law.find(t) for law, t in zip(some, slots)]
+            starts = [law.start(x) for law, x in zip(some, symbols)]
+            sizes = [law.start(x + 1) - start for law, x, start in zip(some, symbols, starts)]
+            stack.fine_push([t - start for t, start in zip(slots, starts)], sizes)
+            edges, slots = [law.edges(x) for law, x in zip(some, symbols)], stack.pop([1 << 16] * len(some))
+            cells = [max(j for j in range(16) if edge[j] <= t) for edge, t in zip(edges, slots)]
+            stack.push(
+                [t - edge[j] for edge, j, t in zip(edges, cells, slots)],
+                [edge[j + 1] - edge[j] for edge, j in zip(edges, cells)],
+            )
+            rest = stack.pop([1 << F - 4] * len(some))
+            out[part] = [(x << F) + (j << F - 4) + r for x, j, r in zip(symbols, cells, rest)]
+        return out
 
 
 class Middle:

@@ -30,7 +30,8 @@ from dqcodec.methods.payload import ModelReport
 from dqcodec.training.build import build
 from dqcodec.training.config import Config
 
-KINDS = ("uniform", "gaussian", "bipartite", "ard", "alternating")  # of flows, by their dequantizer; the last an ARD
+# of flows: of affine couplings, by their dequantizer (alternating is an ARD); of mixture couplings, with an ARD
+KINDS = ("uniform", "gaussian", "bipartite", "ard", "alternating", "interlaced")
 AUTOREGRESSIVE, LEAST_SQUARES = "autoregressive", "least-squares"  # the latter an autoregressive one that predicts
 LEARNING = "learning"  # one that predicts, and whose whole network learns
 _OF_PIXELS = (AUTOREGRESSIVE, LEAST_SQUARES, LEARNING)
@@ -61,7 +62,7 @@ def config(kind: str, channels: int = 3, levels: int = 1, bits: int = 8) -> Conf
     """levels: of a flow."""
     level = {"subflows": 2, "width": 8, "blocks": 1}
     dequantizer = {
-        "kind": "ard" if kind == "alternating" else kind,
+        "kind": "ard" if kind in ("alternating", "interlaced") else kind,
         "alternating": kind == "alternating",
         "width": 8,
         "blocks": 1,
@@ -70,6 +71,9 @@ def config(kind: str, channels: int = 3, levels: int = 1, bits: int = 8) -> Conf
         "channels_per_group": 2,
     }
     density = {"levels": [level] * levels}
+    if kind == "interlaced":
+        dequantizer |= {"features": "standard", "noise": "logistic"}
+        density |= {"kind": "interlaced", "head": 6, "mixtures": 2}
     if kind in _OF_PIXELS:
         dequantizer = {"kind": "posterior"}
         density = {"kind": AUTOREGRESSIVE, "width": 12, "blocks": 1, "head": 6, "features": 4, "mixtures": 3}
@@ -107,7 +111,8 @@ def model(kind: str, channels: int = 3, levels: int = 1, bits: int = 8) -> Dequa
 def randomise(conv: nn.Conv2d, strength: float = 0.5) -> None:
     fan_in = conv.weight[0].numel()
     conv.weight.copy_(strength * torch.randn_like(conv.weight) / fan_in**0.5)
-    conv.bias.copy_(0.1 * torch.randn_like(conv.bias))
+    if conv.bias is not None:
+        conv.bias.copy_(0.1 * torch.randn_like(conv.bias))
 
 
 @functools.cache

@@ -15,6 +15,7 @@ from dqcodec.frozen import (
     classical,
     experts,
     flow,
+    interlaced,
     jpeg,
     mixing,
     networks,
@@ -115,6 +116,26 @@ NUMBERS = {
         "LOCATION_BOUND": 2**30, "SCALE_BITS": 10, "R": 1024, "MAX_SCALE": 2**18, "SHEAR_BITS": 14, "MAX_LATENT": 2**38,
         "PRECISION": 20, "MIN_CHUNK": 1024, "CHUNKS": 4, "ESCAPE_WORDS": 3, "WORD_BITS": 16, "MAX_PARTICLES": 64,
         "CHOICE_BITS": 22, "MAX_BATCH_DIMS": 393216,
+        "AROUND": ((0, 0), (0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1), (2, 2)),
+    },
+    interlaced: {
+        "PLACES": ((1, 1), (0, 1), (1, 0)),
+        "NEIGHBOURS": (
+            (
+                (-1, -1), (-1, 1), (1, -1), (1, 1), (-1, -3), (-1, 3), (1, -3), (1, 3),
+                (-3, -1), (-3, 1), (3, -1), (3, 1), (-3, -3), (-3, 3), (3, -3), (3, 3),
+            ),
+            (
+                (0, -1), (0, 1), (-1, 0), (1, 0), (-1, -2), (-1, 2), (1, -2), (1, 2),
+                (-2, -1), (-2, 1), (2, -1), (2, 1), (0, -3), (0, 3), (-3, 0), (3, 0),
+            ),
+            (
+                (0, -1), (0, 1), (-1, 0), (1, 0), (-1, -1), (-1, 1), (1, -1), (1, 1),
+                (-1, -2), (-1, 2), (1, -2), (1, 2), (-2, -1), (-2, 1), (2, -1), (2, 1),
+            ),
+        ),
+        "MEAN_NEIGHBOURS": 4, "SPREAD_WEIGHTS": (2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1), "REACH": 3,
+        "CELL_BITS": 4, "CELL_TOTAL_BITS": 16,
     },
     autoregressive: {
         "NEIGHBOURS": (

@@ -42,6 +42,12 @@ def test_what_is_unknown_or_wrong_is_refused_in_one_line(override):
     assert "\n" not in str(error.value) and str(error.value)
 
 
+def test_an_interlaced_flow_in_half_infinite_bins_is_refused():
+    bins = ("data.bits=1", "dequantizer.bins=half_infinite", "dequantizer.kind=ard")
+    with pytest.raises(ConfigError, match="hypercube"):
+        config.load(None, ("density.kind=interlaced", *bins))
+
+
 def test_uniform_noise_in_half_infinite_bins_is_refused():
     bins = ("data.bits=1", "dequantizer.bins=half_infinite")
     assert build(config.load(None, bins))

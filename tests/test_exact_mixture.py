@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from dqcodec.base.compiled import compiled
 from dqcodec.base.errors import ModelError
 from dqcodec.context.context import log_spreads
-from dqcodec.exact.autoregressive import mixture
-from dqcodec.exact.autoregressive.mixture import MixtureTables
+from dqcodec.exact import mixture
+from dqcodec.exact.mixture import MixtureTables
 from dqcodec.flows.mixture import LEAST_MASS, LogisticMixture
 from dqcodec.frozen import autoregressive as frozen
 from dqcodec.frozen.autoregressive import GRADIENT_BOUND, GRADIENT_GRID, GRID, TOTAL

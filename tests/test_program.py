@@ -225,7 +225,7 @@ def enlarged(factor: int) -> dict[str, np.ndarray]:
 
 def test_weights_too_large_for_float32_are_computed_in_float64():
     def trunk(program):
-        return program.codec.density.levels[0][1].net.blocks[0][0]
+        return program.codec.density.levels[0][1].net.trunk.blocks[0][0]
 
     assert trunk(load(programs.with_tensors("gaussian", enlarged(0)))).dtype is np.float32
     program = load(programs.with_tensors("gaussian", enlarged(1 << 12)))

@@ -53,9 +53,19 @@ def _metrics(folder) -> list[dict]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
+INTERLACED = (
+    "density.kind=interlaced",
+    "density.head=6",
+    "density.mixtures=2",
+    "dequantizer.features=standard",
+    "dequantizer.noise=logistic",
+)
+
+
+@pytest.mark.parametrize("density", [(), INTERLACED], ids=["affine", "interlaced"])
 @pytest.mark.parametrize("kind", ["uniform", "gaussian", "bipartite", "ard"])
-def test_training_lowers_the_bound_and_the_export_codes_at_it(images_file, tmp_path, kind):
-    trainer = _trainer(images_file, tmp_path, 480, f"dequantizer.kind={kind}")
+def test_training_lowers_the_bound_and_the_export_codes_at_it(images_file, tmp_path, kind, density):
+    trainer = _trainer(images_file, tmp_path, 480, f"dequantizer.kind={kind}", *density)
     trainer.start()
     before = trainer.validate()
     assert trainer.run()

@@ -157,9 +157,12 @@ def _ours() -> list[tuple[str, str, dict[str, float]]]:
 
 
 def _bound(name: str) -> dict[str, float]:
-    """vi and the coded rate of a shipped model."""
+    """vi and the coded rate of a shipped model; -log P(x), and so KL(q, p), if it is known."""
     measured = json.loads((_SHIPPED / f"{name}_bound.json").read_text())
-    return {"vi_bpd": measured["float_vi_bpd"], "coded_bpd": measured["coded_bpd"]}
+    rates = {"vi_bpd": measured["float_vi_bpd"], "coded_bpd": measured["coded_bpd"]}
+    if "float_mass_bpd" in measured:
+        rates |= {"iw_bpd": measured["float_mass_bpd"], "kl_bpd": rates["vi_bpd"] - measured["float_mass_bpd"]}
+    return rates
 
 
 def images_vi() -> str:

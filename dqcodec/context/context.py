@@ -35,9 +35,9 @@ _START = -1  # instead of a neighbour's position: where nothing is known yet
 
 
 @cache
-def log_spreads() -> np.ndarray:
+def log_spreads(largest: int = _MAX_SPREAD) -> np.ndarray:
     """The piecewise linear log2 of spread / 64 in steps of 1/GRID, for spreads from 0 to the largest, int32."""
-    mantissa, exponent = np.frexp(np.arange(_MAX_SPREAD + 1) / 64)
+    mantissa, exponent = np.frexp(np.arange(largest + 1) / 64)
     return np.floor((exponent + 2 * mantissa - 2) * GRID).astype(np.int32)
 
 

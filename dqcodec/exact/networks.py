@@ -151,35 +151,47 @@ def to_input(g: np.ndarray, grid_bits: int) -> np.ndarray:
     return np.clip((g + (1 << drop >> 1)) >> drop, -INPUT_BOUND, INPUT_BOUND).astype(np.float32)
 
 
-class ResidualNet:
-    """The twin of flows.networks.ResidualNet. It gives (m, raw log-scale), or a context, for each position."""
+class Trunk:
+    """A convolution and residual blocks: inputs -> activations within +-level, before the last rectifier."""
 
-    def __init__(self, tensors: Tensors, name: str, in_channels: int, context_channels: int, low, high):
-        """Load the tensors `name`.*. The output is clamped to [low, high], numbers or (O,). Raises ModelError."""
+    def __init__(self, tensors: Tensors, name: str, max_input: int):
+        """Load the tensors `name`.*. max_input: the largest input. Raises ModelError."""
         level = load_level(tensors, name)  # the bound of activations
-        self.in_channels, self.level = in_channels, level
-        self.conv_in = load_conv(tensors, f"{name}.in", INPUT_BOUND, -level, level)
-        if self.conv_in.weight.shape[1] != 2 * in_channels + context_channels:
-            raise ModelError(f"{name}: a network's input does not fit its place")
+        self.level, self.conv_in = level, load_conv(tensors, f"{name}.in", max_input, -level, level)
         self.blocks, index = [], 0
         while f"{name}.{index}.1.weight" in tensors or f"{name}.{index}.2.weight" in tensors:
             first = load_conv(tensors, f"{name}.{index}.1", level, -level, level)
             self.blocks.append((first, load_conv(tensors, f"{name}.{index}.2", level, -2 * level, 2 * level)))
             index += 1
-        self.conv_out = load_conv(tensors, f"{name}.out", level, low, high)
-        check_chain(name, self.conv_in, *[conv for block in self.blocks for conv in block], self.conv_out)
+        check_chain(name, self.conv_in, *[conv for block in self.blocks for conv in block])
         if any(second.outputs != self.conv_in.outputs for _, second in self.blocks):
             raise ModelError(f"{name}: a network's tensors do not fit together")
+
+    def __call__(self, a: np.ndarray) -> np.ndarray:
+        """Inputs (B, H, W, I), float32 integers -> leaky(activations), float32 (B, H, W, W)."""
+        h = self.conv_in(a).astype(np.float32, copy=False)
+        for first, second in self.blocks:
+            h += second(leaky(first(leaky(h))))
+            np.clip(h, -self.level, self.level, out=h)
+        return leaky(h)
+
+
+class ResidualNet:
+    """The twin of flows.networks.ResidualNet. It gives (m, raw log-scale), or a context, for each position."""
+
+    def __init__(self, tensors: Tensors, name: str, in_channels: int, context_channels: int, low, high):
+        """Load the tensors `name`.*. The output is clamped to [low, high], numbers or (O,). Raises ModelError."""
+        self.in_channels, self.trunk = in_channels, Trunk(tensors, name, INPUT_BOUND)
+        if self.trunk.conv_in.inputs != 2 * in_channels + context_channels:
+            raise ModelError(f"{name}: a network's input does not fit its place")
+        self.conv_out = load_conv(tensors, f"{name}.out", self.trunk.level, low, high)
+        check_chain(name, self.trunk.conv_in, self.conv_out)
 
     def __call__(self, a: np.ndarray, context: np.ndarray | None = None) -> np.ndarray:
         """a, context: float32 integers on the input grid, (B, H, W, I) and (B, H, W, context channels) -> (B, H, W,
         O)."""
         parts = [a, highpass(a)] + ([] if context is None else [context])
-        h = self.conv_in(np.concatenate(parts, -1)).astype(np.float32, copy=False)
-        for first, second in self.blocks:
-            h += second(leaky(first(leaky(h))))
-            np.clip(h, -self.level, self.level, out=h)
-        return self.conv_out(leaky(h))
+        return self.conv_out(self.trunk(np.concatenate(parts, -1)))
 
 
 class AutoregressiveNet:

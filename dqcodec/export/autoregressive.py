@@ -37,7 +37,7 @@ def export_bytes(model: AutoregressiveModel, name: str, tile: int | None, calibr
     with ranges.watching(model, nn.Linear | ResidualLayer, *((out, "heads") for out in net.linear_out)):
         model.bound(calibration)
     planes = density.channels
-    tensors = {"net.level": np.array(_LEVEL)} | _mixture_tables()
+    tensors = {"net.level": np.array(_LEVEL)} | mixture_tables()
     trunk_grid = grid_of(_LEVEL, max(ranges[module] for module in (net.linear_in, *net.blocks)))
     told = net.linear_features
     tensors |= _linear("net.features", told.weight, told.bias, _INPUT_BITS, frozen.STANDARD_BOUND, _INPUT_BITS)
@@ -140,7 +140,8 @@ def _heads(net: ContextNet, grid_in: int, bound_in: float, grid_out: int) -> Ten
     return tensors
 
 
-def _mixture_tables() -> Tensors:
+def mixture_tables() -> Tensors:
+    """The tables of exact.mixture.MixtureTables."""
     cells = (np.arange(frozen.SIGMOID_CELLS) + 0.5 - frozen.SIGMOID_CELLS // 2) / frozen.SIGMOID_GRID
     logits = np.arange(frozen.LOGIT_RANGE + 1) / frozen.LOGIT_GRID
     scales = np.arange(frozen.LOG2_SCALE_LOW, frozen.LOG2_SCALE_HIGH + 1) / frozen.LOG2_SCALE_GRID

@@ -11,6 +11,7 @@ from dqcodec.base.errors import ModelError
 from dqcodec.export import autoregressive, flow
 from dqcodec.flows.densities import FlowDensity
 from dqcodec.flows.dequantizers import Hypercube
+from dqcodec.flows.interlaced import InterlacedFlow
 from dqcodec.flows.model import AutoregressiveModel, DequantizedModel
 from dqcodec.flows.networks import AutoregressiveDenseNet, DenseNet
 
@@ -18,7 +19,7 @@ from dqcodec.flows.networks import AutoregressiveDenseNet, DenseNet
 def has_exact_twin(model: DequantizedModel) -> bool:
     """Whether the model can be exported: autoregressive densities can, and flows without dense nets over hypercube bins."""
     return isinstance(model, AutoregressiveModel) or (
-        isinstance(model.density, FlowDensity)
+        isinstance(model.density, FlowDensity | InterlacedFlow)
         and isinstance(model.dequantizer.bins, Hypercube)
         and not any(isinstance(module, DenseNet | AutoregressiveDenseNet) for module in model.modules())
     )

@@ -14,14 +14,10 @@ from torch import Tensor, nn
 from dqcodec.flows.context import Context, context, gather_features
 from dqcodec.flows.densities import Density
 from dqcodec.flows.dequantizers import Dequantizer
-from dqcodec.flows.mixture import LogisticMixture
+from dqcodec.flows.mixture import LogisticMixture, mixture_around
 from dqcodec.flows.networks import leaky
 from dqcodec.flows.transforms import Images, PerImage, sum_dims
-from dqcodec.frozen import autoregressive as frozen
 from dqcodec.frozen.autoregressive import FEATURE_PLACES, PREDICTED, STANDARD_BOUND, inputs, predicted_inputs
-
-_MEAN_BOUND = frozen.MEAN_BOUND / frozen.MEAN_GRID  # distance of a component's mean from the local mean, in spreads
-_LOG2_SCALE_RANGE = frozen.LOG2_SCALE_LOW / frozen.LOG2_SCALE_GRID, frozen.LOG2_SCALE_HIGH / frozen.LOG2_SCALE_GRID
 
 
 class ResidualLayer(nn.Module):
@@ -154,14 +150,12 @@ class AutoregressiveDensity(Density):
         """The factors of p, (B, H, W, C, K), each given the symbols before it. The order of C is G, R, B."""
         batch, channels, height, width = x.shape
         c = context(x, self.bits, least_squares=self.net.least_squares)
-        logits, mean, log2_scale = self.net(c, (batch, height, width)).chunk(3, -1)
+        raw = self.net(c, (batch, height, width))
         center = c.prediction.value if self.net.least_squares else c.mean
-        mean = center[..., None] + c.spread[..., None] * mean.clamp(-_MEAN_BOUND, _MEAN_BOUND)
         if channels == 3:  # the planes R and B are coded as differences from G
-            mean = mean + (c.target[:, :1] * torch.tensor([0.0, 1.0, 1.0], device=x.device))[..., None]
-        log2_scale = (c.log_spread[..., None] + log2_scale).clamp(*_LOG2_SCALE_RANGE)
-        parts = torch.log_softmax(logits, -1), mean, torch.exp2(-log2_scale)
-        return LogisticMixture(*(part.view(batch, height, width, channels, -1) for part in parts))
+            center = center + c.target[:, :1] * torch.tensor([0.0, 1.0, 1.0], device=x.device)
+        mixture = mixture_around(raw, center, c.spread, c.log_spread)
+        return LogisticMixture(*(part.view(batch, height, width, channels, -1) for part in mixture))
 
     def log_mass(self, x: Images) -> PerImage:
         """log P(x), nats."""

@@ -99,23 +99,21 @@ def context(x: Images, bits: int, *, least_squares: bool = False) -> Context:
     near = c[:, : len(MOMENT_WEIGHTS)]
     sums = (weights * near).sum(1)  # 8 times the mean
     spreads = (weights * (8 * near - sums[:, None]).abs()).sum(1) + SPREAD_FLOOR  # 64 times the spread
-    mantissa, exponent = torch.frexp(spreads / 64)
-    log_spread = torch.floor((exponent + 2 * mantissa - 2) * GRID) / GRID
-    gain = 256 / spreads
-    standard_context = _standard(c, sums[:, None], gain[:, None])
+    log_spread = log2_linear(spreads / 64)
+    standard_context = standardised(c, sums[:, None], spreads[:, None])
     level = sums - 8 * start
     level[:, 0] = torch.floor(level[:, 0] * 2 ** (8 - bits) / 16)
     border = torch.zeros(batch, height, width, 2, device=x.device)
     border[:, 0, :, 0] = border[:, :, 0, 1] = 1
-    prediction = _prediction(y, bits, sums, gain) if least_squares else None
+    prediction = _prediction(y, bits, sums, spreads) if least_squares else None
     level = level.clamp(-STANDARD_BOUND * GRID, STANDARD_BOUND * GRID) / GRID
     inputs = [standard_context.flatten(1), log_spread, level, border.view(-1, 2)]
-    standard = _standard(target, sums, gain)
+    standard = standardised(target, sums, spreads)
     return Context(sums / 8, spreads / 64, log_spread, torch.cat(inputs, 1), target, standard, prediction)
 
 
 def _prediction(
-    y: Float[Tensor, "B P H W"], bits: int, sums: Float[Tensor, "N P"], gain: Float[Tensor, "N P"]
+    y: Float[Tensor, "B P H W"], bits: int, sums: Float[Tensor, "N P"], spreads: Float[Tensor, "N P"]
 ) -> Prediction:
     tiles = y.permute(0, 2, 3, 1).to(torch.int16).cpu().numpy()
     value = torch.from_numpy(predict_tiles(tiles, bits)).to(y) / 2**PREDICTION_BITS
@@ -123,17 +121,23 @@ def _prediction(
     near = neighbours(errors, errors.new_zeros(y.shape[1]))[:, : len(MOMENT_WEIGHTS)]
     weights = torch.tensor(MOMENT_WEIGHTS, dtype=torch.float32, device=y.device)[:, None]
     total = (weights * near.permute(0, 3, 4, 1, 2).flatten(0, 2)).sum(1) + ERROR_FLOOR  # 8 times the mean
-    mantissa, exponent = torch.frexp(total / (8 << PREDICTION_BITS))
-    log_error = torch.floor((exponent + 2 * mantissa - 2) * GRID) / GRID
+    log_error = log2_linear(total / (8 << PREDICTION_BITS))
     value = value.flatten(0, 2)
-    return Prediction(value, _standard(value, sums, gain), log_error)
+    return Prediction(value, standardised(value, sums, spreads), log_error)
 
 
-def _standard(
-    values: Float[Tensor, "N *n P"], sums: Float[Tensor, "N *#n P"], gain: Float[Tensor, "N *#n P"]
-) -> Float[Tensor, "N *n P"]:
-    """(value - mean) / spread on the grid, clamped. sums: 8 times the mean; gain: GRID / (8 spread)."""
-    return torch.floor((8 * values - sums) * gain + 0.5).clamp(-STANDARD_BOUND * GRID, STANDARD_BOUND * GRID) / GRID
+def standardised(
+    values: Float[Tensor, "*#n"], sums: Float[Tensor, "*#n"], spreads: Float[Tensor, "*#n"]
+) -> Float[Tensor, "*n"]:
+    """(value - mean) / spread on the grid, clamped. sums: 8 times the mean; spreads: 64 times the spread."""
+    bound = STANDARD_BOUND * GRID
+    return torch.floor((8 * values - sums) * (256 / spreads) + 0.5).clamp(-bound, bound) / GRID
+
+
+def log2_linear(spread: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
+    """log2, piecewise linear between powers of two, on the grid."""
+    mantissa, exponent = torch.frexp(spread)
+    return torch.floor((exponent + 2 * mantissa - 2) * GRID) / GRID
 
 
 def gather_features(features: Float[Tensor, "N K"], batch: int, height: int, width: int) -> Float[Tensor, "N nK"]:

@@ -1,6 +1,6 @@
 """The paper's dequantizers q(u|x): uniform, Gaussian (logit-normal), bipartite flow, autoregressive flow (ARD).
 
-A learned dequantizer is a small conditional flow on the squeezed image: eps is standard normal, conditional transforms
+A learned dequantizer is a small conditional flow on the squeezed image: eps is normal or logistic, conditional transforms
 map eps to y, and u = sigmoid(y) for hypercube bins. Training and compression only sample, from eps to u, so that only
 this direction must be fast.
 """
@@ -11,10 +11,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dqcodec.flows.autoregressive import AffineAutoregressive, Reversed
+from dqcodec.flows.context import log2_linear, planes, standardised
 from dqcodec.flows.couplings import AffineCoupling, ConditionalAffine, ReverseChannels
-from dqcodec.flows.densities import normal_log_prob
+from dqcodec.flows.densities import logistic_log_prob, normal_log_prob
 from dqcodec.flows.networks import INPUT_BOUND, NETS, AutoregressiveDenseNet, AutoregressiveNet
 from dqcodec.flows.transforms import Chain, Images, PerImage, Transform, haar_ycocg_sums, sum_dims
+from dqcodec.frozen.autoregressive import SPREAD_FLOOR
+from dqcodec.frozen.flow import AROUND
 
 
 class Hypercube:
@@ -79,6 +82,7 @@ class PixelFeatures(nn.Module):
         super().__init__()
         self.register_buffer("matrix", haar_ycocg_sums(channels), persistent=False)
         self.register_buffer("log2_gain", torch.zeros(4 * channels))
+        self.channels = 4 * channels
         self.offset = 2 ** (bits - 1)
 
     def sums(self, x: Images) -> Float[Tensor, "B 4*C H//2 W//2"]:
@@ -93,6 +97,34 @@ class PixelFeatures(nn.Module):
     def initialise(self, x: Images) -> None:
         """Set the gains from a batch of symbols."""
         self.log2_gain.copy_(-self.sums(x).std((0, 2, 3)).clamp_min(0.25).log2().round())
+
+
+class StandardFeatures(nn.Module):
+    """Squeezed pixels, each normalised by the mean and spread of its eight neighbours, and the log2 of the spreads; 8 C channels.
+
+    They show how the density around changes within a bin: by the distance to the mean, over the spread.
+    """
+
+    def __init__(self, channels: int, bits: int):
+        super().__init__()
+        self.channels = 8 * channels
+
+    @torch.no_grad()
+    def forward(self, x: Images) -> Float[Tensor, "B 8*C H//2 W//2"]:
+        """The features. Outside of the image lie the pixels of its border."""
+        y = planes(x)
+        padded, (height, width) = F.pad(y, (1, 1, 1, 1), mode="replicate"), y.shape[2:]
+        near = [padded[:, :, dy : dy + height, dx : dx + width] for dy, dx in AROUND]
+        sums = sum(near)  # 8 times the mean
+        spreads = sum((8 * each - sums).abs() for each in near) + SPREAD_FLOOR  # 64 times the spread
+        features = [standardised(y, sums, spreads), log2_linear(spreads / 64)]
+        return F.pixel_unshuffle(torch.cat(features, 1), 2)
+
+    def initialise(self, x: Images) -> None:
+        """Nothing to do."""
+
+
+FEATURES = {"haar": PixelFeatures, "standard": StandardFeatures}
 
 
 class Dequantizer(nn.Module):
@@ -146,16 +178,25 @@ class UniformDequantizer(Dequantizer):
 
 
 class FlowDequantizer(Dequantizer):
-    """u = bin(y), where y is a conditional flow of eps ~ N(0, 1) on the squeezed shape (B, 4C, H/2, W/2).
+    """u = bin(y), where y is a conditional flow of noise eps on the squeezed shape (B, 4C, H/2, W/2).
 
     Args:
         features: of x. context_net: makes the context from the features; None takes the features as the context.
-        transforms: from y to eps, conditional on the context. bins: a key of BINS.
+        transforms: from y to eps, conditional on the context. bins: a key of BINS. noise: "normal" or "logistic". With logistic noise u
+            can be uniform exactly, because the sigmoid is the distribution function; with normal noise it takes 0.0137 bpd.
     """
 
-    def __init__(self, features: PixelFeatures, context_net: nn.Module | None, transforms: Chain, bins: str):
+    def __init__(
+        self,
+        features: PixelFeatures | StandardFeatures,
+        context_net: nn.Module | None,
+        transforms: Chain,
+        bins: str,
+        noise: str = "normal",
+    ):
         super().__init__(bins)
         self.features, self.transforms = features, transforms
+        self.is_logistic = noise == "logistic"
         self.context_net = context_net
 
     def initialise(self, x: Images) -> None:
@@ -168,33 +209,48 @@ class FlowDequantizer(Dequantizer):
         return features if self.context_net is None else self.context_net(features).clamp(0, INPUT_BOUND)
 
     def noise(self, x: Images) -> Float[Tensor, "B ..."]:
-        """eps ~ N(0, 1), (B, 4C, H/2, W/2)."""
+        """eps, (B, 4C, H/2, W/2)."""
         batch, channels, height, width = x.shape
-        return torch.randn(batch, 4 * channels, height // 2, width // 2, device=x.device, dtype=x.dtype)
+        shape = batch, 4 * channels, height // 2, width // 2
+        if self.is_logistic:
+            return torch.logit(torch.rand(shape, device=x.device, dtype=x.dtype), eps=torch.finfo(x.dtype).eps / 2)
+        return torch.randn(shape, device=x.device, dtype=x.dtype)
+
+    def _noise_log_prob(self, eps: Float[Tensor, "B ..."]) -> PerImage:
+        return logistic_log_prob(eps) if self.is_logistic else normal_log_prob(eps)
 
     def sample(self, x: Images, noise: Float[Tensor, "B ..."] | None = None) -> tuple[Images, PerImage]:
         """eps -> y -> u, one pass; (u, log q(u|x)), nats."""
         eps = self.noise(x) if noise is None else noise
         y, log_det = self.transforms.inverse(eps, self.context(x))
         u, bin_log_det = self.bins.from_real(F.pixel_shuffle(y, 2))
-        return u, normal_log_prob(eps) + log_det + bin_log_det
+        return u, self._noise_log_prob(eps) + log_det + bin_log_det
 
     def log_prob(self, u: Images, x: Images) -> PerImage:
         """u -> y -> eps; log q(u|x), nats."""
         y, bin_log_det = self.bins.to_real(u)
         eps, log_det = self.transforms(F.pixel_unshuffle(y, 2), self.context(x))
-        return normal_log_prob(eps) + log_det + bin_log_det
+        return self._noise_log_prob(eps) + log_det + bin_log_det
 
 
 def gaussian_dequantizer(
-    channels: int, bits: int, width: int, blocks: int, bins: str = "hypercube", net: str = "residual"
+    channels: int,
+    bits: int,
+    width: int,
+    blocks: int,
+    bins: str = "hypercube",
+    net: str = "residual",
+    features: str = "haar",
+    noise: str = "normal",
 ) -> Dequantizer:
     """The conditional logit-normal with diagonal covariance.
 
-    width and blocks are those of its network, net is a key of NETS, bins a key of BINS.
+    width and blocks are those of its network, net is a key of NETS, bins a key of BINS, features a key of FEATURES; for noise see
+    FlowDequantizer.
     """
-    transform = ConditionalAffine(NETS[net](4 * channels, 8 * channels, width, blocks))
-    return FlowDequantizer(PixelFeatures(channels, bits), None, Chain([transform]), bins)
+    seen = FEATURES[features](channels, bits)
+    transform = ConditionalAffine(NETS[net](seen.channels, 8 * channels, width, blocks))
+    return FlowDequantizer(seen, None, Chain([transform]), bins, noise)
 
 
 def bipartite_dequantizer(
@@ -206,19 +262,22 @@ def bipartite_dequantizer(
     context_channels: int,
     bins: str = "hypercube",
     net: str = "residual",
+    features: str = "haar",
+    noise: str = "normal",
 ) -> Dequantizer:
     """Affine couplings over eps, given a context (the paper's equation (coupling_layer); Ho et al. 2019).
 
-    width and blocks are those of each network, net is a key of NETS, bins a key of BINS.
+    width and blocks are those of each network; for net, bins, features and noise see gaussian_dequantizer.
     """
     half = 2 * channels
     transforms = []
     for _ in range(subflows):
         coupling = AffineCoupling(NETS[net](half, 2 * half, width, blocks, context_channels), half)
         transforms += [ReverseChannels(), coupling]
-    context_net = NETS[net](4 * channels, context_channels, width, blocks)
+    seen = FEATURES[features](channels, bits)
+    context_net = NETS[net](seen.channels, context_channels, width, blocks)
     _start_at_random(context_net)
-    return FlowDequantizer(PixelFeatures(channels, bits), context_net, Chain(transforms), bins)
+    return FlowDequantizer(seen, context_net, Chain(transforms), bins, noise)
 
 
 def autoregressive_dequantizer(
@@ -232,11 +291,13 @@ def autoregressive_dequantizer(
     bins: str = "hypercube",
     net: str = "residual",
     alternating: bool = False,
+    features: str = "haar",
+    noise: str = "normal",
 ) -> Dequantizer:
     """ARD: autoregressive steps over eps, given a context (the paper's equation (iaf)).
 
     With `alternating`, every second step, counted from eps, runs in reverse order. width and blocks are those of the
-    context network, and blocks is the depth of dense ARMs; net is a key of NETS, bins a key of BINS.
+    context network, and blocks is the depth of dense ARMs; for net, bins, features and noise see gaussian_dequantizer.
     """
     sizes = (4 * channels, channels_per_group, context_channels)
     nets = [
@@ -246,9 +307,10 @@ def autoregressive_dequantizer(
     if alternating:
         for place in range(subflows - 2, -1, -2):  # the last transform is nearest to eps
             transforms[place] = Reversed(transforms[place])
-    context_net = NETS[net](4 * channels, context_channels, width, blocks)
+    seen = FEATURES[features](channels, bits)
+    context_net = NETS[net](seen.channels, context_channels, width, blocks)
     _start_at_random(context_net)
-    return FlowDequantizer(PixelFeatures(channels, bits), context_net, Chain(transforms), bins)
+    return FlowDequantizer(seen, context_net, Chain(transforms), bins, noise)
 
 
 def _start_at_random(net: nn.Module) -> None:

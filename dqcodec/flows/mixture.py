@@ -10,9 +10,11 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from dqcodec.frozen.autoregressive import TOTAL
+from dqcodec.frozen import autoregressive as frozen
 
-LEAST_MASS = 1 / TOTAL  # of a symbol, because the exact coder gives each symbol at least one slot
+_MEAN_BOUND = frozen.MEAN_BOUND / frozen.MEAN_GRID  # distance of a component's mean from the local mean, in spreads
+_LOG2_SCALE_RANGE = frozen.LOG2_SCALE_LOW / frozen.LOG2_SCALE_GRID, frozen.LOG2_SCALE_HIGH / frozen.LOG2_SCALE_GRID
+LEAST_MASS = 1 / frozen.TOTAL  # of a symbol, because the exact coder gives each symbol at least one slot
 
 
 class LogisticMixture(NamedTuple):
@@ -38,6 +40,22 @@ class LogisticMixture(NamedTuple):
         inside = ((y >= -0.5) & (y < 2**bits - 0.5)).to(y)
         return torch.log(log_mixture.exp() * (1 - 2**bits * LEAST_MASS) + inside * LEAST_MASS)
 
+    def log_density(self, y: Float[Tensor, "..."], bits: int) -> Float[Tensor, "..."]:
+        """Log density at y inside the range, [-1/2, 2^bits - 1/2), nats, where the outer bins take what lies outside.
+
+        It is log_prob but in the outer bins: there it grows by a factor, so that the bin has its whole mass, log_mass.
+        """
+        x = (y + 0.5).detach().floor().clamp(0, 2**bits - 1)
+        outer = (x == 0) | (x == 2**bits - 1)
+        log_prob = self.log_prob(y, bits)
+        if not outer.any():
+            return log_prob
+        at_border = LogisticMixture(*(part[outer] for part in self))
+        low, high = at_border._ends(x[outer])
+        inside = ((high - low) * at_border.log_weight.exp()).sum(-1) * (1 - 2**bits * LEAST_MASS) + LEAST_MASS
+        gain = at_border.log_mass(x[outer], bits) - inside.log()
+        return log_prob.masked_scatter(outer, log_prob[outer] + gain)
+
     def sample(
         self, quantile: Float[Tensor, "..."], bits: int, x: Float[Tensor, "..."] | None = None
     ) -> Float[Tensor, "..."]:
@@ -46,9 +64,27 @@ class LogisticMixture(NamedTuple):
         Args:
             quantile: uniform noise in [0, 1), which y is a function of.
         """
-        low, high, begin, width = torch.zeros_like(self.mean), torch.ones_like(self.mean), -0.5, 2.0**bits
-        if x is not None:
-            (low, high), begin, width = self._bin(x, bits), x - 0.5, 1.0
+        if x is None:
+            return self._sample(
+                quantile, torch.zeros_like(self.mean), torch.ones_like(self.mean), -0.5, 2.0**bits, bits
+            )
+        return self._into_bin(self._sample(quantile, *self._bin(x, bits), x - 0.5, 1.0, bits), x, bits)
+
+    def sample_inside(self, quantile: Float[Tensor, "..."], bits: int, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """y ~ the density of log_density in the bin of x. See sample."""
+        y = self._sample(quantile, *self._ends(x), x - 0.5, 1.0, bits)
+        return y.maximum(x - 0.5).minimum(x + 0.5 - 2.0**bits * torch.finfo(y.dtype).eps)
+
+    def _sample(
+        self,
+        quantile: Float[Tensor, "..."],
+        low: Float[Tensor, "... K"],
+        high: Float[Tensor, "... K"],
+        begin: Float[Tensor, "..."] | float,
+        width: float,
+        bits: int,
+    ) -> Float[Tensor, "..."]:
+        """y ~ the part of each component from `low` to `high` of its mass, and the uniform part of begin ... begin + width."""
         # the noise picks a component (the uniform part is the last one), then the place in it
         mass = self.log_weight.exp() * (high - low) * (1 - 2**bits * LEAST_MASS)
         mass = F.pad(mass, (0, 1), value=LEAST_MASS * width)
@@ -60,8 +96,7 @@ class LogisticMixture(NamedTuple):
         low, high, mean, inverse_scale = (t.gather(-1, chosen) for t in (low, high, self.mean, self.inverse_scale))
         y = mean + torch.logit(low + rest * (high - low), eps=torch.finfo(low.dtype).eps) / inverse_scale
         even = (k == chosen)[..., 0].logical_not()
-        y = torch.where(even, begin + rest[..., 0] * width, y[..., 0])
-        return y if x is None else self._into_bin(y, x, bits)
+        return torch.where(even, begin + rest[..., 0] * width, y[..., 0])
 
     def _into_bin(self, y: Float[Tensor, "..."], x: Float[Tensor, "..."], bits: int) -> Float[Tensor, "..."]:
         """y, clamped to the bin of x: rounding may take it out."""
@@ -71,7 +106,26 @@ class LogisticMixture(NamedTuple):
 
     def _bin(self, x: Float[Tensor, "..."], bits: int) -> tuple[Float[Tensor, "... K"], Float[Tensor, "... K"]]:
         """Each component's distribution function at the lower and the upper end of the bins of x."""
-        centre = (x[..., None] - self.mean) * self.inverse_scale
-        low = torch.sigmoid(centre - 0.5 * self.inverse_scale)
-        high = torch.sigmoid(centre + 0.5 * self.inverse_scale)
+        low, high = self._ends(x)
         return low.masked_fill((x == 0)[..., None], 0.0), high.masked_fill((x == 2**bits - 1)[..., None], 1.0)
+
+    def _ends(self, x: Float[Tensor, "..."]) -> tuple[Float[Tensor, "... K"], Float[Tensor, "... K"]]:
+        """Each component's distribution function at x - 1/2 and x + 1/2."""
+        centre, half = (x[..., None] - self.mean) * self.inverse_scale, 0.5 * self.inverse_scale
+        return torch.sigmoid(centre - half), torch.sigmoid(centre + half)
+
+
+def mixture_around(
+    raw: Float[Tensor, "... _"],
+    center: Float[Tensor, "..."],
+    spread: Float[Tensor, "..."],
+    log_spread: Float[Tensor, "..."],
+) -> LogisticMixture:
+    """The mixtures of a network's raw outputs (..., 3 K): logits, means in spreads from the center, log2 scales in spreads.
+
+    center, spread: pixel steps. log_spread: log2 of the spread.
+    """
+    logits, mean, log2_scale = raw.chunk(3, -1)
+    mean = center[..., None] + spread[..., None] * mean.clamp(-_MEAN_BOUND, _MEAN_BOUND)
+    log2_scale = (log_spread[..., None] + log2_scale).clamp(*_LOG2_SCALE_RANGE)
+    return LogisticMixture(torch.log_softmax(logits, -1), mean, torch.exp2(-log2_scale))

@@ -6,6 +6,7 @@ INPUT_RANGE = 8  # ... and clamped to [-8, 8]
 INPUT_BOUND = INPUT_RANGE << INPUT_BITS
 LOG_SCALE_BITS = 6  # raw log-scales of networks are on a grid of 2^-6 ...
 LOG_SCALE_BOUND = 16 << LOG_SCALE_BITS  # ... and are clamped to [-16, 16], where 3 tanh(raw / 3) is flat
+AROUND = tuple((dy, dx) for dy in range(3) for dx in range(3) if (dy, dx) != (1, 1))  # the neighbours of (1, 1)
 LOCATION_BOUND = 1 << 30  # the largest location of a network, in grid units
 
 # transforms

@@ -104,7 +104,8 @@ def _codec(program: FlowProgram, particles: int) -> BitsBack | CoupledBitsBack:
     """The codec of a payload with this number of particles. Raises CorruptError: no payload of the program has it."""
     if particles == 1:
         return program.codec
-    if not 1 < particles <= MAX_PARTICLES or program.description.dequantizer != "uniform":
+    d = program.description
+    if not 1 < particles <= MAX_PARTICLES or d.dequantizer != "uniform" or d.mixtures:
         raise CorruptError(f"damaged flow payload ({particles} particles)")
     return CoupledBitsBack(program.codec.dequantizer, program.codec.density, particles)
 

@@ -9,6 +9,7 @@ from dqcodec.flows.dequantizers import (
     bipartite_dequantizer,
     gaussian_dequantizer,
 )
+from dqcodec.flows.interlaced import InterlacedFlow
 from dqcodec.flows.model import AutoregressiveModel, DequantizedModel
 from dqcodec.training.config import Config
 
@@ -27,17 +28,17 @@ def build(config: Config) -> DequantizedModel:
 
 def _dequantizer(config: Config, channels: int, bits: int) -> Dequantizer:
     q = config.dequantizer
-    net = (channels, bits, q.width, q.blocks)
+    net, seen = (channels, bits, q.width, q.blocks), (q.features, q.noise)
     match q.kind:
         case "uniform":
             return UniformDequantizer(q.bins)
         case "gaussian":
-            return gaussian_dequantizer(*net, q.bins, q.net)
+            return gaussian_dequantizer(*net, q.bins, q.net, *seen)
         case "bipartite":
-            return bipartite_dequantizer(*net, q.subflows, q.context_channels, q.bins, q.net)
+            return bipartite_dequantizer(*net, q.subflows, q.context_channels, q.bins, q.net, *seen)
         case "ard":
             return autoregressive_dequantizer(
-                *net, q.subflows, q.context_channels, q.channels_per_group, q.bins, q.net, q.alternating
+                *net, q.subflows, q.context_channels, q.channels_per_group, q.bins, q.net, q.alternating, *seen
             )
 
 
@@ -53,3 +54,6 @@ def _density(config: Config, channels: int, bits: int) -> Density:
         case "flow":
             levels = [(level.subflows, level.width, level.blocks) for level in config.density.levels]
             return FlowDensity(channels, levels, offset, unit, config.density.net)
+        case "interlaced":
+            sizes = [(level.width, level.blocks) for level in config.density.levels]
+            return InterlacedFlow(channels, bits, sizes, config.density.head, config.density.mixtures)

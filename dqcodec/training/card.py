@@ -27,6 +27,8 @@ def _description(config: Config) -> str:
     density = config.density.kind
     if density == "flow":
         density += " of " + " + ".join(str(level.subflows) for level in config.density.levels) + " subflows"
+    if density == "interlaced":
+        density += f" flow of {len(config.density.levels)} levels"
     if density == "autoregressive":
         density += f" density of width {config.density.width}"
     return f"{config.dequantizer.kind} dequantizer, {density}, {config.data.channels} x {config.data.bits} bit"

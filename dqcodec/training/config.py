@@ -41,6 +41,8 @@ class DequantizerConfig(Section):
     width, blocks: of the networks; in dense networks, blocks is the depth.
     subflows, context_channels: of the bipartite and ARD kinds. channels_per_group: of the ARM.
     alternating: every second step of an ARD runs in reverse order.
+    features: what a learned q sees of x: "haar", averages and differences, or "standard", pixels normalised by those around.
+    noise: of a learned q, before its transforms. With "logistic" noise it can be uniform, with "normal" noise only almost.
     """
 
     kind: Literal["uniform", "gaussian", "bipartite", "ard", "posterior"] = "gaussian"
@@ -52,12 +54,14 @@ class DequantizerConfig(Section):
     context_channels: int = Field(24, ge=1)
     channels_per_group: int = Field(4, ge=1)
     alternating: bool = False
+    features: Literal["haar", "standard"] = "haar"
+    noise: Literal["normal", "logistic"] = "normal"
 
 
 class Level(Section):
-    """One level of the flow density.
+    """One level of a flow density.
 
-    width, blocks: of each coupling's network; in dense networks, blocks is the depth.
+    width, blocks: of each coupling's network; in dense networks, blocks is the depth. subflows: of kind "flow".
     """
 
     subflows: int = Field(6, ge=1)
@@ -68,14 +72,15 @@ class Level(Section):
 class DensityConfig(Section):
     """p(v).
 
-    net, levels: of the flow. The two Gaussians only have images of the crop's size.
-    width, blocks: of the trunk of the autoregressive density. head: width of each plane's head.
-    features: how many features a pixel gives later pixels. mixtures: components of each mixture. least_squares: whether
+    kind: "flow" has the paper's affine couplings and a logistic base, "interlaced" mixture couplings and a uniform base.
+    levels: of both flows, the finest first. net: of kind "flow". The two Gaussians only have images of the crop's size.
+    width, blocks: of the trunk of the autoregressive density. head: width of each plane's head, also in an interlaced flow.
+    features: how many features a pixel gives later pixels. mixtures: components of each mixture, also in an interlaced flow. least_squares: whether
     the net sees predictions by local least squares. learning: how many layers of the exported net learn while it codes, beside
     the last ones: the heads, then the layers before them, the last first.
     """
 
-    kind: Literal["diagonal", "covariance", "flow", "autoregressive"] = "flow"
+    kind: Literal["diagonal", "covariance", "flow", "interlaced", "autoregressive"] = "flow"
     net: Literal["residual", "dense"] = "residual"
     levels: list[Level] = Field([Level(), Level()], min_length=1, max_length=8)
     width: int = Field(64, ge=1)
@@ -127,7 +132,7 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> "Config":
-        levels = len(self.density.levels) if self.density.kind == "flow" else 0
+        levels = len(self.density.levels) if self.density.kind in ("flow", "interlaced") else 0
         squeezes = max(levels, self.dequantizer.kind not in ("uniform", "posterior"))
         if self.data.crop % 2**squeezes:
             raise ValueError(f"data.crop must be a multiple of {2**squeezes}")
@@ -139,6 +144,8 @@ class Config(Section):
             raise ValueError("a dense net has at least one layer: density.levels.blocks >= 1")
         if self.dequantizer.net == "dense" and not self.dequantizer.blocks:
             raise ValueError("a dense net has at least one layer: dequantizer.blocks >= 1")
+        if self.density.kind == "interlaced" and self.dequantizer.bins != "hypercube":
+            raise ValueError("an interlaced flow has hypercube bins")
         if (self.dequantizer.kind == "posterior") != (self.density.kind == "autoregressive"):
             raise ValueError("the posterior dequantizer and the autoregressive density need each other")
         return self

@@ -312,6 +312,7 @@ def cases() -> dict[str, Case]:
         "bipartite": _flow("bipartite"),
         "ard": _flow("ard"),
         "alternating": _flow("alternating"),
+        "interlaced": _flow("interlaced"),
         "particles": _flow("uniform", is_written=False),
         **{path.stem: _shipped(path) for path in SHIPPED},
     }  # fmt: skip

@@ -12,7 +12,7 @@ from dqcodec.context.least_squares import predicts
 from dqcodec.exact.autoregressive.backward import add_known_gradients, add_net_gradients, head_gradients
 from dqcodec.exact.autoregressive.context_net import Weights, head_sums, successor_features
 from dqcodec.exact.autoregressive.heads import activations, add_gradients, known_inputs, outputs
-from dqcodec.exact.autoregressive.mixture import MixtureTables, edges, set_gradients, set_mixtures, set_slots
+from dqcodec.exact.mixture import MixtureTables, edges, set_gradients, set_mixtures, set_slots
 from dqcodec.frozen.autoregressive import GRID, PREDICTED, PREDICTION_BITS
 
 _ONE_SPREAD = np.float32(GRID)

@@ -18,9 +18,9 @@ from dqcodec.base.threads import single_thread
 from dqcodec.context.fronts import Fronts
 from dqcodec.exact.autoregressive.context_net import ContextNet
 from dqcodec.exact.autoregressive.learning_net import Lesson, check
-from dqcodec.exact.autoregressive.mixture import MixtureTables
 from dqcodec.exact.autoregressive.walk import Walk, by_tiles
 from dqcodec.exact.boxes import Window, whole
+from dqcodec.exact.mixture import MixtureTables
 from dqcodec.frozen.autoregressive import TOTAL, TOTAL_BITS
 
 _LEAST_TILE, _LARGEST_TILE = 8, 1 << 12  # a side

@@ -16,7 +16,7 @@ from dqcodec.context.predictions import Predictions
 from dqcodec.exact.autoregressive.front import Gradients, Parameters, code_front, code_symbols
 from dqcodec.exact.autoregressive.learning import LearningLinears
 from dqcodec.exact.autoregressive.learning_net import LearningNet
-from dqcodec.exact.autoregressive.mixture import find
+from dqcodec.exact.mixture import find
 from dqcodec.frozen.autoregressive import LEAST_BATCH, LOG2_SCALE_GRID, LOGIT_GRID, MEAN_GRID
 
 if TYPE_CHECKING:

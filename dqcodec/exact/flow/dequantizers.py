@@ -12,10 +12,13 @@ import numpy as np
 from dqcodec.ans.logarithms import ONE
 from dqcodec.ans.protocol import MAX_SIZE, BitStack
 from dqcodec.base.errors import CorruptError, ModelError
+from dqcodec.context.context import log_spreads
+from dqcodec.context.interlacing import LARGEST_SPREAD, planes, standardised
 from dqcodec.exact.flow.tables import TableLaw, logistic_bits
 from dqcodec.exact.flow.transforms import Affine, AffineCoupling, Squeeze, check_range, divmod_exact, scale, unscale
 from dqcodec.exact.networks import AutoregressiveNet, ResidualNet, map_batch, to_input
-from dqcodec.frozen.flow import SCALE_BITS, R
+from dqcodec.frozen.autoregressive import GRID, SPREAD_FLOOR
+from dqcodec.frozen.flow import AROUND, INPUT_BITS, INPUT_BOUND, SCALE_BITS, R
 
 
 class UniformDequantizer:
@@ -108,27 +111,45 @@ class PixelFeatures:
         return to_input(sums << (16 + self.log2_gain), 16)
 
 
+class StandardFeatures:
+    """The twin of flows.dequantizers.StandardFeatures, on the networks' input grid."""
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """Pixels (B, H, W, C) int64 -> features (B, H/2, W/2, 8 C) float32."""
+        y, (height, width) = planes(x), x.shape[1:3]
+        padded = np.pad(y, ((0, 0), (1, 1), (1, 1), (0, 0)), mode="edge")
+        near = [padded[:, dy : dy + height, dx : dx + width] for dy, dx in AROUND]
+        sums = sum(near)
+        spreads = sum(np.abs(8 * each - sums) for each in near) + SPREAD_FLOOR
+        features = [standardised(y, sums, spreads), log_spreads(LARGEST_SPREAD)[spreads]]
+        scaled = np.concatenate(features, -1, dtype=np.float32) * np.float32((1 << INPUT_BITS) / GRID)
+        return np.clip(Squeeze().forward(scaled)[0], -INPUT_BOUND, INPUT_BOUND)
+
+
 class FlowDequantizer:
-    """A flow as a dequantizer: eps from the normal table, transforms eps -> y, and u is the sigmoid's cell of y."""
+    """A flow as a dequantizer: eps from the table of the noise, transforms eps -> y, and u is the sigmoid's cell of y."""
 
     def __init__(
         self,
-        features: PixelFeatures,
+        features: PixelFeatures | StandardFeatures,
         context_net: ResidualNet | None,
         transforms: Sequence,
-        normal: TableLaw,
+        noise: TableLaw,
         cells: SigmoidCells,
         grid_bits: int,
         fraction_bits: int,
+        *,
+        is_logistic: bool = False,
     ):
         """context_net: features -> context; None: the features are the context. transforms: in the order of sampling.
 
-        grid_bits: of eps and y. fraction_bits: of u. Raises ModelError.
+        noise: of eps, a logistic or a normal law. grid_bits: of eps and y. fraction_bits: of u. Raises ModelError.
         """
         if cells.cells != 1 << fraction_bits:
             raise ModelError("the sigmoid's cells are not those of u")
         self.features, self.context_net, self.transforms = features, context_net, transforms
-        self.normal, self.cells, self.grid_bits, self.fraction_bits = normal, cells, grid_bits, fraction_bits
+        self.noise, self.cells, self.grid_bits, self.fraction_bits = noise, cells, grid_bits, fraction_bits
+        self.is_logistic = is_logistic
 
     def _context(self, x):
         """The context of pixels x, (B, H/2, W/2, context channels) float32."""
@@ -141,7 +162,7 @@ class FlowDequantizer:
         """Pixels x -> (v in the bins of x, log2 q(u|x) of each image (B,), u in pixel units)."""
         context = self._context(x)
         batch, height, width, channels = x.shape
-        eps = self.normal.pop(stack, (batch, height // 2, width // 2, 4 * channels))
+        eps = self.noise.pop(stack, (batch, height // 2, width // 2, 4 * channels))
         y, jacobian_cost = eps, np.zeros(batch, np.int64)
         for transform in self.transforms:
             y, cost = transform.sample(y, stack, context)
@@ -158,14 +179,16 @@ class FlowDequantizer:
         context = self._context(x)
         for transform in reversed(self.transforms):
             y = transform.unsample(y, stack, context)
-        self.normal.push(stack, y)
+        self.noise.push(stack, y)
 
     def quantize(self, v):
         """v -> the pixels x."""
         return v >> self.fraction_bits
 
     def _log2_q(self, eps, y):
-        """log2 of (normal density of eps times dy/du) of each image, (B,) float64. Only for reports."""
+        """log2 of (density of eps times dy/du) of each image, (B,) float64. Only for reports."""
+        if self.is_logistic:
+            return logistic_bits(y, self.grid_bits) - logistic_bits(eps, self.grid_bits)
         squares = np.square(eps * 2.0**-self.grid_bits).sum((1, 2, 3))
         normal_bits = (squares + np.log(2 * np.pi) * eps[0].size) / (2 * np.log(2))
         return logistic_bits(y, self.grid_bits) - normal_bits

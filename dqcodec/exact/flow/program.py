@@ -20,13 +20,18 @@ from dqcodec.exact.flow.dequantizers import (
     SampledAutoregressive,
     SampledCoupling,
     SigmoidCells,
+    StandardFeatures,
     UniformDequantizer,
 )
+from dqcodec.exact.flow.interlaced import InterlacedFlow
+from dqcodec.exact.flow.mixture_coupling import CouplingNet, MixtureCoupling
 from dqcodec.exact.flow.tables import TableLaw
 from dqcodec.exact.flow.transforms import Affine, AffineCoupling, Conv1x1
+from dqcodec.exact.mixture import MixtureTables
 from dqcodec.exact.model_file import Tensors
 from dqcodec.exact.networks import AutoregressiveNet, ResidualNet
 from dqcodec.frozen.flow import INPUT_BOUND, LOCATION_BOUND, LOG_SCALE_BOUND
+from dqcodec.frozen.interlaced import CELL_BITS, PLACES
 
 
 @dataclass(frozen=True)
@@ -53,12 +58,15 @@ class Description:
     subflows: tuple[int, ...]
     card: dict
     alternating: bool = False
+    features: str = "haar"
+    noise: str = "normal"
+    mixtures: int = 0
 
     def __post_init__(self):
         """Raise ModelError unless all values are valid."""
         numbers = (
             self.bits, self.tile, self.grid_bits, self.noise_grid_bits, self.fraction_bits, self.context_channels,
-            self.dequantizer_transforms,
+            self.dequantizer_transforms, self.mixtures,
         )  # fmt: skip
         is_valid = (
             type(self.channels) is int
@@ -77,6 +85,10 @@ class Description:
             and 1 <= len(self.subflows) <= 8
             and 8 <= self.noise_grid_bits <= self.grid_bits <= 20
             and 1 <= self.fraction_bits <= 15
+            and self.features in ("haar", "standard")
+            and self.noise in ("normal", "logistic")
+            and self.mixtures <= 32
+            and (not self.mixtures or self.fraction_bits >= CELL_BITS and set(self.subflows) == {len(PLACES)})
         )
         if not is_valid:
             raise ModelError("the program's description has an invalid value")
@@ -176,7 +188,25 @@ def _location_scale_bounds(channels: int) -> tuple[np.ndarray, np.ndarray]:
     return -high, high
 
 
-def _density(d: Description, tensors) -> FlowDensity:
+def _density(d: Description, tensors) -> FlowDensity | InterlacedFlow:
+    return _interlaced(d, tensors) if d.mixtures else _affine(d, tensors)
+
+
+def _interlaced(d: Description, tensors) -> InterlacedFlow:
+    tables = MixtureTables.checked(*(tensors[f"mixture.{name}"] for name in MixtureTables._fields))
+    levels = [
+        [
+            MixtureCoupling(
+                CouplingNet(tensors, f"density.{level}.{number}", d.channels, d.mixtures), tables, number, d.bits
+            )
+            for number in range(len(PLACES))
+        ]
+        for level in range(len(d.subflows))
+    ]
+    return InterlacedFlow(levels, d.channels, d.bits, d.fraction_bits)
+
+
+def _affine(d: Description, tensors) -> FlowDensity:
     affine = Affine(tensors["scales"])
     levels, channels = [], d.channels
     for level, subflows in enumerate(d.subflows):
@@ -211,28 +241,38 @@ def _dequantizer(d: Description, tensors):
         return UniformDequantizer(d.fraction_bits)
     affine = Affine(tensors["scales"])
     channels = 4 * d.channels
-    features = PixelFeatures(tensors["features.matrix"], tensors["features.log2_gain"], 1 << (d.bits - 1))
-    if len(features.matrix) != channels:
-        raise ModelError("the pixel features do not fit the image's channels")
+    features, seen = _features(d, tensors)
     context_net = None
     if d.dequantizer != "gaussian":
-        context_net = ResidualNet(tensors, "context", channels, 0, 0, np.full(d.context_channels, INPUT_BOUND))
+        context_net = ResidualNet(tensors, "context", seen, 0, 0, np.full(d.context_channels, INPUT_BOUND))
     transforms = [
-        _sampled(d, tensors, f"dequantizer.{index}", channels, affine) for index in range(d.dequantizer_transforms)
+        _sampled(d, tensors, f"dequantizer.{index}", channels, seen, affine)
+        for index in range(d.dequantizer_transforms)
     ]
     if d.alternating:
         transforms[1::2] = [Reversed(step) for step in transforms[1::2]]
     cells = SigmoidCells(tensors["sigmoid.edges"], _law(tensors, "tail"))
-    normal = _law(tensors, "normal", unbounded=False)
-    return FlowDequantizer(features, context_net, transforms, normal, cells, d.noise_grid_bits, d.fraction_bits)
+    is_logistic, grids = d.noise == "logistic", (d.noise_grid_bits, d.fraction_bits)
+    noise = _law(tensors, "logistic_noise" if is_logistic else "normal", unbounded=False)
+    return FlowDequantizer(features, context_net, transforms, noise, cells, *grids, is_logistic=is_logistic)
 
 
-def _sampled(d: Description, tensors, name: str, channels: int, affine: Affine):
-    """One step of the dequantizer; its `sample` goes from eps towards y."""
+def _features(d: Description, tensors) -> tuple[PixelFeatures | StandardFeatures, int]:
+    """The dequantizer's features, and their number."""
+    if d.features == "standard":
+        return StandardFeatures(), 8 * d.channels
+    features = PixelFeatures(tensors["features.matrix"], tensors["features.log2_gain"], 1 << (d.bits - 1))
+    if len(features.matrix) != 4 * d.channels:
+        raise ModelError("the pixel features do not fit the image's channels")
+    return features, 4 * d.channels
+
+
+def _sampled(d: Description, tensors, name: str, channels: int, seen: int, affine: Affine):
+    """One step of the dequantizer; its `sample` goes from eps towards y. seen: the number of features."""
     half = channels // 2
     match d.dequantizer:
         case "gaussian":
-            return SampledAffine(ResidualNet(tensors, name, channels, 0, *_location_scale_bounds(channels)), affine)
+            return SampledAffine(ResidualNet(tensors, name, seen, 0, *_location_scale_bounds(channels)), affine)
         case "bipartite":
             net = ResidualNet(tensors, name, half, d.context_channels, *_location_scale_bounds(half))
             return SampledCoupling(AffineCoupling(net, half, affine, d.noise_grid_bits))

@@ -17,8 +17,8 @@ import numpy as np
 
 from dqcodec.base.compiled import compiled, part_of_loop_in_place
 from dqcodec.base.errors import CorruptError
-from dqcodec.exact.autoregressive.mixture import start
 from dqcodec.exact.mixing.binary_coder import BinaryCoder, bits_written, code_bit
+from dqcodec.exact.mixture import start
 from dqcodec.frozen.autoregressive import TOTAL
 from dqcodec.frozen.mixing import (
     CONTEXTS,
@@ -235,7 +235,7 @@ class Law(NamedTuple):
     """A model's law of a sample.
 
     Attributes:
-        laws: of several samples, int32 (3, K, N), see exact.autoregressive.mixture; (3, 0, 1) without a model.
+        laws: of several samples, int32 (3, K, N), see exact.mixture; (3, 0, 1) without a model.
         number: that of the sample.
         sigmoid: the table of the laws.
     """
