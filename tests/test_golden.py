@@ -33,6 +33,7 @@ def test_there_is_a_golden_file_for_every_method_and_every_flows_dequantizer():
         "bipartite",
         "ard",
         "alternating",
+        "interlaced",
     }
 
 
