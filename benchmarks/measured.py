@@ -38,6 +38,8 @@ COMMANDS = {
     "trees_exact": "python benchmarks/trees.py --made 3000 --exact --json benchmarks/results/trees_exact.json",
     "exactness": "python benchmarks/exactness.py kodak/kodim05.png --json benchmarks/results/exactness.json",
     "regions": "python benchmarks/regions.py camera_free --json benchmarks/results/regions.json",
+    "growth": "python benchmarks/growth.py wikimedia debian_wallpapers --megapixels 1 8 --images 100 1000 "
+    "--json benchmarks/results/growth.json",
     "loading": "python benchmarks/loading.py cifar10 --first 1000 --json benchmarks/results/loading.json",
     "install": "python benchmarks/install.py --json benchmarks/results/install.json",
     "engines": "PYTHONPATH=CRAYSTACK python benchmarks/engines.py cifar/test_00.png "
@@ -282,6 +284,40 @@ def regions() -> str:
     return f"{table(header, rows)}\n\n{provenance('regions')}"
 
 
+def growth() -> str:
+    """Seconds and memory as images and archives grow."""
+    result = read("growth")
+    images = [
+        [f"{row['megapixels']} megapixels", *_growth(row, "processors 1", "processors 2"), "-"]
+        for row in result["images"]
+    ]
+    archives = [
+        [f"{count(row['images'])} images", *_growth(row, "-j 1", "-j 2"), _seconds(row["cluster"])]
+        for row in result["archives"]
+    ]
+    header = ["", "one processor, s", "two, s", "ratio", "two, peak MB", "cluster of two, s"]
+    told = (
+        "Compressing, which verifies, and decompressing. The cluster is one of Dask on the same two processors. Two processes "
+        f"of this machine multiplied {result['two_processes']:.2f} times as much as one."
+    )
+    return f"{table(header, images + archives)}\n\n{told}\n\n{provenance('growth')}"
+
+
+def _growth(row: dict, one: str, two: str) -> list[str]:
+    ratios = [row[one][f"{way}_seconds"] / row[two][f"{way}_seconds"] for way in ("compress", "decompress")]
+    megabytes = (row[two][f"{way}_megabytes"] for way in ("compress", "decompress"))
+    return [
+        _seconds(row[one]),
+        _seconds(row[two]),
+        " / ".join(f"{ratio:.2f}" for ratio in ratios),
+        " / ".join(map(count, megabytes)),
+    ]
+
+
+def _seconds(row: dict) -> str:
+    return f"{row['compress_seconds']:.1f} / {row['decompress_seconds']:.1f}"
+
+
 def loading() -> str:
     """Images per processor second in a training loop."""
     result = read("loading")
@@ -384,6 +420,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "trees": trees,
     "exactness": exactness,
     "regions": regions,
+    "growth": growth,
     "loading": loading,
     "install": install,
     "engines": engines,
