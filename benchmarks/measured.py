@@ -288,7 +288,11 @@ def growth() -> str:
     """Seconds and memory as images and archives grow."""
     result = read("growth")
     images = [
-        [f"{row['megapixels']} megapixels", *_growth(row, "processors 1", "processors 2"), "-"]
+        [
+            f"{row['megapixels']} megapixel{'s'[: row['megapixels'] - 1]}",
+            *_growth(row, "processors 1", "processors 2"),
+            "-",
+        ]
         for row in result["images"]
     ]
     archives = [

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from test_flows_autoregressive import all_images, every_bits, random_mixture
 
 from dqcodec.context import interlacing
+from dqcodec.context.planes import coding_order, differences
 from dqcodec.flows import objectives
 from dqcodec.flows.context import planes
 from dqcodec.flows.dequantizers import FlowDequantizer, StandardFeatures, UniformDequantizer, autoregressive_dequantizer
@@ -115,7 +116,7 @@ def test_neighbours_are_the_nearest_known_pixels():
 )
 def test_the_exact_twin_sees_the_same(number, rows, columns, channels, bits, seed):
     x = np.random.default_rng(seed).integers(0, 1 << bits, (2, 2 * rows, 2 * columns, channels))
-    exact = interlacing.seen(interlacing.planes(x), number, bits)
+    exact = interlacing.seen(differences(coding_order(x)), number, bits)
     real = seen(planes(torch.from_numpy(x).permute(0, 3, 1, 2).float()), number, bits)
     assert np.array_equal(exact.inputs, GRID * real.inputs.permute(0, 2, 3, 1).numpy())
     assert np.array_equal(exact.sums, 8 * real.mean.permute(0, 2, 3, 1).numpy())

@@ -42,8 +42,8 @@ _renewed: dict[tuple[int, ...], tuple[int, ...]] = {}  # of files with several n
 class Stamp:
     """The properties of a file that are kept: its permissions, and its modification time, nanoseconds since 1970.
 
-    owner: user and group, kept where the system allows it; None if they are not known. identity: device, inode, size and times. They differ for another file, and for this one after a change. Equality
-    ignores the identity.
+    owner: user and group, kept where the system allows it; None if they are not known. identity: device, inode, size
+    and times. They differ for another file, and for this one after a change. Equality ignores owner and identity.
     """
 
     mode: int

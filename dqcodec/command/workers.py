@@ -69,9 +69,8 @@ class _Processes:
 
         # a process that has used threads must not fork
         self._spawn = multiprocessing.get_context("spawn")
-        self._life, self._ours = self._spawn.Pipe(
-            duplex=False
-        )  # only this process has the other end; its death closes it
+        # only this process has the end `ours`; its death closes it
+        self._life, self._ours = self._spawn.Pipe(duplex=False)
         self._started: list = []
         self._idle: SimpleQueue[Connection] = SimpleQueue()
 

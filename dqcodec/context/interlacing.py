@@ -29,15 +29,6 @@ class Seen(NamedTuple):
     inputs: np.ndarray
 
 
-def planes(x: np.ndarray) -> np.ndarray:
-    """R, G, B, the last axis -> G, R - G, B - G, int32. Gray stays as it is."""
-    y = x.astype(np.int32)
-    if y.shape[-1] == 3:
-        y = y[..., [1, 0, 2]]
-        y[..., 1:] -= y[..., :1]
-    return y
-
-
 def reflected(size: int) -> np.ndarray:
     """The rows, or columns, -REACH ... size + REACH - 1 of an image, int64: outside of it those of its reflection.
 

@@ -31,7 +31,7 @@ from dqcodec.frozen.autoregressive import (
 
 _MASS_SHIFT = 16 + WEIGHT_BITS - TOTAL_BITS
 _MEAN_SHIFT = MEAN_GRID.bit_length() - 1
-_SIGMOID_SHIFT = POSITION_BITS + INVERSE_SCALE_BITS - 8  # a sigmoid's cell is 1/256
+SIGMOID_SHIFT = POSITION_BITS + INVERSE_SCALE_BITS - 8  # a sigmoid's cell is 1/256
 WEIGHT, MEAN, INVERSE_SCALE = range(3)
 
 
@@ -105,7 +105,7 @@ def _set_weights(laws, symbols, tables, out):
 @part_of_loop
 def _cell(position, mean, inverse_scale):
     """The cell of the sigmoid's table where a position lies for a component, counted from the middle; not clamped."""
-    return np.int32(np.int32(np.int32((position << POSITION_BITS) - mean) * inverse_scale) >> _SIGMOID_SHIFT)
+    return np.int32(np.int32(np.int32((position << POSITION_BITS) - mean) * inverse_scale) >> SIGMOID_SHIFT)
 
 
 @part_of_loop

@@ -121,13 +121,13 @@ def _dequantizer(
         "dequantizer_transforms": len(transforms),
         "context_channels": context_channels,
     }
-    # what is usual is left out
-    unusual = {
-        "alternating": True if any(isinstance(transform, Reversed) for transform in transforms) else None,
-        "features": None if is_haar else "standard",
-        "noise": "logistic" if dequantizer.is_logistic else None,
-    }
-    return tensors, how | {key: value for key, value in unusual.items() if value is not None}
+    if any(isinstance(transform, Reversed) for transform in transforms):  # what is usual is left out
+        how["alternating"] = True
+    if not is_haar:
+        how["features"] = "standard"
+    if dequantizer.is_logistic:
+        how["noise"] = "logistic"
+    return tensors, how
 
 
 def _location_scale_grids(net: nn.Module, grid_bits: int) -> np.ndarray:

@@ -275,8 +275,7 @@ def bipartite_dequantizer(
         coupling = AffineCoupling(NETS[net](half, 2 * half, width, blocks, context_channels), half)
         transforms += [ReverseChannels(), coupling]
     seen = FEATURES[features](channels, bits)
-    context_net = NETS[net](seen.channels, context_channels, width, blocks)
-    _start_at_random(context_net)
+    context_net = _context_net(net, seen.channels, context_channels, width, blocks)
     return FlowDequantizer(seen, context_net, Chain(transforms), bins, noise)
 
 
@@ -308,14 +307,15 @@ def autoregressive_dequantizer(
         for place in range(subflows - 2, -1, -2):  # the last transform is nearest to eps
             transforms[place] = Reversed(transforms[place])
     seen = FEATURES[features](channels, bits)
-    context_net = NETS[net](seen.channels, context_channels, width, blocks)
-    _start_at_random(context_net)
+    context_net = _context_net(net, seen.channels, context_channels, width, blocks)
     return FlowDequantizer(seen, context_net, Chain(transforms), bins, noise)
 
 
-def _start_at_random(net: nn.Module) -> None:
-    """Initialise the last convolution at random instead of zero.
+def _context_net(net: str, features: int, channels: int, width: int, blocks: int) -> nn.Module:
+    """Features -> a context of `channels` channels. Its last convolution begins at random instead of zero.
 
     The layers that read the context start at zero already; if the context were zero, too, no gradient would flow.
     """
-    net.conv_out.reset_parameters()
+    context_net = NETS[net](features, channels, width, blocks)
+    context_net.conv_out.reset_parameters()
+    return context_net

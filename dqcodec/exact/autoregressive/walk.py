@@ -12,6 +12,7 @@ from dqcodec.base.threads import in_threads
 from dqcodec.context.context import TilePixels, log_spreads
 from dqcodec.context.fronts import Fronts
 from dqcodec.context.least_squares import predictor
+from dqcodec.context.planes import coding_order, differences
 from dqcodec.context.predictions import Predictions
 from dqcodec.exact.autoregressive.front import Gradients, Parameters, code_front, code_symbols
 from dqcodec.exact.autoregressive.learning import LearningLinears
@@ -121,18 +122,13 @@ def _find(coder, model, pixels, places, laws, p, symbols):
 
 def by_tiles(values: np.ndarray, shapes: Sequence[tuple[int, int]]) -> list[np.ndarray]:
     """Values (pixels, planes) of all tiles, in the order of positions -> (H, W, C) of each, channels as in the image."""
-    channels = values[:, [1, 0, 2]] if values.shape[1] == 3 else values
     ends = np.cumsum([height * width for height, width in shapes])[:-1]
-    return [each.reshape(*shape, -1) for each, shape in zip(np.split(channels, ends), shapes)]
+    return [each.reshape(*shape, -1) for each, shape in zip(np.split(coding_order(values), ends), shapes)]
 
 
 def _planes(pixels: np.ndarray) -> np.ndarray:
     """(H, W, C) -> int16 (H W, P): G, R - G, B - G, or gray."""
-    planes = pixels.reshape(-1, pixels.shape[2]).astype(np.int16)
-    if planes.shape[1] == 3:
-        planes = planes[:, [1, 0, 2]]
-        planes[:, 1:] -= planes[:, :1]
-    return planes
+    return differences(coding_order(pixels.reshape(-1, pixels.shape[2])), np.int16)
 
 
 def _pixels(planes: np.ndarray) -> np.ndarray:

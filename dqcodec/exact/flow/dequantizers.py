@@ -13,7 +13,8 @@ from dqcodec.ans.logarithms import ONE
 from dqcodec.ans.protocol import MAX_SIZE, BitStack
 from dqcodec.base.errors import CorruptError, ModelError
 from dqcodec.context.context import log_spreads
-from dqcodec.context.interlacing import LARGEST_SPREAD, planes, standardised
+from dqcodec.context.interlacing import LARGEST_SPREAD, standardised
+from dqcodec.context.planes import coding_order, differences
 from dqcodec.exact.flow.tables import TableLaw, logistic_bits
 from dqcodec.exact.flow.transforms import Affine, AffineCoupling, Squeeze, check_range, divmod_exact, scale, unscale
 from dqcodec.exact.networks import AutoregressiveNet, ResidualNet, map_batch, to_input
@@ -116,7 +117,7 @@ class StandardFeatures:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Pixels (B, H, W, C) int64 -> features (B, H/2, W/2, 8 C) float32."""
-        y, (height, width) = planes(x), x.shape[1:3]
+        y, (height, width) = differences(coding_order(x)), x.shape[1:3]
         padded = np.pad(y, ((0, 0), (1, 1), (1, 1), (0, 0)), mode="edge")
         near = [padded[:, dy : dy + height, dx : dx + width] for dy, dx in AROUND]
         sums = sum(near)

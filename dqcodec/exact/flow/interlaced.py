@@ -9,6 +9,7 @@ from dqcodec.ans.logarithms import log2
 from dqcodec.ans.protocol import BitStack
 from dqcodec.base.errors import LatentOverflow
 from dqcodec.context.interlacing import seen
+from dqcodec.context.planes import coding_order, differences
 from dqcodec.exact.flow.mixture_coupling import Laws, MixtureCoupling
 from dqcodec.exact.flow.tables import loan_chunks
 from dqcodec.frozen.ans import LOG2_BITS
@@ -40,11 +41,11 @@ class InterlacedFlow:
         """
         if (v >> self.fraction_bits + self.bits).any():
             raise LatentOverflow("a value lies outside of all bins")
-        values = _coding_order(v)
+        values = coding_order(v)
         coarsest = values[:, :: self._step, :: self._step]
         cost = np.full(len(v), coarsest[0].size * self.bits << LOG2_BITS)
         for couplings in self.levels:
-            y = _planes(values >> self.fraction_bits)
+            y = differences(values >> self.fraction_bits)
             for coupling in reversed(couplings):
                 cost += self._push_pixels(stack, coupling, y, coupling.own(values))
             values = values[:, ::2, ::2]
@@ -59,9 +60,9 @@ class InterlacedFlow:
         for level in reversed(range(len(self.levels))):
             of_level = values[:, :: 1 << level, :: 1 << level]
             for coupling in self.levels[level]:
-                y = _planes(of_level >> self.fraction_bits)
+                y = differences(of_level >> self.fraction_bits)
                 self._pop_pixels(stack, coupling, y, coupling.own(of_level))
-        return _coding_order(values)
+        return coding_order(values)
 
     def _push_pixels(self, stack: BitStack, coupling: MixtureCoupling, y: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Code the pixels of a coupling, (B, h, w, C) in coding order; returns the cost of each image. y: planes of the level."""
@@ -79,7 +80,7 @@ class InterlacedFlow:
         for plane in range(self.channels):
             laws = coupling.laws(c, trunk, own, plane)
             values[..., plane] = self._pop(stack, laws, values[..., plane].size).reshape(values.shape[:3])
-            own[..., : plane + 1] = _planes(values[..., : plane + 1] >> self.fraction_bits)
+            own[..., : plane + 1] = differences(values[..., : plane + 1] >> self.fraction_bits)
 
     def _push(self, stack: BitStack, laws: Laws, values: np.ndarray) -> np.ndarray:
         """Code values, int64 (N,); returns the cost of each."""
@@ -111,15 +112,3 @@ class InterlacedFlow:
             rest = stack.pop(1 << rest_bits, x.shape)
             values[part] = (x << self.fraction_bits) + (cell[:, 0] << rest_bits) + rest
         return values
-
-
-def _coding_order(values: np.ndarray) -> np.ndarray:
-    """R, G, B, the last axis, in the order G, R, B, and back. Gray stays as it is. A copy."""
-    return values[..., [1, 0, 2]] if values.shape[-1] == 3 else values.copy()
-
-
-def _planes(x: np.ndarray) -> np.ndarray:
-    """Symbols G, R, B, as far as they are known, -> planes G, R - G, B - G, int32. Gray stays as it is."""
-    y = x.astype(np.int32)
-    y[..., 1:] -= y[..., :1]
-    return y

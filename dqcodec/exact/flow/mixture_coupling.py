@@ -12,12 +12,11 @@ from dqcodec.base.compiled import compiled, part_of_loop
 from dqcodec.base.errors import ModelError
 from dqcodec.context.context import log_spreads
 from dqcodec.context.interlacing import LARGEST_SPREAD, Seen, standardised
-from dqcodec.exact.mixture import INVERSE_SCALE, MEAN, WEIGHT, MixtureTables, find, set_mixtures, start
+from dqcodec.exact.mixture import INVERSE_SCALE, MEAN, SIGMOID_SHIFT, WEIGHT, MixtureTables, find, set_mixtures, start
 from dqcodec.exact.model_file import Tensors
 from dqcodec.exact.networks import Trunk, check_chain, leaky, load_conv, map_batch
 from dqcodec.frozen.autoregressive import (
     GRID,
-    INVERSE_SCALE_BITS,
     MAX_LOG_SCALE,
     MAX_LOGIT,
     MEAN_BOUND,
@@ -30,8 +29,7 @@ from dqcodec.frozen.autoregressive import (
 from dqcodec.frozen.interlaced import CELL_BITS, CELL_TOTAL_BITS, NEIGHBOURS, PLACES
 
 _BOUND = STANDARD_BOUND * GRID
-_TABLE_SHIFT = POSITION_BITS + INVERSE_SCALE_BITS - 8  # a cell of the sigmoid's table is 1/256
-_MASS_BITS = 16 + _TABLE_SHIFT + WEIGHT_BITS
+_MASS_BITS = 16 + SIGMOID_SHIFT + WEIGHT_BITS
 
 
 class CouplingNet:
@@ -167,8 +165,8 @@ def _cells(laws, sigmoid, x):
 @part_of_loop
 def _interpolated(sigmoid, scaled):
     """The sigmoid in units of 2^-25, linear between the middles of the table's cells. scaled: (position - mean) / scale, 2^-17."""
-    place = scaled - (1 << _TABLE_SHIFT - 1)
-    cell, part = (place >> _TABLE_SHIFT) + SIGMOID_CELLS // 2, place & (1 << _TABLE_SHIFT) - 1
+    place = scaled - (1 << SIGMOID_SHIFT - 1)
+    cell, part = (place >> SIGMOID_SHIFT) + SIGMOID_CELLS // 2, place & (1 << SIGMOID_SHIFT) - 1
     low = sigmoid[min(max(cell, 0), SIGMOID_CELLS - 1)]
     high = sigmoid[min(max(cell + 1, 0), SIGMOID_CELLS - 1)]
-    return low * ((1 << _TABLE_SHIFT) - part) + high * part
+    return low * ((1 << SIGMOID_SHIFT) - part) + high * part
