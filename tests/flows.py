@@ -7,6 +7,8 @@ from torch import Tensor, nn
 from dqcodec.flows.autoregressive_density import AutoregressiveDensity
 from dqcodec.flows.densities import CovarianceGaussian, DiagonalGaussian, FlowDensity
 from dqcodec.flows.dequantizers import (
+    FlowDequantizer,
+    Settings,
     UniformDequantizer,
     autoregressive_dequantizer,
     bipartite_dequantizer,
@@ -15,12 +17,23 @@ from dqcodec.flows.dequantizers import (
 
 torch.set_num_threads(1)
 
+
+def ard(settings: Settings, subflows: int, *, alternating: bool = False) -> FlowDequantizer:
+    """A tiny autoregressive dequantizer."""
+    sizes = {"context_channels": 3, "channels_per_group": 2}
+    return autoregressive_dequantizer(settings, subflows=subflows, **sizes, alternating=alternating)
+
+
+def _binary(bins: str) -> Settings:
+    return Settings(channels=1, bits=1, width=4, blocks=1, bins=bins)
+
+
 DEQUANTIZERS = {
     "uniform": lambda bins: UniformDequantizer(bins),
-    "gaussian": lambda bins: gaussian_dequantizer(1, 1, 4, 1, bins),
-    "bipartite": lambda bins: bipartite_dequantizer(1, 1, 4, 1, 2, 3, bins),
-    "ard": lambda bins: autoregressive_dequantizer(1, 1, 4, 1, 2, 3, 2, bins),
-    "alternating ard": lambda bins: autoregressive_dequantizer(1, 1, 4, 1, 2, 3, 2, bins, alternating=True),
+    "gaussian": lambda bins: gaussian_dequantizer(_binary(bins)),
+    "bipartite": lambda bins: bipartite_dequantizer(_binary(bins), subflows=2, context_channels=3),
+    "ard": lambda bins: ard(_binary(bins), 2),
+    "alternating ard": lambda bins: ard(_binary(bins), 2, alternating=True),
 }
 DENSITIES = {
     "diagonal": lambda: DiagonalGaussian((1, 2, 2), 2.0, 1.0),

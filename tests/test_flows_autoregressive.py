@@ -8,10 +8,10 @@ import pytest
 import torch
 from flows import autoregressive_density, near_middle, symbols
 
-from dqcodec.flows.autoregressive_density import AutoregressiveDensity, coding_order, plane_order
-from dqcodec.flows.context import planes
+from dqcodec.flows.autoregressive_density import AutoregressiveDensity
 from dqcodec.flows.mixture import LEAST_MASS, LogisticMixture
 from dqcodec.flows.model import AutoregressiveModel, DequantizedModel, bits_per_dim
+from dqcodec.flows.planes import coding_order, differences, image_order
 from dqcodec.frozen.autoregressive import FEATURE_PLACES, NEIGHBOURS
 
 every_bits = pytest.mark.parametrize("bits", [1, 5, 8])
@@ -140,7 +140,7 @@ def test_a_factor_depends_on_what_comes_before_it_alone(channels, bits):
     for y, column, place in itertools.product(range(5), range(4), range(channels)):
         changed = coding_order(x).clone()
         changed[0, y, column, place] += -1 if changed[0, y, column, place] else 1
-        differs = (factors(plane_order(changed)) != before).any(1)
+        differs = (factors(image_order(changed)) != before).any(1)
         index = (y * 4 + column) * channels + place
         assert not differs[: index + 1].any()
         if index + 1 < len(differs):
@@ -236,8 +236,8 @@ def test_an_untrained_density_codes_smooth_images_below_their_bits():
 @every_channels
 def test_planes_and_orders_lose_nothing(channels):
     x = symbols(2, channels, 3, 4, bits=8)
-    assert torch.equal(plane_order(coding_order(x)), x)
-    y = planes(x)
+    assert torch.equal(image_order(coding_order(x)), x)
+    y = differences(x)
     if channels == 3:
         assert torch.equal(coding_order(x).permute(0, 3, 1, 2) - y, y[:, :1] * torch.tensor([0, 1, 1])[:, None, None])
     else:

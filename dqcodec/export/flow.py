@@ -13,7 +13,8 @@ from dqcodec.flows import couplings
 from dqcodec.flows.autoregressive import AffineAutoregressive, Reversed
 from dqcodec.flows.couplings import AffineCoupling, ConditionalAffine
 from dqcodec.flows.densities import FlowDensity
-from dqcodec.flows.dequantizers import Dequantizer, FlowDequantizer, PixelFeatures
+from dqcodec.flows.dequantizers import Dequantizer, FlowDequantizer
+from dqcodec.flows.features import PixelFeatures
 from dqcodec.flows.interlaced import CouplingNet, InterlacedFlow
 from dqcodec.flows.model import DequantizedModel
 from dqcodec.flows.networks import AutoregressiveNet, ResidualBlock, ResidualNet

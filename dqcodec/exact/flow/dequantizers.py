@@ -95,7 +95,7 @@ class SigmoidCells:
 
 
 class PixelFeatures:
-    """The twin of flows.dequantizers.PixelFeatures: integer sums times 2^log2_gain, on the networks' input grid."""
+    """The twin of flows.features.PixelFeatures: integer sums times 2^log2_gain, on the networks' input grid."""
 
     def __init__(self, matrix: np.ndarray, log2_gain: np.ndarray, offset: int):
         """matrix: int (4 C, 4 C). log2_gain: int (4 C,). offset: subtracted from pixels. Raises ModelError."""
@@ -113,7 +113,7 @@ class PixelFeatures:
 
 
 class StandardFeatures:
-    """The twin of flows.dequantizers.StandardFeatures, on the networks' input grid."""
+    """The twin of flows.features.StandardFeatures, on the networks' input grid."""
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Pixels (B, H, W, C) int64 -> features (B, H/2, W/2, 8 C) float32."""
