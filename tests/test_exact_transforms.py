@@ -196,7 +196,7 @@ def transforms(kind: str):
     """The exact transforms of the density's levels, or the dequantizer's couplings."""
     program = programs.program("bipartite")
     if kind == "bipartite":
-        return [transform.coupling for transform in program.codec.dequantizer.transforms]
+        return [step.coupling for step in program.codec.dequantizer.steps]
     return [t for t in program.codec.density.levels[0] if isinstance(t, Conv1x1) == (kind == "conv1x1")]
 
 
