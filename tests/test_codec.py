@@ -19,9 +19,9 @@ from dqcodec.base.errors import (
     UnsupportedImageError,
     VerifyError,
 )
-from dqcodec.codec import candidates, choose, codec, trial
-from dqcodec.codec.candidates import CodedLayer
+from dqcodec.codec import candidates, choose, codec, suitability, trial
 from dqcodec.codec.effort import Effort
+from dqcodec.codec.ways import CodedLayer
 from dqcodec.format.container import Entry, Group, Layer, Method, owners
 from dqcodec.format.split import Split, Step
 from dqcodec.methods import table
@@ -330,8 +330,8 @@ def test_large_layers_that_a_model_may_suit_are_mixed_if_they_repeat():
     noise = np.random.default_rng(0).integers(0, 256, (320, 320, 3)).astype(np.uint8)
     tiles = np.tile(noise[:20, :20], (16, 16, 1))
     for pixels, is_mixed in ((noise, False), (tiles, True), (0 * noise, True), (noise[:200], True)):
-        assert candidates.takes_mixing(pixels, is_modelled=True) == is_mixed
-        assert candidates.takes_mixing(pixels, is_modelled=False)
+        assert suitability.takes_mixing(pixels, is_modelled=True) == is_mixed
+        assert suitability.takes_mixing(pixels, is_modelled=False)
 
 
 def drawing(height=20, width=24, channels=3, shift=0):

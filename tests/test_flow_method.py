@@ -12,7 +12,7 @@ from dqcodec import png
 from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow, UnknownModelError
 from dqcodec.base.varint import write_varint
-from dqcodec.codec import candidates, codec, trial
+from dqcodec.codec import candidates, codec, suitability, trial, ways
 from dqcodec.format.container import Layer, Method
 from dqcodec.methods.payload import ModelReport
 
@@ -280,12 +280,12 @@ def test_a_flow_file_decompresses_and_names_its_model(kind):
 
 def keep_models(monkeypatch) -> None:
     """Keep other methods from winning."""
-    loser = candidates.CodedLayer(Layer(Method.CLASSICAL), bytes(1 << 16), 1 << 16)
+    loser = ways.CodedLayer(Layer(Method.CLASSICAL), bytes(1 << 16), 1 << 16)
     monkeypatch.setattr("dqcodec.codec.choose.by_webp", lambda pixels, quick: loser)
     monkeypatch.setattr(candidates, "is_icon", lambda *_: False)
     monkeypatch.setattr(candidates, "takes_mixing", lambda pixels, **told: False)
     monkeypatch.setattr(candidates, "takes_experts", lambda *_: False)
-    monkeypatch.setattr(candidates, "_MAX_RIVAL_SAMPLES", 0)
+    monkeypatch.setattr(suitability, "MAX_RIVAL_SAMPLES", 0)
 
 
 def test_compress_writes_the_flow_file_if_it_is_smallest(monkeypatch):

@@ -22,7 +22,7 @@ from programs import AUTOREGRESSIVE, LEARNING, LEAST_SQUARES
 import dqcodec
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, ModelError, UnknownModelError
-from dqcodec.codec import candidates, own_models, zoo
+from dqcodec.codec import own_models, suitability, zoo
 from dqcodec.codec.archive import Archive
 from dqcodec.command import learning as command
 from dqcodec.command.cli import main
@@ -294,7 +294,7 @@ def folder(quick_folder, monkeypatch):
     (quick_folder / "models").mkdir()
     model = programs.described(AUTOREGRESSIVE, tile=[64, 64], rate_bits=32)
     (quick_folder / "models" / f"base-{hashlib.sha256(model).hexdigest()[:8]}.safetensors").write_bytes(model)
-    monkeypatch.setattr(candidates, "_MAX_RIVAL_SAMPLES", 0)  # no mixing with the model
+    monkeypatch.setattr(suitability, "MAX_RIVAL_SAMPLES", 0)  # no mixing with the model
     (quick_folder / "in").mkdir()
     for number in range(64):
         (quick_folder / "in" / f"{number:02}.png").write_bytes(pngs.write(noisy(number)))

@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dqcodec.codec import trial
-from dqcodec.codec.candidates import CodedLayer, by_model, layers_for_models, takes_mixing
 from dqcodec.codec.effort import Effort
+from dqcodec.codec.image_layers import layers_for_models
 from dqcodec.codec.source import Source
+from dqcodec.codec.suitability import takes_mixing
+from dqcodec.codec.ways import CodedLayer, by_model
 from dqcodec.exact.program import Program
 from dqcodec.format.canvas import Spot
 from dqcodec.format.container import Layer, Method
-from dqcodec.format.split import Split, candidates
+from dqcodec.format.split import Split, possible_splits
 from dqcodec.format.values import views
 from dqcodec.methods import table
 
 if TYPE_CHECKING:
-    from dqcodec.codec.candidates import Place
+    from dqcodec.codec.image_layers import Place
 
 _TRIAL_PIXELS = 1 << 16  # of smaller animations, all splits are coded
 _TRIAL_PART = 1 / 8  # of the pixels of a larger one, to choose its split
@@ -58,7 +60,7 @@ def code_animations(
 def _splits(source: Source) -> list[Split]:
     """The splits with one layer of bytes for each frame that mixing codes in an acceptable time."""
     found = []
-    for split in candidates(source.image):
+    for split in possible_splits(source.image):
         layers = source.layers(split)
         if len(layers) == len(source.image.rasters) and layers[0].dtype == np.uint8:
             if all(takes_mixing(layer, is_modelled=False) for layer in layers):

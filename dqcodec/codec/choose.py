@@ -25,15 +25,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dqcodec.codec.animation import code_animations, has_canvas
-from dqcodec.codec.candidates import CodedLayer, by_webp, code_together
+from dqcodec.codec.candidates import code_together
 from dqcodec.codec.effort import Effort
+from dqcodec.codec.ways import CodedLayer, by_webp
 from dqcodec.format.container import CHECKSUM_BYTES, Entry
-from dqcodec.format.split import Split, candidates, skeleton
+from dqcodec.format.split import Split, possible_splits, skeleton
 from dqcodec.format.values import views
 from dqcodec.methods import table
 
 if TYPE_CHECKING:
-    from dqcodec.codec.candidates import Place
+    from dqcodec.codec.image_layers import Place
     from dqcodec.codec.source import Source
     from dqcodec.exact.program import Program
 
@@ -110,7 +111,7 @@ def _choices(
         return Choice(Entry(skeleton(image, split), split, rasters, source.recipe, values=values), tuple(coded))
 
     tried = dict.fromkeys(split for each, split, _ in ways if each == number)
-    splits = tried if is_animated else [split for split in candidates(image) if not _is_needless(split, tried)]
+    splits = tried if is_animated else [split for split in possible_splits(image) if not _is_needless(split, tried)]
     choices = [choice(split, quick=True) for split in splits]
     if thorough and not is_animated:
         best = min(choices, key=lambda each: each.size)
