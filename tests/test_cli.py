@@ -504,7 +504,7 @@ def test_salvage_gets_what_is_whole_and_lists_what_is_lost(folder, quick):
     (folder / "in/a.png").unlink()
     run("compress", "in", "-o", "other.dqc")
     (folder / "set.dqc").write_bytes(whole + (folder / "other.dqc").read_bytes())
-    assert "--salvage gets what is whole" in run("decompress", "set.dqc").stderr
+    assert "--salvage gets the undamaged images" in run("decompress", "set.dqc").stderr
     assert run("decompress", "--salvage", "set.dqc", "-o", "both").exit_code == 0
     assert tree(folder / "both") == sorted([*STAMPS, *(f"archive-2/{name}" for name in list(STAMPS)[1:])])
 

@@ -364,5 +364,5 @@ def test_an_autoregressive_dequantizer_that_is_not_causal_is_refused(place, tmp_
     weight = load((GOLDEN / "ard.safetensors").read_bytes())[name].copy()
     weight[0, -1, -1, -1] = 1  # the first place sees the last
     (tmp_path / "x.safetensors").write_bytes(modelled("ard", **{name.replace(".", "__"): weight}))
-    with pytest.raises(ModelError, match="come after"):
+    with pytest.raises(ModelError, match="depends on later places"):
         load_program(tmp_path / "x.safetensors")

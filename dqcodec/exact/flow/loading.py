@@ -102,7 +102,7 @@ def dequantizer(d: Description, tensors: Tensors) -> UniformDequantizer | FlowDe
         steps[1::2] = [Reversed(step) for step in steps[1::2]]
     cells = SigmoidCells(tensors["sigmoid.edges"], _law(tensors, "tail"))
     if cells.cells != 1 << d.fraction_bits:
-        raise ModelError("the sigmoid's cells are not those of u")
+        raise ModelError("the sigmoid's cells do not fit the bits of u")
     is_logistic = d.noise == "logistic"
     noise = _law(tensors, "logistic_noise" if is_logistic else "normal", unbounded=False)
     return FlowDequantizer(

@@ -71,14 +71,14 @@ def trained_prior(channels: int) -> Prior:
     """What was learned from drawings with this number of channels; see benchmarks/priors.py.
 
     Raises:
-        ModelError: the file of what was learned is damaged or missing.
+        ModelError: the file with the trained values is damaged or missing.
     """
     try:
         data = TABLE.read_bytes()
     except OSError as error:
-        raise ModelError(f"dqcodec is not installed whole: {TABLE}: {error.strerror}") from error
+        raise ModelError(f"the installation is incomplete: {TABLE}: {error.strerror}") from error
     if hashlib.sha256(data).hexdigest() != trained.TABLE_SHA256:
-        raise ModelError(f"dqcodec is not installed whole: {TABLE} is damaged")
+        raise ModelError(f"the installation is damaged: {TABLE}")
     with np.load(io.BytesIO(data)) as table:
         parts = {name: table[f"{name}{_KINDS[channels]}"] for name in Prior._fields if name != "done"}
     return Prior(
