@@ -91,6 +91,5 @@ class Codec(ABC):
         """Compress the PNG file, or its pixels."""
 
     def decode(self, data: bytes) -> np.ndarray:
-        """The pixels, (H, W, C), or (H, W) if gray; uint8 or uint16. Codecs that write PNG files need no own
-        decoder."""
+        """The pixels, (H, W, C), or (H, W) if gray; uint8 or uint16. This one decodes PNG files."""
         return images.decode(data)

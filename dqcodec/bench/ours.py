@@ -48,7 +48,7 @@ class Dqcodec(Codec):
             zoo.load(str(path))
 
     def version(self) -> str:
-        """Of this package."""
+        """The version of this package."""
         return __version__
 
     def prepare(self, threads: int) -> None:

@@ -1,5 +1,6 @@
-"""Images <-> a group: the images that one file, or one part of an archive, holds. Their layers are coded together where
-that makes the group smaller.
+"""Images <-> a group: the images of one file, or of one part of an archive.
+
+Layers of several images are coded together if that makes the group smaller.
 
     encode(sources, programs) -> CodedGroup      choose how to code each image, then code all of them
     encode_sets(sources, programs)               the same, divided into the sets that take the fewest bytes
@@ -42,7 +43,10 @@ from dqcodec.png import Header, Png
 Decoded = Png | bytes  # bytes: the PNG file of a stored image
 
 _SET_BYTES = 4  # bytes that an archive adds for a set: its counts and lengths
-_FEW, _SAMPLE_STEP = 4, 8  # among more than a few images, every eighth is coded alone to see whether company pays
+_FEW, _SAMPLE_STEP = (
+    4,
+    8,
+)  # among more than a few images, every eighth is coded alone, to see whether coding them together pays
 _SUITED = 0.98  # an image may be smaller alone if another method takes less than this part of its size
 
 
@@ -77,9 +81,9 @@ def encode_sets(
 ) -> list[tuple[list[int], CodedGroup]]:
     """Divide images into sets and code each set as one group. Returns (numbers of its images, group) of each set.
 
-    The images are in one set, or each is in its own, or one set is left by those that are smaller alone; the smallest
-    of these is returned. Coding every image alone would take longer than coding all together. So only a sample of the
-    images is coded alone, and those that company may harm. If the sample is smaller alone, all are coded alone.
+    Three ways are compared, and the smallest is returned: one set; a set for each image; one set without the images that
+    are smaller alone. Coding every image alone takes longer than coding all together. So first only a sample of the images
+    is coded alone, with the images that may be smaller alone. If the sample is smaller alone, all are coded alone.
     """
     units = _same_samples(sources)
     together = encode(sources, programs, effort)
@@ -111,7 +115,7 @@ def encode_sets(
 
 
 def _may_leave(choice: Choice) -> bool:
-    """Whether an image may be smaller alone: it shares nothing, or the majority's method suits it less than another."""
+    """Whether an image may be smaller alone: it is coded alone anyway, or the group's usual method does not suit it best."""
     if all(coded.together == 1 for coded in choice.coded):
         return True
     return min(choice.candidates.values()) - choice.entry.frame_bytes < _SUITED * choice.size

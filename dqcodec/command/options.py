@@ -219,5 +219,5 @@ class Decompressing(Converting):
 
     @property
     def ending(self) -> str:
-        """What the names of images end in, see names.image_name: `.png`, or `.640x480+0+0.ppm`."""
+        """The ending of images' names, see names.image_name: `.png`, or `.640x480+0+0.ppm`."""
         return f".{self.crop}.{self.format}" if self.crop else f".{self.format}"

@@ -264,7 +264,7 @@ def _clashing(kinds: Mapping[str, str], decoding: Decoding) -> list[str]:
 
 
 def _former(kinds: Mapping[str, str], decoding: Decoding) -> dict[str, tuple[int, ...]]:
-    """Of each file whose place is taken, the identity of the file that is there; it is needed with -f only."""
+    """The identities of the files that are at the places of outputs. Only -f needs them."""
     former = {}
     for name, kind in kinds.items() if decoding.options.force else ():
         with contextlib.suppress(OSError):  # a place that is not allowed gives its own error later

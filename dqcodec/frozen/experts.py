@@ -34,7 +34,7 @@ def _distribution() -> np.ndarray:
 
 
 def _quantiles() -> np.ndarray:
-    """Of the nodes 0 (none), 1, 2, ...: each node halves what its parent has left."""
+    """The quantiles of the nodes 0 (none), 1, 2, ...: each node halves the range that its parent left."""
     digits = [node.bit_length() for node in range(1, 1 << DEPTH)]
     targets = [(2 * (node - (1 << d - 1)) + 1) / (1 << d) for node, d in enumerate(digits, 1)]
     return np.append(0.0, (np.searchsorted(DISTRIBUTION, targets) - GRID * RANGE) / GRID)
