@@ -87,31 +87,47 @@ def encode_sets(
     """
     units = _same_samples(sources)
     together = encode(sources, programs, effort)
+    one_set = [([*range(len(sources))], together)]
     if len(units) == 1:
-        return [([*range(len(sources))], together)]
+        return one_set
     shares = [sum(together.choices[number].size for number in unit) for unit in units]
-    alone: dict[int, CodedGroup] = {}  # by the number of the unit
-
-    def code_alone(numbers: Iterable[int]) -> None:
-        for number in numbers:
-            if number not in alone:
-                alone[number] = encode([sources[each] for each in units[number]], programs, effort)
-
-    sample = range(0, len(units), _SAMPLE_STEP if len(units) > _FEW else 1)
-    code_alone(sample)
-    pays = sum(shares[number] for number in sample) <= sum(_set_bytes(alone[number]) for number in sample)
-    code_alone(number for number, unit in enumerate(units) if not pays or _may_leave(together.choices[unit[0]]))
-    leavers = {number for number, coded in alone.items() if _set_bytes(coded) < shares[number]}
-    ways = [[([*range(len(sources))], together)]]
+    alone = _code_alone(sources, units, shares, together, programs, effort)
+    ways = [one_set]
     if len(alone) == len(units):
         ways.append([(unit, alone[number]) for number, unit in enumerate(units)])
+    leavers = {number: coded for number, coded in alone.items() if _set_bytes(coded) < shares[number]}
     if 0 < len(leavers) < len(units):
         stay = sorted(itertools.chain.from_iterable(unit for number, unit in enumerate(units) if number not in leavers))
         with contextlib.suppress(LatentOverflow, StackUnderflow):  # too small for a flow without the others
-            choices = [together.choices[number] for number in stay]
-            rest = _code([sources[number] for number in stay], choices)
-            ways.append([(stay, rest), *((units[number], alone[number]) for number in sorted(leavers))])
+            rest = _code([sources[number] for number in stay], [together.choices[number] for number in stay])
+            ways.append([(stay, rest), *((units[number], leavers[number]) for number in sorted(leavers))])
     return min(ways, key=lambda sets: sum(_set_bytes(coded) for _, coded in sets))
+
+
+def _code_alone(
+    sources: Sequence[Source],
+    units: Sequence[list[int]],
+    shares: Sequence[float],
+    together: CodedGroup,
+    programs: Sequence[Program],
+    effort: Effort,
+) -> dict[int, CodedGroup]:
+    """Code some units alone: a sample of them, and those that may be smaller alone; all if the sample is smaller alone.
+
+    units: the images of each. shares: the bytes of each in the group `together`. Returns number of a unit -> its group.
+    """
+    sample = range(0, len(units), _SAMPLE_STEP if len(units) > _FEW else 1)
+
+    def code(numbers: Iterable[int]) -> dict[int, CodedGroup]:
+        return {number: encode([sources[each] for each in units[number]], programs, effort) for number in numbers}
+
+    alone = code(sample)
+    pays = sum(shares[number] for number in sample) <= sum(map(_set_bytes, alone.values()))
+    return alone | code(
+        number
+        for number, unit in enumerate(units)
+        if number not in alone and (not pays or _may_leave(together.choices[unit[0]]))
+    )
 
 
 def _may_leave(choice: Choice) -> bool:
