@@ -81,7 +81,7 @@ def test_the_candidates_are_the_sizes_of_whole_files_and_the_smallest_is_taken(c
 
 
 def test_frames_that_are_alike_are_coded_as_small_as_was_tried():
-    """The last frame is that before: mixing them together is the best way, mixing the last one alone is the worst."""
+    """The last frame equals the one before. Mixing them together is the best way, mixing the last one alone the worst."""
     dqc, report = codec.compress(pngs.animated(photo(), [((0, 0), photo())]))
     assert len(dqc) <= min(report.candidates.values()) + 16
 
@@ -378,7 +378,7 @@ def layer_coded(method: Method, size: int, program=None) -> CodedLayer:
 
 
 def test_layers_of_a_kind_share_a_way_unless_one_is_much_smaller_by_another():
-    """By far, that is: the others' sizes were found with its help."""
+    """It must be far smaller, because its help made the others' sizes."""
     read = [codec.read(pngs.write(drawing(channels=channels))) for channels in (3, 3, 3, 3, 1)]
     model = fake_learned.Program(kind="autoregressive")
     sizes = [(100, 80), (100, 80), (79, 80), (60, 80), (10, 20)]  # of mixing, by the model; the last: another kind
@@ -411,7 +411,7 @@ def test_images_of_a_kind_share_a_split_unless_one_is_much_smaller_by_another():
 
 @pytest.fixture
 def by_model(monkeypatch):
-    """A model that would code any layers, together, for 1000 bytes each; what it codes at last."""
+    """A model that codes any layers together for 1000 bytes each, and the layers that it coded."""
     calls, model = [], fake_learned.Program(kind="autoregressive")
     fake_learned.install(monkeypatch, see=lambda layers: calls.append(len(layers)))
 

@@ -77,7 +77,7 @@ def test_ard_is_inverted_within_one_step_a_dimension(channels):
 
 
 def test_ard_inverts_each_image_on_its_own():
-    """An image that settles early must not wait, nor change, for those that do not."""
+    """An image whose iteration ends early neither waits for the others nor changes."""
     q = dequantizer("ard")
     x = np.concatenate(list(programs.odd_tiles().values()))
     step, context = q.steps[0], q._context(x)
@@ -117,7 +117,7 @@ def test_the_log_density_is_near_the_float_models(kind):
 @torch.no_grad()
 @every_kind
 def test_u_is_distributed_as_in_the_float_model(kind):
-    """Its mean and spread per place, over many pops for one tile."""
+    """The mean and spread of u at each place, over many pops for one tile."""
     q, count = dequantizer(kind), 400
     x = np.repeat(programs.smooth(np.random.default_rng(3), 1, 4, 4), count, 0)
     stack = noise_stack(0, 1 << 17)

@@ -21,7 +21,7 @@ def latents(seed: int, shape=(2, 3, 2, 12), spread: float = 2.0) -> np.ndarray:
 
 
 def sizes(seed: int, shape) -> np.ndarray:
-    """Every kind of size: 1, small, about R, the largest."""
+    """Sizes of every magnitude: 1, small, about R, the largest."""
     rng = np.random.default_rng(seed)
     size = np.rint(R * np.exp(rng.uniform(-3, 3, shape))).astype(np.int64)
     return np.where(rng.random(shape) < 0.2, rng.choice([1, 2, R, (1 << 18) - 1], shape), size)

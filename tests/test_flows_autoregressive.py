@@ -33,7 +33,7 @@ def expanded(mixture: LogisticMixture, count: int) -> LogisticMixture:
 
 
 def cdf(mixture: LogisticMixture, y: torch.Tensor, bits: int) -> torch.Tensor:
-    """With the least mass, which lies evenly over all bins."""
+    """The density, with the least mass, which is spread evenly over all bins."""
     parts = torch.sigmoid((y[..., None] - mixture.mean) * mixture.inverse_scale)
     even = (y + 0.5).clamp(0, 2**bits)
     return (mixture.log_weight.exp() * parts).sum(-1) * (1 - 2**bits * LEAST_MASS) + even * LEAST_MASS
@@ -88,7 +88,7 @@ def test_samples_of_a_mixture_follow_its_distribution_function():
 @pytest.mark.parametrize("x", [0, 5, 31])
 @pytest.mark.parametrize("far", [False, True])
 def test_samples_within_a_bin_follow_its_part_of_the_distribution_function(x, far):
-    """In a bin that is far from all components that is the even part."""
+    """In a bin far from all components, this is the uniform part."""
     mixture, count = expanded(random_mixture(1, bits=5, seed=3), 20_000), 20_000
     if far:
         mixture = mixture._replace(

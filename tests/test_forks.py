@@ -1,4 +1,4 @@
-"""A child of a fork goes on where its parent has decoded with threads; PyTorch's loaders fork so."""
+"""A forked child can decode after its parent has decoded with threads, as PyTorch's loaders need."""
 
 import os
 import subprocess
