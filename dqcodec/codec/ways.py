@@ -74,7 +74,7 @@ def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
         kept = [pixels for pixels, is_taken in zip(layers, takes) if is_taken]
         coded = iter(by_model(kept, [program], effort))
         return [next(coded) if is_taken else [] for is_taken in takes]
-    shares = _shares(payloads[rows[0].number], len(layers))
+    shares = _shares(payloads[rows[0].number])
     return [
         [
             CodedLayer(Layer(number, program.id), data.data, share * len(data.data), program, data.report, len(layers))
@@ -103,8 +103,8 @@ def _rows(layers: Sequence[np.ndarray], program: Program, effort: Effort) -> lis
     return rows
 
 
-def _shares(payload: Payload, count: int) -> list[float]:
-    """The part of each of `count` layers in a payload, by the model's bounds. Without a report there is one layer."""
+def _shares(payload: Payload) -> list[float]:
+    """The part of each layer in a payload, by the model's bounds. A payload without a report has one layer."""
     if payload.report is None:
         return [1.0]
     return [bits / payload.report.vi_bits for bits in payload.report.layer_bits]
