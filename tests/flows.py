@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dqcodec.flows.autoregressive_density import AutoregressiveDensity
+from dqcodec.flows.autoregressive_density import AutoregressiveDensity, Sizes
 from dqcodec.flows.densities import CovarianceGaussian, DiagonalGaussian, FlowDensity
 from dqcodec.flows.dequantizers import (
     FlowDequantizer,
@@ -16,6 +16,8 @@ from dqcodec.flows.dequantizers import (
 )
 
 torch.set_num_threads(1)
+
+TINY = Sizes(width=8, blocks=1, head=4, features=3, mixtures=2)
 
 
 def ard(settings: Settings, subflows: int, *, alternating: bool = False) -> FlowDequantizer:
@@ -55,7 +57,7 @@ def randomised(module: nn.Module, scale: float = 0.3) -> nn.Module:
 def autoregressive_density(channels: int, bits: int, seed: int = 0) -> AutoregressiveDensity:
     """A tiny one with random parameters, in float64."""
     torch.manual_seed(seed)
-    return randomised(AutoregressiveDensity(channels, bits, width=8, blocks=1, head=4, features=3, mixtures=2))
+    return randomised(AutoregressiveDensity(channels, bits, TINY))
 
 
 def jacobian(function, x: Tensor) -> Tensor:

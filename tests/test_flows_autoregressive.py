@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from flows import autoregressive_density, near_middle, symbols
+from flows import TINY, autoregressive_density, near_middle, symbols
 
 from dqcodec.flows.autoregressive_density import AutoregressiveDensity
 from dqcodec.flows.mixture import LEAST_MASS, LogisticMixture
@@ -229,7 +229,7 @@ def test_every_parameter_of_a_density_gets_a_gradient():
 @torch.no_grad()
 def test_an_untrained_density_codes_smooth_images_below_their_bits():
     x = (100 + 2 * torch.arange(16)[:, None] + torch.arange(16)).expand(1, 3, 16, 16).float()
-    density = AutoregressiveDensity(3, 8, width=8, blocks=1, head=4, features=3, mixtures=2)
+    density = AutoregressiveDensity(3, 8, TINY)
     assert 1 < bits_per_dim(density.log_mass(x), x.numel()) < 5
 
 

@@ -16,7 +16,7 @@ from dqcodec.exact.autoregressive.changes import without_half
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram
 from dqcodec.exact.networks import Linear
 from dqcodec.export.quantise import CONTEXT_BITS, mixture_grids
-from dqcodec.flows.autoregressive_density import AutoregressiveDensity
+from dqcodec.flows.autoregressive_density import AutoregressiveDensity, Sizes
 from dqcodec.flows.model import AutoregressiveModel
 
 
@@ -57,9 +57,15 @@ def restore(program: AutoregressiveProgram) -> tuple[AutoregressiveModel, list[T
     Its activations are clamped to the program's bounds, so that training stays within them.
     """
     net, about = program.net, program.description
-    sizes = (net.first.outputs, about.blocks, net.out[0].inputs, about.features, about.mixtures)
+    sizes = Sizes(
+        width=net.first.outputs,
+        blocks=about.blocks,
+        head=net.out[0].inputs,
+        features=about.features,
+        mixtures=about.mixtures,
+    )
     density = AutoregressiveDensity(
-        about.channels, about.bits, *sizes, least_squares=about.least_squares, learning=len(about.learning)
+        about.channels, about.bits, sizes, least_squares=about.least_squares, learning=len(about.learning)
     )
     twins = _twins(program, density)
     for twin in twins:

@@ -7,6 +7,8 @@ u_<i. With q(u|x) = p(u|x) every bound of the paper equals log P(x), and coding 
 of n slots. The paper has no such density; P(x) is a discretised mixture of logistics (Salimans et al. 2017).
 """
 
+from typing import NamedTuple
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -35,32 +37,35 @@ class ResidualLayer(nn.Module):
         return x + self.linear2(leaky(self.linear1(leaky(x))))
 
 
+class Sizes(NamedTuple):
+    """The sizes of a ContextNet.
+
+    width, blocks: of the trunk. head: width of each head. features: how many features of a pixel later pixels see
+    (`gather_features`). mixtures: K.
+    """
+
+    width: int
+    blocks: int
+    head: int
+    features: int
+    mixtures: int
+
+
 class ContextNet(nn.Module):
     """Context -> raw mixture parameters (N, planes, 3 K): logits, means, log2 scales. It works pixel by pixel.
 
     A trunk of residual layers is followed by one head for each plane. A head also sees the earlier planes of the pixel.
 
     Args:
-        width, blocks: of the trunk. head: width of each head. mixtures: K.
-        features: how many features of a pixel later pixels see (`gather_features`).
         least_squares: whether the net sees predictions by local least squares.
 
     Attributes:
         bfloat16: whether the trunk's products run in bfloat16, for training where that is faster.
     """
 
-    def __init__(
-        self,
-        planes: int,
-        width: int,
-        blocks: int,
-        head: int,
-        features: int,
-        mixtures: int,
-        *,
-        least_squares: bool = False,
-    ):
+    def __init__(self, planes: int, sizes: Sizes, *, least_squares: bool = False):
         super().__init__()
+        width, blocks, head, features, mixtures = sizes
         self.mixtures, self.least_squares = mixtures, least_squares
         self.bfloat16 = False
         own = inputs(planes)
@@ -130,22 +135,10 @@ class AutoregressiveDensity(Density):
             the others see ContextNet.
     """
 
-    def __init__(
-        self,
-        channels: int,
-        bits: int,
-        width: int,
-        blocks: int,
-        head: int,
-        features: int,
-        mixtures: int,
-        *,
-        least_squares: bool = False,
-        learning: int = 0,
-    ):
+    def __init__(self, channels: int, bits: int, sizes: Sizes, *, least_squares: bool = False, learning: int = 0):
         super().__init__()
         self.channels, self.bits, self.learning = channels, bits, learning
-        self.net = ContextNet(channels, width, blocks, head, features, mixtures, least_squares=least_squares)
+        self.net = ContextNet(channels, sizes, least_squares=least_squares)
 
     def mixture(self, x: Images) -> LogisticMixture:
         """The factors of p, (B, H, W, C, K), each given the symbols before it. The order of C is G, R, B."""

@@ -1,6 +1,6 @@
 """Config -> untrained model."""
 
-from dqcodec.flows.autoregressive_density import AutoregressiveDensity
+from dqcodec.flows.autoregressive_density import AutoregressiveDensity, Sizes
 from dqcodec.flows.densities import CovarianceGaussian, Density, DiagonalGaussian, FlowDensity
 from dqcodec.flows.dequantizers import (
     Dequantizer,
@@ -20,9 +20,9 @@ def build(config: Config) -> DequantizedModel:
     channels, bits = config.data.channels, config.data.bits
     if config.density.kind == "autoregressive":
         d = config.density
-        sizes = d.width, d.blocks, d.head, d.features, d.mixtures
+        sizes = Sizes(width=d.width, blocks=d.blocks, head=d.head, features=d.features, mixtures=d.mixtures)
         return AutoregressiveModel(
-            AutoregressiveDensity(channels, bits, *sizes, least_squares=d.least_squares, learning=d.learning)
+            AutoregressiveDensity(channels, bits, sizes, least_squares=d.least_squares, learning=d.learning)
         )
     return DequantizedModel(_dequantizer(config, channels, bits), _density(config, channels, bits), bits)
 
