@@ -6,26 +6,24 @@ Needs numpy alone.
 """
 
 import itertools
-import re
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from documents import DOCUMENTS, PACKAGES, ROOT, render
 from measured import COMMANDS, RESULTS
 from published import CHECKERBOARD_IW, CHECKERBOARD_VI, IMAGES
+from references import missing_files, missing_headings, missing_modules
 from tables import cells
 
 _MOST_LINES = 120  # of README.md
-_LINK = re.compile(r"\]\((?!http)([^)#\s]*)(#[^)\s]+)?\)")
-_PATH = re.compile(r"`((?:dqcodec|benchmarks|docs|models|tests)/[^`\s*]*)`")
 _ENTROPY_BITS = 1.0  # of the checkerboard's data
 _DIGITS_TABLES = {"sheet", "archive"}
 
 
 def main() -> None:
     """The command line, see the module."""
-    checks = (readme, stale_tables, missing_files, missing_headings, packages, results, checkerboard, images, digits)
+    of_tree = (readme, stale_tables, missing_files, missing_modules, missing_headings, packages)
+    checks = (*of_tree, results, checkerboard, images, digits)
     problems = [problem for check in checks for problem in check()]
     print(*problems, sep="\n", end="\n" if problems else "")
     sys.exit(bool(problems))
@@ -43,28 +41,7 @@ def stale_tables() -> Iterator[str]:
     for document in DOCUMENTS:
         text = document.read_text()
         if render(text) != text:
-            yield f"{_name(document)}: tables differ from the results: run python benchmarks/documents.py"
-
-
-def missing_files() -> Iterator[str]:
-    """Files that a document links to or names, but that do not exist."""
-    for document in _markdown():
-        text = document.read_text()
-        for target, _ in _LINK.findall(_prose(document)):
-            if not (document.parent / target).exists():
-                yield f"{_name(document)}: links to {target}, which is not there"
-        for path in _PATH.findall(text):
-            if not (ROOT / path).exists():
-                yield f"{_name(document)}: names {path}, which is not there"
-
-
-def missing_headings() -> Iterator[str]:
-    """Links to a heading that does not exist."""
-    for document in _markdown():
-        for target, anchor in _LINK.findall(_prose(document)):
-            linked = document.parent / target if target else document
-            if anchor and linked.exists() and anchor[1:] not in _anchors(linked):
-                yield f"{_name(document)}: links to {target}{anchor}, which has no such heading"
+            yield f"{document.name}: tables differ from the results: run python benchmarks/documents.py"
 
 
 def packages() -> Iterator[str]:
@@ -137,28 +114,6 @@ def _not_worse(measured: dict, name: str, key: str, published: float) -> Iterato
     values = [cell[key] for cell_name, cell in measured.items() if cell_name.rpartition("-")[0] == name]
     if len(values) != 3 or sum(values) / 3 > published + 0.02:
         yield f"checkerboard {name}: worse than the paper's, or not of three seeds"
-
-
-def _prose(document: Path) -> str:
-    """A document without its indented code."""
-    return re.sub(r"^    .*$", "", document.read_text(), flags=re.MULTILINE)
-
-
-def _markdown() -> list[Path]:
-    return [
-        *ROOT.glob("*.md"),
-        *(path for folder in ("docs", "benchmarks", "models") for path in (ROOT / folder).rglob("*.md")),
-    ]
-
-
-def _anchors(document: Path) -> set[str]:
-    """The anchors of a document's headings, as GitHub makes them."""
-    headings = re.findall(r"^#+ (.*)$", document.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-def _name(document: Path) -> str:
-    return str(document.relative_to(ROOT))
 
 
 if __name__ == "__main__":

@@ -445,7 +445,7 @@ class Model:
     def check(self, data: bytes) -> bool:
         import numpy as np
 
-        from dqcodec.codec.candidates import takes_model
+        from dqcodec.codec.suitability import takes_model
         from dqcodec.exact.program import load_program
         from dqcodec.format.container import Layer
         from dqcodec.methods import table

@@ -96,7 +96,7 @@ def mosaic(photos: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def large_image(photos: np.ndarray, megapixels: int, folder: Path) -> dict:
-    """An image of so many megapixels, on one processor and on two: way -> measurement."""
+    """An image of this number of megapixels, on one processor and on two: way -> measurement."""
     height = round(math.sqrt(megapixels * 1e6 * 3 / 4))
     width = round(megapixels * 1e6 / height)
     pads = [(0, max(0, wanted - side)) for wanted, side in zip((height, width), photos.shape)]
@@ -141,7 +141,7 @@ def cluster() -> Iterator[str]:
 
 
 def round_trip(source: Path, packed: Path, back: Path, *options: object, processors: int = 2) -> dict:
-    """Compress, verify included, and decompress on so many processors: seconds, megabytes (of 2^20 bytes), bytes."""
+    """Compress, verify included, and decompress on this number of processors: seconds, megabytes (of 2^20 bytes), bytes."""
     together = ("-o", packed) if source.is_file() else ("-r", "-o", packed)
     seconds, megabytes = measured("compress", "-q", "-f", source, *together, *options, processors=processors)
     back_seconds, back_megabytes = measured(
@@ -157,7 +157,7 @@ def round_trip(source: Path, packed: Path, back: Path, *options: object, process
 
 
 def measured(*command: object, processors: int) -> tuple[float, int]:
-    """Seconds, and the peak memory in MiB of the largest process, of a dqcodec command on so many processors."""
+    """Seconds, and the peak memory in MiB of the largest process, of a dqcodec command on this number of processors."""
     run = [sys.executable, "-c", _MEASURE, sys.executable, "-m", "dqcodec", *map(str, command)]
     usable = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(usable)[:processors])

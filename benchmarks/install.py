@@ -63,7 +63,7 @@ def measure(work: Path) -> dict:
 
 
 def there_and_back(python: Path, work: Path) -> dict[str, float]:
-    """Compress and decompress an image with nothing but the installation -> processor seconds of each command."""
+    """Compress and decompress an image with the installation alone -> processor seconds of each command."""
     home, folder = work / "home", work / "files"
     home.mkdir(mode=0o555)
     folder.mkdir()

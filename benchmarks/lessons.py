@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def coded(name: str, layers: int, images: list[np.ndarray]) -> dict:
-    """What images take when the last so many layers learn, beside the last ones."""
+    """The bits of images when this number of layers learns, beside the last ones."""
     program = with_layers(name, layers)
     with single_thread():
         program.slots([images[0][:64, :64]])  # compiles

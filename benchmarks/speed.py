@@ -69,7 +69,7 @@ def time_ard(program, pixels) -> dict:
         "model": program.name,
         "tiles": len(tiles),
         "dims": tile * tile * 3,
-        "iterations": [transform.iterations for transform in program.codec.dequantizer.transforms],
+        "iterations": [step.iterations for step in program.codec.dequantizer.steps],
         "push_ms_per_tile": round(1000 * (middle - start) / len(tiles), 2),
         "pop_ms_per_tile": round(1000 * seconds / len(tiles), 2),
     }

@@ -98,7 +98,7 @@ class ArchiveDataset(Dataset):
             return self._kept[group]
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the decoded groups."""
+        """The state without the decoded groups."""
         return {key: value for key, value in vars(self).items() if key not in ("_kept", "_lock")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -4,9 +4,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dqcodec.flows.autoregressive_density import AutoregressiveDensity
+from dqcodec.flows.autoregressive_density import AutoregressiveDensity, Sizes
 from dqcodec.flows.densities import CovarianceGaussian, DiagonalGaussian, FlowDensity
 from dqcodec.flows.dequantizers import (
+    FlowDequantizer,
+    Settings,
     UniformDequantizer,
     autoregressive_dequantizer,
     bipartite_dequantizer,
@@ -15,12 +17,25 @@ from dqcodec.flows.dequantizers import (
 
 torch.set_num_threads(1)
 
+TINY = Sizes(width=8, blocks=1, head=4, features=3, mixtures=2)
+
+
+def ard(settings: Settings, subflows: int, *, alternating: bool = False) -> FlowDequantizer:
+    """A tiny autoregressive dequantizer."""
+    sizes = {"context_channels": 3, "channels_per_group": 2}
+    return autoregressive_dequantizer(settings, subflows=subflows, **sizes, alternating=alternating)
+
+
+def _binary(bins: str) -> Settings:
+    return Settings(channels=1, bits=1, width=4, blocks=1, bins=bins)
+
+
 DEQUANTIZERS = {
     "uniform": lambda bins: UniformDequantizer(bins),
-    "gaussian": lambda bins: gaussian_dequantizer(1, 1, 4, 1, bins),
-    "bipartite": lambda bins: bipartite_dequantizer(1, 1, 4, 1, 2, 3, bins),
-    "ard": lambda bins: autoregressive_dequantizer(1, 1, 4, 1, 2, 3, 2, bins),
-    "alternating ard": lambda bins: autoregressive_dequantizer(1, 1, 4, 1, 2, 3, 2, bins, alternating=True),
+    "gaussian": lambda bins: gaussian_dequantizer(_binary(bins)),
+    "bipartite": lambda bins: bipartite_dequantizer(_binary(bins), subflows=2, context_channels=3),
+    "ard": lambda bins: ard(_binary(bins), 2),
+    "alternating ard": lambda bins: ard(_binary(bins), 2, alternating=True),
 }
 DENSITIES = {
     "diagonal": lambda: DiagonalGaussian((1, 2, 2), 2.0, 1.0),
@@ -42,7 +57,7 @@ def randomised(module: nn.Module, scale: float = 0.3) -> nn.Module:
 def autoregressive_density(channels: int, bits: int, seed: int = 0) -> AutoregressiveDensity:
     """A tiny one with random parameters, in float64."""
     torch.manual_seed(seed)
-    return randomised(AutoregressiveDensity(channels, bits, width=8, blocks=1, head=4, features=3, mixtures=2))
+    return randomised(AutoregressiveDensity(channels, bits, TINY))
 
 
 def jacobian(function, x: Tensor) -> Tensor:

@@ -144,12 +144,12 @@ def program(kind: str, channels: int = 3, levels: int = 1, bits: int = 8) -> Pro
 
 
 def uniform(bits: int = 1, levels: int = 2) -> Program:
-    """A flow of gray images of so many bits, with a uniform dequantizer."""
+    """A flow of gray images with this number of bits, and with a uniform dequantizer."""
     return program("uniform", 1, levels, bits)
 
 
 def digits(count: int, side: int = 8, bits: int = 1, seed: int = 0) -> np.ndarray:
-    """Smooth tiles of so many bits, (B, H, W, 1) int64."""
+    """Smooth tiles with this number of bits, (B, H, W, 1) int64."""
     return smooth(np.random.default_rng(seed), count, side, side, 1) >> 8 - bits
 
 

@@ -1,4 +1,4 @@
-"""Animations: frames come back, by every way to be disposed of and blended, and see what is on the canvas before them."""
+"""Animations: frames come back with every way to dispose and to blend, and see the canvas that earlier frames left."""
 
 import numpy as np
 import pngs
@@ -35,7 +35,7 @@ def noise(height: int, width: int, channels: int = 3) -> np.ndarray:
 
 
 def compressed(default: np.ndarray, frames: list, **options) -> int:
-    """The bytes of the animation's file, which comes back by the method animation."""
+    """The bytes of an animation's .dqc file. The animation comes back, and its method is animation."""
     data = pngs.animated(default, frames, **options)
     dqc, report = codec.compress(data)
     assert report.method == Method.ANIMATION.label

@@ -59,7 +59,7 @@ def test_int32_symbols_and_sizes_are_the_same():
 
 
 def bits_a_symbol(push, sizes: np.ndarray) -> float:
-    """What symbols cost beyond the logarithm of their sizes; noise would hide it, so they are spread evenly."""
+    """The cost of symbols beyond the logarithm of their sizes. They are spread evenly, because noise would hide it."""
     stack, turns = noise_stack(length=1 << 18), np.arange(len(sizes)) * 0.6180339887498949 % 1
     before = stack.bits
     push(stack, (turns * sizes).astype(np.int64), sizes)

@@ -1,4 +1,4 @@
-"""Packages are the architecture: arrows between them point one way, and what is frozen stays."""
+"""Packages are the architecture: imports between them point one way, and frozen numbers do not change."""
 
 import ast
 import hashlib
@@ -75,7 +75,7 @@ def test_packages_import_only_what_the_table_allows(package):
 
 
 def test_imports_between_packages_have_no_cycle():
-    """An order of the packages exists in which each imports earlier ones alone."""
+    """The packages have an order in which each imports only earlier ones."""
     left, done = dict(MAY_IMPORT), {""}
     while left:
         ready = {package for package, others in left.items() if others <= done}
@@ -85,7 +85,7 @@ def test_imports_between_packages_have_no_cycle():
 
 
 def test_imports_within_exact_point_one_way():
-    """Mixing uses the autoregressive program; that, the flow and jpeg know nothing of each other or of mixing."""
+    """Mixing imports the autoregressive program. No other package of exact/ imports another."""
     for house, others in {
         "flow": ("autoregressive", "mixing"),
         "autoregressive": ("flow", "mixing"),
@@ -211,7 +211,7 @@ TABLES = {
 
 @pytest.mark.parametrize("module", NUMBERS, ids=lambda module: module.__name__.rpartition(".")[2])
 def test_frozen_numbers_do_not_change(module):
-    """Whoever changes one breaks all files: a new method, with a new number in the format, is the way."""
+    """A change of one breaks all files. A new method, with a new number in the format, does not."""
     constants = {
         name: value for name, value in vars(module).items() if name.isupper() and not isinstance(value, np.ndarray)
     }
@@ -235,7 +235,7 @@ def test_frozen_modules_hold_nothing_else():
 
 
 def test_every_shape_in_an_annotation_parses():
-    """jaxtyping reads an axis only when it checks one: a wrong one, such as 4C for 4*C, stays unseen until then."""
+    """jaxtyping parses an axis only when it checks one, so a wrong axis, such as 4C for 4*C, would stay unseen."""
     axes = {
         axis
         for path in ROOT.rglob("*.py")

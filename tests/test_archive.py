@@ -80,7 +80,7 @@ def numbered(number: int) -> bytes:
 
 
 def group_of(members: Sequence[Member | str], *parts: Group | Verbatim, contents: Sequence[int] = ()) -> PackedGroup:
-    """A packed group of members, or names, whose contents are those of the parts, in order."""
+    """A packed group. members: or names. parts: their contents, in order."""
     members = tuple(Member(each) if isinstance(each, str) else each for each in members)
     return pack_group(ArchiveGroup(members, tuple(contents) or tuple(range(len(members))), parts))
 
@@ -341,7 +341,7 @@ def test_an_archive_without_files_is_empty():
 
 
 def test_an_archive_of_very_many_names_has_an_index_of_several_blocks():
-    """Any of which may be damaged: the groups give their names too."""
+    """Any of them may be damaged, because the groups have the names, too."""
     names = [f"{'folder' * 30}/{n:05}.png" for n in range(800)]
     data = written(*(group_of([name], stored(numbered(number))) for number, name in enumerate(names)))
     block = data.index(archive.INDEX_MARK)

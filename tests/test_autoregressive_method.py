@@ -272,7 +272,7 @@ def test_a_small_lone_layer_takes_the_largest_model_without_a_trial():
 
 @functools.cache
 def spoilt():
-    """The program with all means six spreads too high."""
+    """The program with means that are all six spreads too high."""
     changed = programs.tensors(AUTOREGRESSIVE)
     for name in (f"net.out.{plane}" for plane in range(3)):
         weight, bias, shift = (changed[f"{name}.{part}"] for part in ("weight", "bias", "shift"))
@@ -354,7 +354,7 @@ def test_random_numbers_before_random_bytes_give_an_image_or_a_named_error(heade
 
 
 def payload_of(seed_bytes: int, length: int | None = None) -> bytes:
-    """One that claims what it likes, with a stack of noise."""
+    """A payload with any numbers in its head, and a stack of noise."""
     stack = Stack(np.random.default_rng(0).bytes(60)).to_bytes()
     return write_varint(seed_bytes) + write_varint(len(stack) if length is None else length) + stack
 
@@ -409,7 +409,7 @@ def test_files_of_any_size_round_trip(shape, channels):
 
 
 def test_compress_writes_the_smallest_file(monkeypatch):
-    """With the other methods kept from winning, the whole way is taken: compress, info, decompress."""
+    """If the other methods cannot win, compress, info and decompress all use the method."""
     pixels = image(13, 16)
     keep_models(monkeypatch)
     source = pngs.write(pixels, before=pngs.chunk(b"tEXt", b"Comment\0" + bytes(9999)))

@@ -27,7 +27,7 @@ NOISE = np.random.default_rng(0)
 
 
 class InThisProcess:
-    """Stands in for worker.Worker: what a test patches holds for it too."""
+    """A stand-in for worker.Worker in this process, so that patches of tests hold."""
 
     def __init__(self, codec, options):
         codec.prepare(options.threads)

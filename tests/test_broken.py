@@ -13,7 +13,7 @@ WHOLE = pngs.random(np.random.default_rng(0), 9, 7, before=pngs.chunk(b"tEXt", b
 
 
 def flip_crc(data, kind):
-    """With one wrong bit in the CRC of the last chunk of a kind."""
+    """A PNG with one wrong bit in the CRC of the last chunk of a kind."""
     place = data.rindex(kind)
     end = place + 4 + int.from_bytes(data[place - 4 : place], "big")
     return data[:end] + bytes([data[end] ^ 1]) + data[end + 1 :]

@@ -270,7 +270,7 @@ def test_models_of_one_name_are_all_at_hand_under_their_whole_names(folder):
 
 
 def test_a_model_that_is_not_what_its_name_says_is_never_used(folder):
-    """No other installation could decode what a damaged model codes."""
+    """A file that a damaged model codes could not be decoded by any other installation."""
     models = [programs.described(programs.AUTOREGRESSIVE, rate_bits=bits) for bits in (31, 32)]
     paths = [folder / f"own-{hashlib.sha256(model).hexdigest()[:8]}.safetensors" for model in models]
     paths[0].write_bytes(models[0])
@@ -328,7 +328,7 @@ STAMPS = {"a.png": (0o640, 1_000_000_000_123_456_789), "deep/b.png": (0o600, -5)
 
 
 def grow(folder, count=3, **options):
-    """A tree of images in `in`: of all kinds, and such as are stored."""
+    """A tree `in` with images of all kinds, some of which are stored."""
     for number, (name, (mode, mtime_ns)) in enumerate(list(STAMPS.items())[:count]):
         path = folder / "in" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -504,7 +504,7 @@ def test_salvage_gets_what_is_whole_and_lists_what_is_lost(folder, quick):
     (folder / "in/a.png").unlink()
     run("compress", "in", "-o", "other.dqc")
     (folder / "set.dqc").write_bytes(whole + (folder / "other.dqc").read_bytes())
-    assert "--salvage gets what is whole" in run("decompress", "set.dqc").stderr
+    assert "--salvage gets the undamaged images" in run("decompress", "set.dqc").stderr
     assert run("decompress", "--salvage", "set.dqc", "-o", "both").exit_code == 0
     assert tree(folder / "both") == sorted([*STAMPS, *(f"archive-2/{name}" for name in list(STAMPS)[1:])])
 

@@ -353,7 +353,7 @@ def test_outputs_that_a_link_leads_to_one_file_fail_both(folder):
 @pytest.mark.parametrize("other", [SOURCE, OTHER])
 @pytest.mark.parametrize("existed", [False, True])
 def test_force_overwrites_no_output_of_the_same_command(folder, monkeypatch, existed, other):
-    """The folder's files have one name in upper and in lower case, as on some systems."""
+    """A folder in which upper and lower case name the same file, as on some systems."""
     below = names.below
     monkeypatch.setattr("dqcodec.command.unpacking.below", lambda folder, name: below(folder, name.lower()))
     grow(folder, ["in/A.png"])
@@ -500,7 +500,7 @@ def test_info_escapes_names(folder):
 
 @pytest.fixture
 def piped():
-    """Gives a path under which data can be read once, as `<(cat FILE)` does."""
+    """A path from which data can be read once, as `<(cat FILE)` gives."""
     ends = []
 
     def pipe(data):

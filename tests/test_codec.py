@@ -19,9 +19,9 @@ from dqcodec.base.errors import (
     UnsupportedImageError,
     VerifyError,
 )
-from dqcodec.codec import candidates, choose, codec, trial
-from dqcodec.codec.candidates import CodedLayer
+from dqcodec.codec import candidates, choose, codec, suitability, trial
 from dqcodec.codec.effort import Effort
+from dqcodec.codec.ways import CodedLayer
 from dqcodec.format.container import Entry, Group, Layer, Method, owners
 from dqcodec.format.split import Split, Step
 from dqcodec.methods import table
@@ -81,7 +81,7 @@ def test_the_candidates_are_the_sizes_of_whole_files_and_the_smallest_is_taken(c
 
 
 def test_frames_that_are_alike_are_coded_as_small_as_was_tried():
-    """The last frame is that before: mixing them together is the best way, mixing the last one alone is the worst."""
+    """The last frame equals the one before. Mixing them together is the best way, mixing the last one alone the worst."""
     dqc, report = codec.compress(pngs.animated(photo(), [((0, 0), photo())]))
     assert len(dqc) <= min(report.candidates.values()) + 16
 
@@ -330,8 +330,8 @@ def test_large_layers_that_a_model_may_suit_are_mixed_if_they_repeat():
     noise = np.random.default_rng(0).integers(0, 256, (320, 320, 3)).astype(np.uint8)
     tiles = np.tile(noise[:20, :20], (16, 16, 1))
     for pixels, is_mixed in ((noise, False), (tiles, True), (0 * noise, True), (noise[:200], True)):
-        assert candidates.takes_mixing(pixels, is_modelled=True) == is_mixed
-        assert candidates.takes_mixing(pixels, is_modelled=False)
+        assert suitability.takes_mixing(pixels, is_modelled=True) == is_mixed
+        assert suitability.takes_mixing(pixels, is_modelled=False)
 
 
 def drawing(height=20, width=24, channels=3, shift=0):
@@ -378,7 +378,7 @@ def layer_coded(method: Method, size: int, program=None) -> CodedLayer:
 
 
 def test_layers_of_a_kind_share_a_way_unless_one_is_much_smaller_by_another():
-    """By far, that is: the others' sizes were found with its help."""
+    """It must be far smaller, because its help made the others' sizes."""
     read = [codec.read(pngs.write(drawing(channels=channels))) for channels in (3, 3, 3, 3, 1)]
     model = fake_learned.Program(kind="autoregressive")
     sizes = [(100, 80), (100, 80), (79, 80), (60, 80), (10, 20)]  # of mixing, by the model; the last: another kind
@@ -411,7 +411,7 @@ def test_images_of_a_kind_share_a_split_unless_one_is_much_smaller_by_another():
 
 @pytest.fixture
 def by_model(monkeypatch):
-    """A model that would code any layers, together, for 1000 bytes each; what it codes at last."""
+    """A model that codes any layers together for 1000 bytes each, and the layers that it coded."""
     calls, model = [], fake_learned.Program(kind="autoregressive")
     fake_learned.install(monkeypatch, see=lambda layers: calls.append(len(layers)))
 

@@ -139,7 +139,7 @@ def test_a_product_is_rounded_before_it_is_added(dtype):
 
 
 def fused(**options) -> list[str]:
-    """The instructions of a loop, compiled with the options, that multiply and add at once."""
+    """The fused multiply-add instructions of a loop that is compiled with these options."""
     loop = numba.jit(**options)(_multiply_add.py_func)
     loop(*numbers(np.float32), np.empty(1000, np.float32))
     return re.findall(r"\bv?fn?m(?:add|sub|la|ls)\w*", *loop.inspect_asm().values())
@@ -263,7 +263,7 @@ def test_loops_are_recompiled_after_a_change_of_the_compiler_module(tmp_path, mo
 
 
 def test_loops_are_compiled_without_a_writable_cache(tmp_path):
-    """A folder that cannot be written, and no folder of the user's."""
+    """A folder that is not writable; the user has no cache folder either."""
     folder = package(tmp_path, a=LOOP, b=INNER % 1)
     blocked = folder / "package" / "__pycache__"
     blocked.write_text("")

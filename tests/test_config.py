@@ -1,4 +1,4 @@
-"""A configuration comes back as it was written; an unknown setting is an error of one line."""
+"""A configuration that is written and read again is the same; an unknown setting is an error of one line."""
 
 import math
 

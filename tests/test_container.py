@@ -84,7 +84,7 @@ def test_parse_undoes_pack(group):
 
 
 def again(group: Group, max_pixels: int = 1 << 40) -> Group:
-    """What is read of the heads and the tail of a group."""
+    """Read the heads and the tail of a group."""
     heads, tail = group.heads(), group.tail()
     reader = Reader(heads + tail, 0, len(heads) + len(tail))
     images = read_heads(reader, len(group.entries), max_pixels)
@@ -334,7 +334,7 @@ def test_the_checksum_covers_shape_and_samples():
 
 @pytest.fixture
 def packed_by_lzma(monkeypatch):
-    """A list that grows by the length of what LZMA packs."""
+    """A list that gets the length of everything that LZMA packs."""
     lengths, compress = [], lzma.compress
     monkeypatch.setattr(
         lzma, "compress", lambda raw, *options, **more: lengths.append(len(raw)) or compress(raw, *options, **more)

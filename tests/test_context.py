@@ -1,4 +1,4 @@
-"""The exact context is the float one, integer for integer, whatever of the tiles is known yet."""
+"""The exact context equals the float one, integer for integer, however much of the tiles is known."""
 
 import itertools
 
@@ -53,7 +53,7 @@ def float_context(x: np.ndarray, bits: int, features: np.ndarray) -> tuple[np.nd
 
 
 def of_tiles(tiles: list[np.ndarray], bits: int, features: list[np.ndarray]) -> list[np.ndarray]:
-    """float_context of every tile alone, one after the other."""
+    """float_context of each tile alone, joined."""
     return [np.concatenate(parts) for parts in zip(*(float_context(x, bits, f) for x, f in zip(tiles, features)))]
 
 
@@ -75,7 +75,7 @@ def places_of(tiles: list[np.ndarray]) -> np.ndarray:
 
 
 def exact_context(pixels: TilePixels, places: np.ndarray, bits: int, planes: np.ndarray) -> tuple[np.ndarray, ...]:
-    """As float_context, of some pixels, all of whose neighbours are known; planes: their own (N, P)."""
+    """The exact context of some pixels, as float_context gives it. All their neighbours are known. planes: their own (N, P)."""
     channels = planes.shape[1]
     seen = context(pixels, NO_PREDICTOR, places, LOGARITHMS, bits)
     mean, spread = seen.moments.transpose(1, 2, 0)
@@ -99,7 +99,7 @@ def fronts(places: np.ndarray):
 
 
 def assert_front_by_front(tiles: list[np.ndarray], bits: int) -> None:
-    """Nothing that is not known yet is seen: there the pixels holds what would show."""
+    """No pixel that is unknown yet is seen: such pixels hold values that would show."""
     planes, features = planes_of(tiles), random_features(tiles)
     expected, told = of_tiles(tiles, bits, features), np.concatenate([f.reshape(-1, FEATURES) for f in features])
     pixels = TilePixels.blank(*planes.shape, FEATURES)
@@ -160,7 +160,7 @@ def test_neighbours_come_before_their_pixel_in_raster_order_and_in_fronts():
 
 
 def test_at_borders_known_pixels_stand_in():
-    """In a row of its own the first pixel knows the middle alone, the next ones those to their left."""
+    """In a single row, the first pixel has only the middle value as context, and the others the pixels to their left."""
     pixels, places = TilePixels.blank(10, 1, FEATURES), places_of([np.zeros((2, 5, 1))])
     means = []
     for n, value in enumerate([10, 20, 30, 40, 50, 0]):

@@ -1,4 +1,4 @@
-"""Laws of the adapter: on craystack where it is importable, else on the stand-in that the tests bring.
+"""Laws of the adapter: with craystack if it is importable, else with the stand-in in tests/.
 
 craystack is on no registry; it needs autograd and scipy:
 
@@ -51,7 +51,7 @@ def random_message(shape: tuple[int, ...], words: int, seed: int = 0) -> Message
 
 
 def words_of(message: Message) -> np.ndarray:
-    """Everything of a message, however its tail is cut into chunks."""
+    """The content of a message; it does not depend on the chunks of its tail."""
     return cs.rans.flatten(message)
 
 
@@ -73,7 +73,7 @@ def symbols_below(sizes: np.ndarray, seed: int = 0) -> np.ndarray:
 
 @pytest.fixture(autouse=True)
 def no_random_bits():
-    """Nothing here ever draws from craystack's generator."""
+    """No test here draws from craystack's generator."""
     before = cs.rans.rng.bit_generator.state
     yield
     assert cs.rans.rng.bit_generator.state == before
@@ -190,7 +190,7 @@ def test_a_pop_beyond_the_message_raises_underflow(sizes, shape, words, seed):
 @few
 @given(st.integers(0, 20), st.integers(1, 5), st.integers(0, 99))
 def test_the_last_word_is_still_lent(words, lanes, seed):
-    """An underflow is exactly where craystack itself would draw random bits."""
+    """An underflow occurs exactly where craystack itself would draw random bits."""
     message, sizes = random_message((lanes,), words, seed), np.full(lanes, 1 << 16)
     stack, expected = CraystackStack(message), message
     for _ in range(40):
@@ -363,7 +363,7 @@ def test_two_codecs_beside_each_other_are_a_codec():
 
 
 def test_the_first_symbol_may_choose_the_next_codec():
-    """A codec that depends on what was decoded: how many images there are, then those."""
+    """A codec that depends on a decoded number: first the number of images, then the images."""
 
     def codecs():
         count = yield cs.substack(cs.Uniform(4), lambda head: head[:1])

@@ -1,4 +1,4 @@
-"""Training data: folders of anything, arrays, crops and tiles."""
+"""Training data: folders with any files, arrays, crops and tiles."""
 
 import numpy as np
 import pytest

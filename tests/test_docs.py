@@ -1,12 +1,19 @@
-"""What docs/library.md shows runs, and type checkers see the names that are public."""
+"""What docs/library.md shows runs, type checkers see the names that are public, and files that documents name exist."""
 
 import ast
 import re
+import sys
 from pathlib import Path
+
+import pytest
 
 import dqcodec
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import references  # noqa: E402
+
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -27,3 +34,22 @@ def test_type_checkers_see_every_public_name():
     seen = {alias.asname or alias.name: (node.module, alias.name) for node in imports for alias in node.names}
     assert seen == {name: (f"dqcodec.{module}", attribute) for name, (module, attribute) in dqcodec._PUBLIC.items()}
     assert set(dqcodec.__all__) == {"__version__", *seen} - {"open"}  # import * leaves Python's own open alone
+
+
+@pytest.mark.parametrize(
+    ("block", "problems"),
+    [
+        ("| mixture | `dqcodec/exact/autoregressive/`: `program.py`, `mixture.py`; `dqcodec/ans/stack.py` |", ["mixture.py"]),
+        ("`dqcodec/exact/mixture.py`; `dqcodec/exact/autoregressive/`: `program.py`", []),
+        ("`dqcodec/codec/candidates.py` tries it, `choose.py`\nand `chosen.py` take it", ["chosen.py"]),
+        ("`dqcodec/flows/dequantizers.py`: `Hypercube`, `Hypercubes`", ["Hypercubes"]),
+        ("`dqcodec/flow/dequantizers.py`: `Hypercube`", ["dqcodec/flow/dequantizers.py"]),
+        ("`format.md` and `results.py`, before any folder is named", ["results.py"]),
+    ],
+)  # fmt: skip
+def test_a_file_or_class_that_a_document_names_wrongly_is_found(block, problems):
+    assert [problem.split()[1].rstrip(",") for problem in references.missing_names(block, ROOT / "docs")] == problems
+
+
+def test_every_file_that_documents_and_docstrings_name_exists():
+    assert not [*references.missing_files(), *references.missing_modules(), *references.missing_headings()]

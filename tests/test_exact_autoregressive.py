@@ -165,7 +165,7 @@ def test_any_image_codes_where_least_squares_predict():
 
 @every_law
 def test_a_program_learns_while_it_codes(channels, bits):
-    """One of random weights gets better at the image."""
+    """A program with random weights takes fewer bits for an image once it has learned."""
     tiles = cut(image(24, 32, channels, bits, 5), (6, 32))
     still = programs.still(channels, bits).slots(tiles)
     assert program_of(channels, bits).slots(tiles).bits < 0.99 * still.bits
@@ -350,7 +350,7 @@ print(json.dumps([digests, numba.config.CPU_NAME, numba.config.CPU_FEATURES]))
 
 
 def digests(**variables) -> tuple[list[str], str | None, str | None]:
-    """And what processor loops were compiled for: its name and features."""
+    """The processor that loops were compiled for, too: its name and features."""
     paths = [programs.path(kind) for kind in (AUTOREGRESSIVE, LEAST_SQUARES, LEARNING)]
     return json.loads(run(DIGESTS, *paths, **variables))
 
@@ -385,7 +385,7 @@ def default_threads():
 
 
 def test_threads_change_no_bit(default_threads):
-    """In fronts that are long enough for three of them."""
+    """Fronts that are long enough for three threads."""
     program = program_of()
     tiles = [image(10, 30 + n % 3, seed=n) for n in range(33)] + [image(9, 7)]
     assert np.diff(Fronts(shapes_of(tiles)).bounds).max() > 300
@@ -519,7 +519,7 @@ def test_integers_whose_sums_are_not_proven_exact_are_a_model_error(value):
 @pytest.mark.parametrize("plane", [1, 2])
 @pytest.mark.parametrize("kind, column", [(AUTOREGRESSIVE, 0), (LEAST_SQUARES, 0), (LEAST_SQUARES, -1)])
 def test_a_heads_two_parts_are_proven_together(kind, column, plane):
-    """Each alone stays below 2^24, their sum does not."""
+    """Each alone stays below 2^24, but not their sum."""
     known, heads = f"net.known.{plane}.weight", "net.heads.weight"
     changed = programs.tensors(kind)
     rows = len(changed[heads]) // 3
@@ -667,7 +667,7 @@ def test_flows_and_autoregressive_programs_are_never_confused():
 
 
 def assert_model_error_or_lawful(content: bytes) -> None:
-    """Every program that is made keeps the law of stacks."""
+    """Push and pop of every program undo each other, stack included."""
     if refused(content):
         return
     program = load(content)

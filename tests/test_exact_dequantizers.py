@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from programs import KINDS, noise_stack
 
 from dqcodec.base.errors import ModelError
-from dqcodec.exact.flow.dequantizers import PixelFeatures, SigmoidCells
+from dqcodec.exact.flow.dequantizers import SigmoidCells
+from dqcodec.exact.flow.features import PixelFeatures
 
 few = settings(max_examples=5)
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -72,18 +73,18 @@ def test_ard_is_inverted_within_one_step_a_dimension(channels):
         x = programs.smooth(np.random.default_rng(seed), 2, 4, 4, channels)
         stack = noise_stack(seed)
         q.push(stack, q.pop(stack, x)[0], x)
-        assert all(1 < transform.iterations <= x[0].size + 1 for transform in q.transforms)
+        assert all(1 < step.iterations <= x[0].size + 1 for step in q.steps)
 
 
 def test_ard_inverts_each_image_on_its_own():
-    """An image that settles early must not wait, nor change, for those that do not."""
+    """An image whose iteration ends early neither waits for the others nor changes."""
     q = dequantizer("ard")
     x = np.concatenate(list(programs.odd_tiles().values()))
-    transform, context = q.transforms[0], q._context(x)
+    step, context = q.steps[0], q._context(x)
     y = np.rint(np.random.default_rng(0).normal(0, 1 << q.grid_bits, context.shape[:3] + (12,))).astype(np.int64)
     stack = noise_stack()
-    eps = transform.unsample(y, stack, context)
-    assert np.array_equal(transform.sample(eps, stack, context)[0], y)
+    eps = step.unsample(y, stack, context)
+    assert np.array_equal(step.sample(eps, stack, context)[0], y)
     assert stack.to_bytes() == noise_stack().to_bytes()
 
 
@@ -116,7 +117,7 @@ def test_the_log_density_is_near_the_float_models(kind):
 @torch.no_grad()
 @every_kind
 def test_u_is_distributed_as_in_the_float_model(kind):
-    """Its mean and spread per place, over many pops for one tile."""
+    """The mean and spread of u at each place, over many pops for one tile."""
     q, count = dequantizer(kind), 400
     x = np.repeat(programs.smooth(np.random.default_rng(3), 1, 4, 4), count, 0)
     stack = noise_stack(0, 1 << 17)

@@ -1,4 +1,4 @@
-"""Exact mixture couplings: the laws of bins and of their cells are laws, and near those of the float mixtures."""
+"""Exact mixture couplings: the laws of bins and of cells are distributions, and near those of the float mixtures."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Layers that learn while they code: as Adam does, the same everywhere, and never past what is proven exact."""
+"""Layers that learn while they code: as Adam does, the same on any machine, and within the proven bounds."""
 
 import numpy as np
 import programs

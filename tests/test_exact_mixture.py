@@ -26,12 +26,12 @@ def tables() -> MixtureTables:
 
 
 def moments(sums: np.ndarray, spreads: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """sums and spreads as the context gives them, and the log-spreads of every spread."""
+    """Sums and spreads like those of contexts, and the log-spreads of every spread."""
     return sums, spreads, log_spreads()
 
 
 class Mixtures:
-    """The laws of N symbols, from raw outputs (N, 3 K) and (N,) all else; methods take and give (N,) too."""
+    """The laws of N symbols, from raw outputs (N, 3 K); all other arguments and results are (N,)."""
 
     def __init__(self, tables: MixtureTables, out: np.ndarray, sums, spreads, log_spreads, offset, bits: int):
         self.symbols, self._sigmoid = 1 << bits, tables.sigmoid
@@ -51,7 +51,7 @@ class Mixtures:
         return np.array([start(self._laws, n, self._sigmoid, self.symbols, symbol) for n, symbol in pairs])
 
     def all_starts(self) -> np.ndarray:
-        """(2^bits + 1, N): of all symbols, and the end."""
+        """The first slots of all symbols, and the end, (2^bits + 1, N)."""
         return np.stack([self.starts(np.full(len(self), symbol)) for symbol in range(self.symbols + 1)])
 
     def slots(self, symbols: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -77,7 +77,7 @@ class Mixtures:
 
 
 def random_mixtures(bits: int, count: int = 200, seed: int = 0, plausible: bool = True) -> tuple[Mixtures, tuple]:
-    """(mixtures, their raw parameters); not plausible: up to the ends of what a network can say, and beyond."""
+    """(mixtures, their raw parameters). If not plausible, parameters reach and exceed the bounds of a network."""
     rng = np.random.default_rng(seed)
     shape, high = (rng.integers(1, 5), count), (1 << bits) - 1
     if plausible:
@@ -93,7 +93,7 @@ def random_mixtures(bits: int, count: int = 200, seed: int = 0, plausible: bool 
 
 
 def assert_lawful(laws: Mixtures) -> None:
-    """Every symbol has a slot, slots add up to all, and find undoes slots."""
+    """Every symbol has a slot, all slots add up to TOTAL, and find is the inverse of slots."""
     starts = laws.all_starts()
     assert (starts[0] == 0).all() and (starts[-1] == TOTAL).all() and (np.diff(starts, axis=0) >= 1).all()
     for symbol in {0, 1, laws.symbols // 2, laws.symbols - 2, laws.symbols - 1}:
@@ -135,7 +135,7 @@ def test_every_slot_boundary_is_found(bits):
 
 
 def float_mixture(raw: torch.Tensor, sums, spreads, log_spreads) -> LogisticMixture:
-    """Of raw outputs (N, 3 K) in units of their own: nats, spreads, octaves."""
+    """The mixtures of raw outputs (N, 3 K) in nats, spreads and octaves."""
     local = sums, spreads, log_spreads[spreads]
     sums, spreads, log_spread = (torch.from_numpy(a.astype(np.float64))[:, None] for a in local)
     logits, mean, log2_scale = raw.chunk(3, 1)
@@ -165,7 +165,7 @@ def test_the_slots_are_the_masses_of_the_float_mixture(bits):
 
 @pytest.mark.parametrize("bits", [1, 5, 8])
 def test_the_gradient_is_the_float_mixtures(bits):
-    """Of symbols drawn from the law, up to the grids of tables and gradients."""
+    """For symbols drawn from the law, up to the grids of tables and gradients."""
     laws, (out, *local) = random_mixtures(bits, 400, seed=20 + bits)
     symbols = laws.find(np.random.default_rng(0).integers(0, TOTAL, 400))
     raw = raw_values(out).requires_grad_()

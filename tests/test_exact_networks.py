@@ -131,7 +131,7 @@ def test_shifts_out_of_range_are_refused(shift):
 
 def residual_net(channels=3):
     program = programs.program("gaussian", channels)
-    return program.codec.dequantizer.transforms[0].net
+    return program.codec.dequantizer.steps[0].net
 
 
 def coupling_net():
@@ -139,7 +139,7 @@ def coupling_net():
 
 
 def autoregressive_net():
-    return programs.program("ard").codec.dequantizer.transforms[0].net
+    return programs.program("ard").codec.dequantizer.steps[0].net
 
 
 def net_and_inputs(name: str, batch: int = 5, side: int = 6):

@@ -21,7 +21,7 @@ def latents(seed: int, shape=(2, 3, 2, 12), spread: float = 2.0) -> np.ndarray:
 
 
 def sizes(seed: int, shape) -> np.ndarray:
-    """Every kind of size: 1, small, about R, the largest."""
+    """Sizes of every magnitude: 1, small, about R, the largest."""
     rng = np.random.default_rng(seed)
     size = np.rint(R * np.exp(rng.uniform(-3, 3, shape))).astype(np.int64)
     return np.where(rng.random(shape) < 0.2, rng.choice([1, 2, R, (1 << 18) - 1], shape), size)
@@ -196,7 +196,7 @@ def transforms(kind: str):
     """The exact transforms of the density's levels, or the dequantizer's couplings."""
     program = programs.program("bipartite")
     if kind == "bipartite":
-        return [transform.coupling for transform in program.codec.dequantizer.transforms]
+        return [step.coupling for step in program.codec.dequantizer.steps]
     return [t for t in program.codec.density.levels[0] if isinstance(t, Conv1x1) == (kind == "conv1x1")]
 
 

@@ -11,7 +11,7 @@ from programs import digits, uniform
 
 from dqcodec import png
 from dqcodec.base.errors import DqcodecError, LatentOverflow, StackUnderflow
-from dqcodec.codec import candidates, choose, codec
+from dqcodec.codec import choose, codec, ways
 from dqcodec.codec.effort import Effort
 from dqcodec.format.container import Layer, Method
 from dqcodec.methods import flow
@@ -80,13 +80,13 @@ def test_damage_gives_pixels_or_a_named_error():
 
 @pytest.fixture
 def by_models_alone(monkeypatch, quick):
-    """A model of random weights has no chance beside the other methods."""
-    loser = candidates.CodedLayer(Layer(Method.CLASSICAL), bytes(1 << 16), 1 << 16)
+    """A model with random weights never wins against the other methods."""
+    loser = ways.CodedLayer(Layer(Method.CLASSICAL), bytes(1 << 16), 1 << 16)
     monkeypatch.setattr(choose, "by_webp", lambda pixels, quick: loser)
 
 
 def gray(bits: int, count: int = 90) -> bytes:
-    """A PNG of so many bits: tiles side by side, and a comment that keeps it larger than its model's code."""
+    """A PNG with this number of bits: tiles side by side, and a comment that keeps it larger than its model's code."""
     sheet = np.concatenate(list(digits(count, bits=bits, seed=4)), 1).astype(np.uint8)
     header, text = png.Header(sheet.shape[1], sheet.shape[0], 0, bits), png.Chunk(b"tEXt", b"Comment\0" + bytes(9999))
     return png.write(png.Png(header, png.Skeleton(header, ((text,), ())), (sheet,)))
@@ -122,7 +122,7 @@ def test_an_image_that_cannot_be_coded_does_not_keep_a_flow_from_others(by_model
     monkeypatch.setattr(flow, "encode", careful)
     monkeypatch.setattr(program, "code_length", lambda parts: math.inf if parts[0].shape[0] == 9 else length_of(parts))
     layers = [*LAYERS[:60], np.eye(9, 12, dtype=np.uint8)[..., None], *LAYERS[60:]]
-    coded = candidates.by_model(layers, [program], Effort())
+    coded = ways.by_model(layers, [program], Effort())
     assert [len(each) for each in coded] == [1] * 60 + [0] + [1] * 30
 
 

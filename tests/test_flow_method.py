@@ -12,7 +12,7 @@ from dqcodec import png
 from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow, UnknownModelError
 from dqcodec.base.varint import write_varint
-from dqcodec.codec import candidates, codec, trial
+from dqcodec.codec import candidates, codec, suitability, trial, ways
 from dqcodec.format.container import Layer, Method
 from dqcodec.methods.payload import ModelReport
 
@@ -262,7 +262,7 @@ def test_odd_files_round_trip(name, channels):
 
 
 def flow_file(kind: str) -> tuple[bytes, np.ndarray]:
-    """A file by the flow method, which a random program would hardly win."""
+    """A file by the method flow; a program with random weights would hardly win."""
     program, pixels = program_of(kind), PIXELS
     payload, _ = encode(pixels, program)
     return group(pixels, Method.FLOW, payload, program.id).pack(), pixels
@@ -280,16 +280,16 @@ def test_a_flow_file_decompresses_and_names_its_model(kind):
 
 def keep_models(monkeypatch) -> None:
     """Keep other methods from winning."""
-    loser = candidates.CodedLayer(Layer(Method.CLASSICAL), bytes(1 << 16), 1 << 16)
+    loser = ways.CodedLayer(Layer(Method.CLASSICAL), bytes(1 << 16), 1 << 16)
     monkeypatch.setattr("dqcodec.codec.choose.by_webp", lambda pixels, quick: loser)
     monkeypatch.setattr(candidates, "is_icon", lambda *_: False)
     monkeypatch.setattr(candidates, "takes_mixing", lambda pixels, **told: False)
     monkeypatch.setattr(candidates, "takes_experts", lambda *_: False)
-    monkeypatch.setattr(candidates, "_MAX_RIVAL_SAMPLES", 0)
+    monkeypatch.setattr(suitability, "MAX_RIVAL_SAMPLES", 0)
 
 
 def test_compress_writes_the_flow_file_if_it_is_smallest(monkeypatch):
-    """With the other methods kept from winning, the whole way is taken with a real program."""
+    """If the other methods cannot win, compress, info and decompress all use a real program."""
     keep_models(monkeypatch)
     source = pngs.write(PIXELS, before=pngs.chunk(b"tEXt", b"Comment\0" + bytes(9999)))
     dqc, report = codec.compress(source, [program_of("ard")])
@@ -306,7 +306,7 @@ def test_a_flipped_byte_or_a_cut_of_a_flow_file_is_a_named_error(kind):
 
 @every_kind
 def test_damage_under_a_right_crc_is_a_named_error_or_the_right_image(kind):
-    """What the CRC would catch is caught by the stack, the range of pixels or their checksum."""
+    """Without the CRC, the stack, the range of pixels or their checksum find damage."""
     program = program_of(kind)
     payload, _ = encode(PIXELS, program)
     for broken in damaged_payloads(payload):

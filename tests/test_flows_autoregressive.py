@@ -6,12 +6,12 @@ import math
 
 import pytest
 import torch
-from flows import autoregressive_density, near_middle, symbols
+from flows import TINY, autoregressive_density, near_middle, symbols
 
-from dqcodec.flows.autoregressive_density import AutoregressiveDensity, coding_order, plane_order
-from dqcodec.flows.context import planes
+from dqcodec.flows.autoregressive_density import AutoregressiveDensity
 from dqcodec.flows.mixture import LEAST_MASS, LogisticMixture
 from dqcodec.flows.model import AutoregressiveModel, DequantizedModel, bits_per_dim
+from dqcodec.flows.planes import coding_order, differences, image_order
 from dqcodec.frozen.autoregressive import FEATURE_PLACES, NEIGHBOURS
 
 every_bits = pytest.mark.parametrize("bits", [1, 5, 8])
@@ -33,7 +33,7 @@ def expanded(mixture: LogisticMixture, count: int) -> LogisticMixture:
 
 
 def cdf(mixture: LogisticMixture, y: torch.Tensor, bits: int) -> torch.Tensor:
-    """With the least mass, which lies evenly over all bins."""
+    """The density, with the least mass, which is spread evenly over all bins."""
     parts = torch.sigmoid((y[..., None] - mixture.mean) * mixture.inverse_scale)
     even = (y + 0.5).clamp(0, 2**bits)
     return (mixture.log_weight.exp() * parts).sum(-1) * (1 - 2**bits * LEAST_MASS) + even * LEAST_MASS
@@ -88,7 +88,7 @@ def test_samples_of_a_mixture_follow_its_distribution_function():
 @pytest.mark.parametrize("x", [0, 5, 31])
 @pytest.mark.parametrize("far", [False, True])
 def test_samples_within_a_bin_follow_its_part_of_the_distribution_function(x, far):
-    """In a bin that is far from all components that is the even part."""
+    """In a bin far from all components, this is the uniform part."""
     mixture, count = expanded(random_mixture(1, bits=5, seed=3), 20_000), 20_000
     if far:
         mixture = mixture._replace(
@@ -140,7 +140,7 @@ def test_a_factor_depends_on_what_comes_before_it_alone(channels, bits):
     for y, column, place in itertools.product(range(5), range(4), range(channels)):
         changed = coding_order(x).clone()
         changed[0, y, column, place] += -1 if changed[0, y, column, place] else 1
-        differs = (factors(plane_order(changed)) != before).any(1)
+        differs = (factors(image_order(changed)) != before).any(1)
         index = (y * 4 + column) * channels + place
         assert not differs[: index + 1].any()
         if index + 1 < len(differs):
@@ -229,15 +229,15 @@ def test_every_parameter_of_a_density_gets_a_gradient():
 @torch.no_grad()
 def test_an_untrained_density_codes_smooth_images_below_their_bits():
     x = (100 + 2 * torch.arange(16)[:, None] + torch.arange(16)).expand(1, 3, 16, 16).float()
-    density = AutoregressiveDensity(3, 8, width=8, blocks=1, head=4, features=3, mixtures=2)
+    density = AutoregressiveDensity(3, 8, TINY)
     assert 1 < bits_per_dim(density.log_mass(x), x.numel()) < 5
 
 
 @every_channels
 def test_planes_and_orders_lose_nothing(channels):
     x = symbols(2, channels, 3, 4, bits=8)
-    assert torch.equal(plane_order(coding_order(x)), x)
-    y = planes(x)
+    assert torch.equal(image_order(coding_order(x)), x)
+    y = differences(x)
     if channels == 3:
         assert torch.equal(coding_order(x).permute(0, 3, 1, 2) - y, y[:, :1] * torch.tensor([0, 1, 1])[:, None, None])
     else:

@@ -1,4 +1,4 @@
-"""Export: what is written does not depend on how weights lie in memory, and models without a twin are refused."""
+"""Export: files do not depend on the weights' layout in memory, and models without a twin are refused."""
 
 import pytest
 import torch

@@ -7,21 +7,23 @@ import math
 import numpy as np
 import pytest
 import torch
-from flows import near_middle, randomised, symbols
+from flows import ard, near_middle, randomised, symbols
 from hypothesis import given
 from hypothesis import strategies as st
 from test_flows_autoregressive import all_images, every_bits, random_mixture
 
 from dqcodec.context import interlacing
 from dqcodec.context.planes import coding_order, differences
-from dqcodec.flows import objectives
-from dqcodec.flows.context import planes
-from dqcodec.flows.dequantizers import FlowDequantizer, StandardFeatures, UniformDequantizer, autoregressive_dequantizer
+from dqcodec.flows import objectives, planes
+from dqcodec.flows.dequantizers import FlowDequantizer, Settings, UniformDequantizer
+from dqcodec.flows.features import StandardFeatures
 from dqcodec.flows.interlaced import InterlacedFlow, seen
 from dqcodec.flows.mixture import LEAST_MASS, LogisticMixture
 from dqcodec.flows.model import DequantizedModel
 from dqcodec.frozen.autoregressive import GRID
 from dqcodec.frozen.interlaced import NEIGHBOURS, PLACES
+
+SMALL = {"bits": 8, "width": 4, "blocks": 1, "noise": "logistic"}
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +91,7 @@ def test_there_are_no_samples_of_other_sizes():
 
 @pytest.mark.parametrize("number", range(len(PLACES)))
 def test_a_coupling_sees_known_pixels_only(number):
-    y = planes(symbols(2, 3, 8, 6, bits=8))
+    y = planes.differences(symbols(2, 3, 8, 6, bits=8))
     changed = y.clone()
     for row, column in PLACES[number:]:
         changed[:, :, row::2, column::2] += symbols(2, 3, 4, 3, bits=8)
@@ -117,7 +119,7 @@ def test_neighbours_are_the_nearest_known_pixels():
 def test_the_exact_twin_sees_the_same(number, rows, columns, channels, bits, seed):
     x = np.random.default_rng(seed).integers(0, 1 << bits, (2, 2 * rows, 2 * columns, channels))
     exact = interlacing.seen(differences(coding_order(x)), number, bits)
-    real = seen(planes(torch.from_numpy(x).permute(0, 3, 1, 2).float()), number, bits)
+    real = seen(planes.differences(torch.from_numpy(x).permute(0, 3, 1, 2).float()), number, bits)
     assert np.array_equal(exact.inputs, GRID * real.inputs.permute(0, 2, 3, 1).numpy())
     assert np.array_equal(exact.sums, 8 * real.mean.permute(0, 2, 3, 1).numpy())
     assert np.array_equal(exact.spreads, 64 * real.spread.permute(0, 2, 3, 1).numpy())
@@ -128,14 +130,14 @@ def test_weights_are_on_average_the_mass():
     """For a uniform and an autoregressive dequantizer: E w = P, and vi <= log P."""
     flow, x = density(3, 8), near_middle(4, 3, 2, 2, bits=8)
     mass = flow.log_mass(x)
-    ard = randomised(autoregressive_dequantizer(3, 8, 4, 1, 1, 3, 2, features="standard", noise="logistic"), 0.1)
-    for dequantizer in (UniformDequantizer(), ard):
+    learned = randomised(ard(Settings(channels=3, **SMALL, features="standard"), 1), 0.1)
+    for dequantizer in (UniformDequantizer(), learned):
         weights = DequantizedModel(dequantizer, flow, 8).log_weights(x, 20_000)
         assert (weights.mean(0) < mass).all() and (objectives.iw(weights) - mass).abs().max() < 0.1
 
 
 def test_logistic_noise_can_be_uniform():
-    dequantizer: FlowDequantizer = autoregressive_dequantizer(1, 8, 4, 1, 1, 3, 2, noise="logistic").double()
+    dequantizer: FlowDequantizer = ard(Settings(channels=1, **SMALL), 1).double()
     for parameter in dequantizer.transforms.parameters():
         torch.nn.init.zeros_(parameter)
     u, log_q = dequantizer.sample(symbols(3, 1, 4, 4, bits=8))

@@ -1,4 +1,4 @@
-"""A child of a fork goes on where its parent has decoded with threads; PyTorch's loaders fork so."""
+"""A forked child can decode after its parent has decoded with threads, as PyTorch's loaders need."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import pngs
 import pytest
 from click.testing import CliRunner
 
-from dqcodec.codec import candidates
+from dqcodec.codec import trial
 from dqcodec.command.cli import main
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no forks")
@@ -54,7 +54,7 @@ def test_the_workers_of_a_loader_decode_an_archive_though_their_parent_did_befor
         smooth = 128 + 60 * np.sin(x / 7 + number) + 50 * np.cos(y / 5)
         samples = smooth[..., None] + np.random.default_rng(number).normal(0, 4, (*x.shape, 3))
         (tmp_path / f"in/{number}.png").write_bytes(pngs.write(samples.astype(np.uint8)))
-    monkeypatch.setattr(candidates, "_may_win", lambda *_: False)  # threads decode what a model alone has coded
+    monkeypatch.setattr(trial, "may_win", lambda *_: False)  # threads decode what a model alone has coded
     archive = str(tmp_path / "all.dqc")
     result = CliRunner().invoke(
         main, ["compress", "-m", "photo-fast", "--group", "1", str(tmp_path / "in"), "-o", archive]

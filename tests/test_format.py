@@ -47,7 +47,7 @@ def decoded_alike(file: bytes, source: bytes) -> bool:
 
 
 def alike(found: decoder.Decoded, source: bytes) -> bool:
-    """Whether that is what a PNG holds, or a file kept verbatim."""
+    """Whether the decoded parts equal those of a PNG, or the bytes of a file kept verbatim."""
     if found.png and found.png != source:
         return False
     if not found.rasters:

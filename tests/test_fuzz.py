@@ -36,7 +36,7 @@ from dqcodec.exact.program import load_program
 from dqcodec.format import archive, container
 from dqcodec.format.canvas import Spot
 from dqcodec.format.container import MAGIC, Group, Layer, Method, sample_checksum
-from dqcodec.format.split import Split, candidates, skeleton
+from dqcodec.format.split import Split, possible_splits, skeleton
 from dqcodec.methods import table
 from dqcodec.png.chunks import KINDS
 
@@ -314,7 +314,7 @@ def test_a_recipes_number_of_too_many_digits_is_refused_in_linear_time():
 def test_a_palette_with_two_lists_of_alphas_is_split_without_loss():
     alphas = pngs.chunk(b"tRNS", b"\x80" * 3) + pngs.chunk(b"tRNS", b"\x70" * 5)
     image = png.read(pngs.write(np.arange(9).reshape(3, 3, 1), 8, 3, before=alphas))
-    for split in candidates(image):
+    for split in possible_splits(image):
         parts = [split.apply(raster, image.skeleton) for raster in image.rasters]
         assert split.undo(parts, skeleton(image, split)).same(image)
 
@@ -364,5 +364,5 @@ def test_an_autoregressive_dequantizer_that_is_not_causal_is_refused(place, tmp_
     weight = load((GOLDEN / "ard.safetensors").read_bytes())[name].copy()
     weight[0, -1, -1, -1] = 1  # the first place sees the last
     (tmp_path / "x.safetensors").write_bytes(modelled("ard", **{name.replace(".", "__"): weight}))
-    with pytest.raises(ModelError, match="come after"):
+    with pytest.raises(ModelError, match="depends on later places"):
         load_program(tmp_path / "x.safetensors")

@@ -27,7 +27,7 @@ def scene(height: int, width: int, channels: int = 3) -> np.ndarray:
 
 
 def through_jpeg(pixels: np.ndarray, **options) -> tuple[np.ndarray, Image.Image]:
-    """Pixels after libjpeg has coded and decoded them, and the JPEG."""
+    """The pixels that libjpeg has coded and decoded, and the JPEG."""
     stream = io.BytesIO()
     Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[..., 0]).save(stream, "JPEG", **options)
     file = Image.open(stream)
@@ -169,7 +169,7 @@ def test_levels_stay_within_what_is_coded():
 
 
 def test_chroma_sampled_down_alone_is_recovered():
-    """Of a JPEG with 4:2:2, the header is changed: libjpeg takes it for 4:4:0, with the same blocks in other places."""
+    """A JPEG with 4:2:2 whose header says 4:4:0: libjpeg puts the same blocks in other places."""
     stream = io.BytesIO()
     Image.fromarray(scene(128, 128)).save(stream, "JPEG", quality=85, subsampling=1)
     data = bytearray(stream.getvalue())

@@ -8,7 +8,7 @@ from dqcodec import png
 from dqcodec.base.errors import CorruptError
 from dqcodec.format import palette
 from dqcodec.format.container import Entry
-from dqcodec.format.split import Split, Step, candidates, for_models, skeleton
+from dqcodec.format.split import Split, Step, for_models, possible_splits, skeleton
 from dqcodec.format.values import views
 
 quick = settings(max_examples=60)
@@ -20,7 +20,7 @@ def image(color_type, bit_depth, samples, chunks=()):
 
 
 def assert_every_split_is_undone(source):
-    for split in candidates(source):
+    for split in possible_splits(source):
         found = views(source)[split.values]
         view = found.image
         arrays = split.apply(view.pixels, view.skeleton)
@@ -61,9 +61,9 @@ def test_a_palette_comes_back_from_colours_with_alpha_together_or_apart(has_alph
 
 def test_scaled_samples_are_bytes_and_others_are_whole_or_cut_if_small():
     scaled = np.arange(60).reshape(4, 5, 3).astype(np.uint16) * np.uint16(257)
-    assert candidates(image(2, 16, scaled)) == [Split(Step.SCALED)]
+    assert possible_splits(image(2, 16, scaled)) == [Split(Step.SCALED)]
     scaled[3, 4, 2] ^= 1
-    assert candidates(image(2, 16, scaled)) == [Split(Step.WHOLE), Split(Step.BYTES), Split(Step.RESIDUAL)]
+    assert possible_splits(image(2, 16, scaled)) == [Split(Step.WHOLE), Split(Step.BYTES), Split(Step.RESIDUAL)]
     assert_every_split_is_undone(image(2, 16, scaled))
 
 
@@ -132,7 +132,7 @@ def test_ambiguous_indices_stay_indices():
     twice = (png.Chunk(b"PLTE", bytes(6)),)
     indices = np.array([[[1], [0]]], np.uint8)
     for samples, chunks in ((indices, twice), (indices * 9, twice), (indices, (*twice, png.Chunk(b"tRNS", bytes(3))))):
-        assert candidates(image(3, 8, samples, chunks)) == [Split(Step.PLAIN)]
+        assert possible_splits(image(3, 8, samples, chunks)) == [Split(Step.PLAIN)]
 
 
 @quick

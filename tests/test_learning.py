@@ -22,7 +22,7 @@ from programs import AUTOREGRESSIVE, LEARNING, LEAST_SQUARES
 import dqcodec
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, ModelError, UnknownModelError
-from dqcodec.codec import candidates, own_models, zoo
+from dqcodec.codec import own_models, suitability, zoo
 from dqcodec.codec.archive import Archive
 from dqcodec.command import learning as command
 from dqcodec.command.cli import main
@@ -42,7 +42,7 @@ KINDS = [(kind, channels) for kind in (AUTOREGRESSIVE, LEAST_SQUARES, LEARNING) 
 
 
 def image(number: int, channels: int = 3, side: int = 24) -> np.ndarray:
-    """Stripes that a model that knows none cannot foretell, uint8 (H, W, C)."""
+    """Stripes, which a model that never saw any cannot predict, uint8 (H, W, C)."""
     rng = np.random.default_rng(number)
     y, x = np.indices((side, side))
     level = (x + 2 * y + number) % 7 * 30 + rng.integers(0, 2, (side, side))
@@ -50,7 +50,7 @@ def image(number: int, channels: int = 3, side: int = 24) -> np.ndarray:
 
 
 def noisy(number: int) -> np.ndarray:
-    """Noise that the three planes share almost, so that a model that knows this saves much, uint8 (24, 24, 3)."""
+    """Noise that is nearly the same in the three planes; a model that has learned this saves much; uint8 (24, 24, 3)."""
     rng = np.random.default_rng(number)
     green = 128 + rng.normal(0, 12, (24, 24, 1)) + 20 * np.sin(np.arange(24) / 5 + number)[:, None, None]
     red, blue = (green + rng.normal(0, 1, green.shape) for _ in range(2))
@@ -294,7 +294,7 @@ def folder(quick_folder, monkeypatch):
     (quick_folder / "models").mkdir()
     model = programs.described(AUTOREGRESSIVE, tile=[64, 64], rate_bits=32)
     (quick_folder / "models" / f"base-{hashlib.sha256(model).hexdigest()[:8]}.safetensors").write_bytes(model)
-    monkeypatch.setattr(candidates, "_MAX_RIVAL_SAMPLES", 0)  # no mixing with the model
+    monkeypatch.setattr(suitability, "MAX_RIVAL_SAMPLES", 0)  # no mixing with the model
     (quick_folder / "in").mkdir()
     for number in range(64):
         (quick_folder / "in" / f"{number:02}.png").write_bytes(pngs.write(noisy(number)))

@@ -1,4 +1,4 @@
-"""Networks that learn while they code: by the gradients of the loss, the same on both sides, and never past what is exact."""
+"""Networks that learn while they code: by the gradients of the loss, the same in encoder and decoder, within exact bounds."""
 
 import numpy as np
 import programs
@@ -136,7 +136,7 @@ def test_wrong_lessons_are_a_model_error(learning):
 
 @pytest.mark.parametrize("name, learning", [("net.heads", 2), ("net.0.2", 3), ("net.0.1", 4), ("net.out.0", 1)])
 def test_a_network_whose_gradients_are_not_exact_is_a_model_error(name, learning):
-    """Where they pass through a layer; a layer that learns by its own gradients alone may have any grids."""
+    """This holds for gradients that pass through a layer; the last layer that learns may have any grids."""
     tensors = programs.tensors(LEARNING, 1)
     tensors[f"{name}.shift"][:] = [40, *[6] * (len(tensors[f"{name}.shift"]) - 1)]
     tensors[f"{name}.weight"][:] = 1

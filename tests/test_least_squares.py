@@ -26,7 +26,7 @@ def drawn(seed: int, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def near(planes: np.ndarray, y: int, x: int, p: int) -> np.ndarray:
-    """The nearest neighbours of a pixel as the specification has them at borders."""
+    """The nearest neighbours of a pixel; at borders, those of the specification."""
     start = 128 if p == 0 else 0
     if y == x == 0:
         return np.full(len(NEAR), float(start))

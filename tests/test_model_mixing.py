@@ -11,7 +11,7 @@ from programs import AUTOREGRESSIVE, LEAST_SQUARES, LOWEST, run
 
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, DqcodecError
-from dqcodec.codec import candidates, codec, zoo
+from dqcodec.codec import candidates, codec, suitability, zoo
 from dqcodec.codec.effort import Effort
 from dqcodec.format.container import Layer, Method
 from dqcodec.methods import autoregressive, classical, mixing, model_mixing, table
@@ -105,7 +105,7 @@ def test_small_images_are_coded_by_it_and_come_back_or_are_a_named_error(by_mode
 
 
 def test_large_images_are_coded_by_it_only_if_asked_for(by_models_alone, monkeypatch):
-    monkeypatch.setattr(candidates, "_MAX_RIVAL_SAMPLES", 100)
+    monkeypatch.setattr(suitability, "MAX_RIVAL_SAMPLES", 100)
     program, source = programs.program(AUTOREGRESSIVE), png.write(png.plain(image(40, 50)))
     assert codec.compress(source, [program])[1].method == "autoregressive"
     monkeypatch.setattr(

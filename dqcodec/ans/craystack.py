@@ -127,7 +127,7 @@ def _holds(tail: tuple, count: int) -> bool:
 
 
 def _words(tail: tuple, *below: np.ndarray) -> np.ndarray:
-    """All words of a tail from the top, and others below it."""
+    """All words of a tail from the top, then others below it."""
     chunks = [np.zeros(0, np.uint32)]
     while tail:
         words, tail = tail

@@ -16,7 +16,7 @@ from dqcodec.bench.images import Original
 
 @dataclass(frozen=True)
 class ModelParts:
-    """Where the bits of a file went that a model coded.
+    """What the bits of a file that a model coded were spent on.
 
     limit: the model's own bound. initial: initial bits. grids: rounding to grids and tables. container: headers and
     checksums. metadata: PNG chunks. other: the rest, such as rounding to words. The sum is the size of the file.
@@ -91,6 +91,5 @@ class Codec(ABC):
         """Compress the PNG file, or its pixels."""
 
     def decode(self, data: bytes) -> np.ndarray:
-        """The pixels, (H, W, C), or (H, W) if gray; uint8 or uint16. Codecs that write PNG files need no own
-        decoder."""
+        """The pixels, (H, W, C), or (H, W) if gray; uint8 or uint16. This one decodes PNG files."""
         return images.decode(data)

@@ -32,8 +32,8 @@ class Original:
     """A PNG file and its decoded pixels.
 
     pixels: (H, W, 1 to 4) uint8 or uint16; palettes and colour keys are resolved. The frames of an animation lie one
-    below the other, RGBA, as they are shown; what is transparent is 0.
-    height: of pixels, so of all frames. frames: how many.
+    below the other, RGBA, as they are shown; transparent pixels are 0.
+    height: of `pixels`, so of all frames together. frames: their number.
     samples: samples per pixel in the file, 1 for a palette index. Bits per dimension count these.
     kind: bit depth and colour type, as text.
     """
@@ -85,7 +85,6 @@ def decode(data: bytes) -> np.ndarray:
         NotCompared: the image is animated with 16 bits, or needs imagecodecs, which is not installed.
         Exception: Pillow finds the file damaged.
     """
-
     bit_depth, color_type = data[24:26]  # IHDR is always first
     with PngImagePlugin.PngImageFile(BytesIO(data)) as image:  # not Image.open, whose size limit is process-wide
         if image.is_animated:
@@ -104,7 +103,7 @@ def decode(data: bytes) -> np.ndarray:
 
 
 def as_shown(image: PillowImage) -> np.ndarray:
-    """The frames of an animation, one below the other, (frames H, W, 4) uint8. What is transparent is 0."""
+    """The frames of an animation, one below the other, (frames H, W, 4) uint8. Transparent pixels are 0."""
     shown = []
     for frame in range(image.n_frames):
         image.seek(frame)

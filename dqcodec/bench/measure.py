@@ -27,7 +27,7 @@ class Seconds:
 
 
 class Rates:
-    """What follows from bytes, png_bytes, pixels, dims (samples) and seconds: of one image, or of several together."""
+    """Rates of one image or of several together, from their bytes, png_bytes, pixels, dims (samples) and seconds."""
 
     @property
     def bpd(self) -> float | None:

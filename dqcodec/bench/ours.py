@@ -48,12 +48,11 @@ class Dqcodec(Codec):
             zoo.load(str(path))
 
     def version(self) -> str:
-        """Of this package."""
+        """The version of this package."""
         return __version__
 
     def prepare(self, threads: int) -> None:
         """Set the threads and load the models."""
-
         set_threads(threads)
         threadpool_limits(threads)
         self._programs = [zoo.load(str(path)) for path in self.models]
@@ -73,7 +72,7 @@ class Dqcodec(Codec):
 
 
 def _unpacked(image: Png) -> bytes:
-    """The PNG file of an animation, without compression, as making it small is no part of decoding."""
+    """The PNG file of an animation, without compression: making it small is not a part of decoding."""
     streams = []
     for raster in image.rasters:
         rows = samples.to_rows(raster, image.header, 0)

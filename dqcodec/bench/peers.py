@@ -24,7 +24,7 @@ class PngAsGiven(Codec):
     animates = True
 
     def version(self) -> str:
-        """Of Pillow, which decodes it."""
+        """The version of Pillow, which decodes it."""
         return f"Pillow {PIL.__version__}"
 
     def encode(self, source: Original) -> Coded:
@@ -41,7 +41,7 @@ class Oxipng(Codec):
     animates = True
 
     def version(self) -> str:
-        """Of the package pyoxipng."""
+        """The version of the package pyoxipng."""
         return f"pyoxipng {metadata.version('pyoxipng')}"
 
     def prepare(self, threads: int) -> None:
@@ -57,8 +57,8 @@ class Oxipng(Codec):
 
 
 class WebP(Codec):
-    """Lossless WebP with the slowest setting, by Pillow. Gray is coded as RGB. Equal frames become one that is shown
-    longer."""
+    """Lossless WebP with the slowest setting, by Pillow. Gray is coded as RGB. Equal successive frames
+    become one frame, which is shown longer."""
 
     name, title = "webp", "WebP lossless -z 9"
     bit_depths = (8,)
@@ -66,7 +66,7 @@ class WebP(Codec):
     _FRAME = 100  # milliseconds
 
     def version(self) -> str:
-        """Of libwebp."""
+        """The version of libwebp."""
         return f"libwebp {features.version('webp')}"
 
     def encode(self, source: Original) -> Coded:
@@ -78,7 +78,7 @@ class WebP(Codec):
         return Coded(buffer.getvalue())
 
     def decode(self, data: bytes) -> np.ndarray:
-        """By Pillow."""
+        """Decode by Pillow."""
         with Image.open(BytesIO(data)) as image:
             if not image.is_animated:
                 return np.array(image)
@@ -142,7 +142,7 @@ class JpegXl(_Imagecodecs):
         return Coded(self._function("encode")(source.pixels, **options))
 
     def decode(self, data: bytes) -> np.ndarray:
-        """By libjxl."""
+        """Decode by libjxl."""
         return self._function("decode")(data, numthreads=self._threads)
 
 

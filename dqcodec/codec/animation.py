@@ -13,22 +13,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dqcodec.codec import trial
-from dqcodec.codec.candidates import CodedLayer, by_model, layers_for_models, takes_mixing
 from dqcodec.codec.effort import Effort
+from dqcodec.codec.image_layers import layers_for_models
 from dqcodec.codec.source import Source
+from dqcodec.codec.suitability import takes_mixing
+from dqcodec.codec.ways import CodedLayer, by_model
 from dqcodec.exact.program import Program
 from dqcodec.format.canvas import Spot
 from dqcodec.format.container import Layer, Method
-from dqcodec.format.split import Split, candidates
+from dqcodec.format.split import Split, possible_splits
 from dqcodec.format.values import views
 from dqcodec.methods import table
 
 if TYPE_CHECKING:
-    from dqcodec.codec.candidates import Place
+    from dqcodec.codec.image_layers import Place
 
 _TRIAL_PIXELS = 1 << 16  # of smaller animations, all splits are coded
 _TRIAL_PART = 1 / 8  # of the pixels of a larger one, to choose its split
-_MODEL_BITS = 1  # a sample: if the frames take less, no model is tried
+_MODEL_BITS = 1  # a sample: no model is tried if the frames take fewer
 
 
 def has_canvas(source: Source) -> bool:
@@ -40,12 +42,12 @@ def code_animations(
     sources: Mapping[int, Source], programs: Sequence[Program], effort: Effort
 ) -> dict[Place, list[CodedLayer]]:
     """Code the animations of a group, by their numbers: one way for each layer of each split that is tried."""
-    companies: dict[tuple[Split, int], list[tuple[Place, np.ndarray, Spot]]] = {}
+    together: dict[tuple[Split, int], list[tuple[Place, np.ndarray, Spot]]] = {}
     for number, source in sources.items():
         for split in _best_splits(source, effort):
             parts = _places(number, source, split)
-            companies.setdefault((split, parts[0][1].shape[2]), []).extend(parts)
-    coded = {place: [way] for parts in companies.values() for place, way in _by_canvas(parts).items()}
+            together.setdefault((split, parts[0][1].shape[2]), []).extend(parts)
+    coded = {place: [way] for parts in together.values() for place, way in _by_canvas(parts).items()}
     for number, source in sources.items():
         smallest = min(
             sum(way.bytes for (image, each, _), (way,) in coded.items() if (image, each) == (number, split))
@@ -58,7 +60,7 @@ def code_animations(
 def _splits(source: Source) -> list[Split]:
     """The splits with one layer of bytes for each frame that mixing codes in an acceptable time."""
     found = []
-    for split in candidates(source.image):
+    for split in possible_splits(source.image):
         layers = source.layers(split)
         if len(layers) == len(source.image.rasters) and layers[0].dtype == np.uint8:
             if all(takes_mixing(layer, is_modelled=False) for layer in layers):
@@ -100,10 +102,9 @@ def _by_canvas(parts: Sequence[tuple[Place, np.ndarray, Spot]]) -> dict[Place, C
 def _modelled(
     number: int, source: Source, bits: float, programs: Sequence[Program], effort: Effort
 ) -> dict[Place, list[CodedLayer]]:
-    """The layers of an image by a model, and its alphas by the method animation; nothing unless this is smaller. It is
-    tried if a sample shows that it may be.
+    """The layers of an image by a model, and its alphas by the method animation; nothing if this is not smaller.
 
-    bits: that the image takes otherwise.
+    It is tried only if a sample shows that it may be smaller. bits: of the image by the method animation alone.
     """
     found = list(layers_for_models(source))
     if not found or (bits < _MODEL_BITS * source.dims and not effort.best):

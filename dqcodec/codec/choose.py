@@ -1,4 +1,4 @@
-"""How the smallest way to code the images of a group is found.
+"""Find the smallest way to code the images of a group.
 
 `choose` is the whole search:
 
@@ -11,7 +11,7 @@
 4. Similar images usually take the same split, for the same reason. `_for_each` takes it, or keeps the PNG file if that
    is smaller.
 
-Sizes are those of the trial. group.py then codes the layers that have stayed together.
+Sizes are those of the trials. group.py then codes the layers that are still together.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dqcodec.codec.animation import code_animations, has_canvas
-from dqcodec.codec.candidates import CodedLayer, by_webp, code_together
+from dqcodec.codec.candidates import code_together
 from dqcodec.codec.effort import Effort
+from dqcodec.codec.ways import CodedLayer, by_webp
 from dqcodec.format.container import CHECKSUM_BYTES, Entry
-from dqcodec.format.split import Split, candidates, skeleton
+from dqcodec.format.split import Split, possible_splits, skeleton
 from dqcodec.format.values import views
 from dqcodec.methods import table
 
 if TYPE_CHECKING:
-    from dqcodec.codec.candidates import Place
+    from dqcodec.codec.image_layers import Place
     from dqcodec.codec.source import Source
     from dqcodec.exact.program import Program
 
@@ -59,7 +60,7 @@ class Choice:
 
     @cached_property
     def size(self) -> float:
-        """Bytes in the group, as in the trial: the layers that were coded together stay together."""
+        """Bytes in the group, if the layers that were coded together stay together."""
         if self.entry.skeleton is None:
             return 1 + len(self.stored)
         return len(self.entry.head()) + CHECKSUM_BYTES + sum(each.bytes for each in self.coded)
@@ -91,8 +92,8 @@ def _choices(
 ) -> list[Choice]:
     """The ways to code image `number`: at least one for each split, and, last, to store its file.
 
-    ways: how each layer can be coded together with others. is_animated: these are all ways of the image. thorough: for
-    the best splits, also try WebP for each layer.
+    ways: how each layer can be coded together with others. is_animated: whether the image has no other ways. thorough:
+    for the best splits, also try WebP for each layer.
     """
     stored = Choice(Entry(), stored=source.stored)
     if not source.is_expressible:
@@ -110,7 +111,7 @@ def _choices(
         return Choice(Entry(skeleton(image, split), split, rasters, source.recipe, values=values), tuple(coded))
 
     tried = dict.fromkeys(split for each, split, _ in ways if each == number)
-    splits = tried if is_animated else [split for split in candidates(image) if not _is_needless(split, tried)]
+    splits = tried if is_animated else [split for split in possible_splits(image) if not _is_needless(split, tried)]
     choices = [choice(split, quick=True) for split in splits]
     if thorough and not is_animated:
         best = min(choices, key=lambda each: each.size)
@@ -143,8 +144,7 @@ def _smallest(ways: Sequence[CodedLayer], pixels: np.ndarray, *, quick: bool) ->
 
 
 def _without_leavers(coded: Sequence[CodedLayer], arrays: Sequence[np.ndarray]) -> list[CodedLayer]:
-    """The layers of an image. If some of the layers that were coded together take another way, the rest is coded
-    anew."""
+    """The layers of an image. If some layers of a common payload take another way, the others are coded anew."""
     coded = list(coded)
     for payload in {each.payload for each in coded if each.together > 1}:
         stayed = [layer for layer, each in enumerate(coded) if each.payload == payload]
@@ -164,10 +164,9 @@ def _without_leavers(coded: Sequence[CodedLayer], arrays: Sequence[np.ndarray]) 
 
 
 def _usual(sources: Sequence[Source], tried: Mapping[Place, Sequence[CodedLayer]]) -> dict[Place, list[CodedLayer]]:
-    """For each layer the way that takes the fewest bytes for all similar layers, and any way that is much smaller for
-    this one.
+    """For each layer the way that takes the fewest bytes for all similar layers, and ways that are much smaller for it.
 
-    Each way was tried with all layers together. Its size is true only if most of these layers take it.
+    Each way was tried with all layers together. Its size is right only if most of these layers take it.
     """
     kinds, totals = {}, {}
     for place, ways in tried.items():

@@ -112,8 +112,10 @@ def decompress_region(
 
 
 def info(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Info:
-    """What a .dqc file says about itself. No image is decoded, so damage of a short file may not show. Raises
-    FormatError, CorruptError, UnsupportedImageError."""
+    """The facts in the head of a .dqc file. No image is decoded, so damage of a short file may stay unseen.
+
+    Raises FormatError, CorruptError, UnsupportedImageError.
+    """
     group = Group.unpack(data, max_pixels)
     (entry,) = group.entries
     skeleton = entry.skeleton

@@ -31,7 +31,7 @@ _PNM_NUMBER = rb"(?:\s|#[^\n]*\n)+(\d{1,9})"
 _PNM, _PNM_LIMIT = re.compile(rb"P([1-6])" + 2 * _PNM_NUMBER), re.compile(_PNM_NUMBER + rb"\s")
 _PNM_NEXT = re.compile(rb"\s*P[1-6]\s")
 _BITS_PER_SAMPLE, _SAMPLES_PER_PIXEL, _COLOR_MAP, _EXTRA_SAMPLES = 258, 277, 320, 338  # tags of TIFF
-_STRAIGHT_ALPHA = 2  # a kind of extra sample; 1 is alpha by which the colours were multiplied
+_STRAIGHT_ALPHA = 2  # a kind of extra sample; 1 is premultiplied alpha
 _HOLDS = {  # format -> (samples per pixel, bits) that it can hold
     "ppm": {(1, 8), (1, 16), (3, 8), (3, 16)},
     "bmp": {(1, 8), (3, 8)},

@@ -1,5 +1,6 @@
-"""Images <-> a group: the images that one file, or one part of an archive, holds. Their layers are coded together where
-that makes the group smaller.
+"""Images <-> a group: the images of one file, or of one part of an archive.
+
+Layers of several images are coded together if that makes the group smaller.
 
     encode(sources, programs) -> CodedGroup      choose how to code each image, then code all of them
     encode_sets(sources, programs)               the same, divided into the sets that take the fewest bytes
@@ -42,7 +43,10 @@ from dqcodec.png import Header, Png
 Decoded = Png | bytes  # bytes: the PNG file of a stored image
 
 _SET_BYTES = 4  # bytes that an archive adds for a set: its counts and lengths
-_FEW, _SAMPLE_STEP = 4, 8  # among more than a few images, every eighth is coded alone to see whether company pays
+_FEW, _SAMPLE_STEP = (
+    4,
+    8,
+)  # among more than a few images, every eighth is coded alone, to see whether coding them together pays
 _SUITED = 0.98  # an image may be smaller alone if another method takes less than this part of its size
 
 
@@ -77,41 +81,57 @@ def encode_sets(
 ) -> list[tuple[list[int], CodedGroup]]:
     """Divide images into sets and code each set as one group. Returns (numbers of its images, group) of each set.
 
-    The images are in one set, or each is in its own, or one set is left by those that are smaller alone; the smallest
-    of these is returned. Coding every image alone would take longer than coding all together. So only a sample of the
-    images is coded alone, and those that company may harm. If the sample is smaller alone, all are coded alone.
+    Three ways are compared, and the smallest is returned: one set; a set for each image; one set without the images that
+    are smaller alone. Coding every image alone takes longer than coding all together. So first only a sample of the images
+    is coded alone, with the images that may be smaller alone. If the sample is smaller alone, all are coded alone.
     """
     units = _same_samples(sources)
     together = encode(sources, programs, effort)
+    one_set = [([*range(len(sources))], together)]
     if len(units) == 1:
-        return [([*range(len(sources))], together)]
+        return one_set
     shares = [sum(together.choices[number].size for number in unit) for unit in units]
-    alone: dict[int, CodedGroup] = {}  # by the number of the unit
-
-    def code_alone(numbers: Iterable[int]) -> None:
-        for number in numbers:
-            if number not in alone:
-                alone[number] = encode([sources[each] for each in units[number]], programs, effort)
-
-    sample = range(0, len(units), _SAMPLE_STEP if len(units) > _FEW else 1)
-    code_alone(sample)
-    pays = sum(shares[number] for number in sample) <= sum(_set_bytes(alone[number]) for number in sample)
-    code_alone(number for number, unit in enumerate(units) if not pays or _may_leave(together.choices[unit[0]]))
-    leavers = {number for number, coded in alone.items() if _set_bytes(coded) < shares[number]}
-    ways = [[([*range(len(sources))], together)]]
+    alone = _code_alone(sources, units, shares, together, programs, effort)
+    ways = [one_set]
     if len(alone) == len(units):
         ways.append([(unit, alone[number]) for number, unit in enumerate(units)])
+    leavers = {number: coded for number, coded in alone.items() if _set_bytes(coded) < shares[number]}
     if 0 < len(leavers) < len(units):
         stay = sorted(itertools.chain.from_iterable(unit for number, unit in enumerate(units) if number not in leavers))
         with contextlib.suppress(LatentOverflow, StackUnderflow):  # too small for a flow without the others
-            choices = [together.choices[number] for number in stay]
-            rest = _code([sources[number] for number in stay], choices)
-            ways.append([(stay, rest), *((units[number], alone[number]) for number in sorted(leavers))])
+            rest = _code([sources[number] for number in stay], [together.choices[number] for number in stay])
+            ways.append([(stay, rest), *((units[number], leavers[number]) for number in sorted(leavers))])
     return min(ways, key=lambda sets: sum(_set_bytes(coded) for _, coded in sets))
 
 
+def _code_alone(
+    sources: Sequence[Source],
+    units: Sequence[list[int]],
+    shares: Sequence[float],
+    together: CodedGroup,
+    programs: Sequence[Program],
+    effort: Effort,
+) -> dict[int, CodedGroup]:
+    """Code some units alone: a sample of them, and those that may be smaller alone; all if the sample is smaller alone.
+
+    units: the images of each. shares: the bytes of each in the group `together`. Returns number of a unit -> its group.
+    """
+    sample = range(0, len(units), _SAMPLE_STEP if len(units) > _FEW else 1)
+
+    def code(numbers: Iterable[int]) -> dict[int, CodedGroup]:
+        return {number: encode([sources[each] for each in units[number]], programs, effort) for number in numbers}
+
+    alone = code(sample)
+    pays = sum(shares[number] for number in sample) <= sum(map(_set_bytes, alone.values()))
+    return alone | code(
+        number
+        for number, unit in enumerate(units)
+        if number not in alone and (not pays or _may_leave(together.choices[unit[0]]))
+    )
+
+
 def _may_leave(choice: Choice) -> bool:
-    """Whether an image may be smaller alone: it shares nothing, or the majority's method suits it less than another."""
+    """Whether an image may be smaller alone: it is coded alone anyway, or the group's usual method does not suit it best."""
     if all(coded.together == 1 for coded in choice.coded):
         return True
     return min(choice.candidates.values()) - choice.entry.frame_bytes < _SUITED * choice.size

@@ -1,4 +1,4 @@
-"""Models that an archive brings: each changes a base, which must be at hand, see exact/autoregressive/changes.py."""
+"""Models in an archive. Each holds changes of a base model, which must be at hand; see exact/autoregressive/changes.py."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from dqcodec.format.archive import OwnModel
 
 
 def base_for(layers: Sequence[np.ndarray], bits: int, programs: Sequence[Program], effort: Effort) -> Program | None:
-    """The program that suits layers, (H, W, C) uint8, best and can be trained further; None if there is none. bits: of
-    a sample."""
+    """The trainable program that suits layers, (H, W, C) uint8, best, or None. bits: of a sample."""
     able = [program for program in programs if (program.kind, program.bits) == ("autoregressive", bits)]
     return trial.best_program(layers, able, effort) if layers else None
 

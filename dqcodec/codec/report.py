@@ -45,7 +45,7 @@ class LayerReport:
 
 @dataclass(frozen=True)
 class CompressReport(Report):
-    """Where the bytes of one compressed image are.
+    """What the bytes of one compressed image are spent on.
 
     method: the layers' methods, joined by `+`. samples: per pixel. dims: samples of all frames. png_bytes: the source
     file, PNG or not. dqc_bytes: the sum of payload_bytes, chunk_bytes, recipe_bytes (as packed) and container_bytes.

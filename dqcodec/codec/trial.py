@@ -1,5 +1,7 @@
-"""Code a sample of layers, to see which model suits them and whether mixing may be smaller. Layers are (H, W, C)
-uint8."""
+"""Code a sample of layers, to see which model suits them and whether another method may be smaller.
+
+Layers are (H, W, C) uint8.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,14 @@ if TYPE_CHECKING:
 
     _Parts = tuple[tuple[tuple[int, ...], bytes], ...]  # shape and samples of each
 
+# A method's bits on a sample, divided by the program's: with more than this, the method does not win on the whole layers
+_HOPELESS = {Method.TRAINED_MIXING: 1.25, Method.MODEL_MIXING: 1.0, Method.EXPERTS: 1.05}
+_AHEAD = 0.97  # with less, it wins
 _LEAST_SAMPLE, _LARGEST_SAMPLE = 1 << 12, 1 << 14  # pixels
-_SAMPLE_PART = 8  # of the pixels, one in so many: a trial is to cost less than coding
+_SAMPLE_PART = 8  # a sample has 1/8 of the pixels, so that a trial costs less than coding
 _SAMPLE_SIDE = 64
-_KEPT = 16  # results of trials: methods are compared with the same program on the same sample
-_LARGEST_SUITS = 1 << 10  # pixels of a small lone layer from which on the largest program nearly always codes it best
+_KEPT = 16  # results of trials: several methods are compared with the same program on the same sample
+_LARGEST_SUITS = 1 << 10  # pixels: the largest program codes a lone layer best if it has these, nearly always
 
 
 def best_program(
@@ -30,9 +35,9 @@ def best_program(
 ) -> Program | None:
     """The program that codes a sample of the layers with the fewest bits, or None if no program fits all layers.
 
-    Programs that take more multiplications than the effort allows are left out, unless all do: then the smallest is
-    taken. A small lone layer takes the largest without a trial, which would take longer than coding it, unless the effort
-    is best.
+    Programs that take more multiplications than the effort allows are left out; if all do, the smallest is taken. A
+    small lone layer takes the largest program without a trial, unless the effort is best: a trial would take longer than
+    coding.
     """
     fitting = [program for program in programs if all(program.fits(layer.shape) for layer in layers)]
     if fitting:
@@ -68,6 +73,19 @@ def beside_model(method: Method, layers: Sequence[np.ndarray], program: Program)
     """The bits that a sample of the layers takes by a method, divided by its bits by the program alone."""
     parts = _frozen(sample(layers))
     return _bits(method, program, parts) / _bits(None, program, parts)
+
+
+def may_win(method: Method, layers: Sequence[np.ndarray], program: Program) -> bool:
+    """Whether a method may take fewer bits than a program: by a sample of the layers, and always for small layers."""
+    return is_small(layers) or beside_model(method, layers, program) <= _HOPELESS[method]
+
+
+def is_ahead(method: Method, layers: Sequence[np.ndarray], program: Program) -> bool:
+    """Whether a method surely takes fewer bits than a program alone: by a sample of the layers.
+
+    Always for small layers, because the first loan makes a model alone larger there.
+    """
+    return is_small(layers) or beside_model(method, layers, program) < _AHEAD
 
 
 def _frozen(parts: Iterable[np.ndarray]) -> _Parts:

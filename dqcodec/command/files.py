@@ -282,7 +282,7 @@ def writing(
 
 
 def _owned(path: Path, stamp: Stamp) -> int:
-    """Give a file its owner, as far as the system allows it; the mode that it may then have.
+    """Give a file its owner if the system allows it; returns the mode that the file may then have.
 
     In another group than the source's, the group may do no more than all others.
     """

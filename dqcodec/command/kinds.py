@@ -55,7 +55,7 @@ def check_dqc(start: bytes) -> None:
 
 @contextlib.contextmanager
 def hinting_at_salvage(data: bytes) -> Iterator[None]:
-    """What reads a file: an error tells of --salvage if the file may be an archive whose first bytes are damaged."""
+    """A context for reading a file. If it may be an archive with damaged first bytes, an error names --salvage."""
     try:
         yield
     except (FormatError, CorruptError) as error:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dqcodec.base.errors import FAILURES, UnknownModelError
 from dqcodec.codec import own_models, trial, zoo
-from dqcodec.codec.candidates import layers_for_models
+from dqcodec.codec.image_layers import layers_for_models
 from dqcodec.codec.source import read
 from dqcodec.command.batches import read_item
 from dqcodec.command.options import Compressing

@@ -122,7 +122,7 @@ class Running(Showing):
     processes: int = option(
         "-j", "--jobs", type=_COUNT, default=1, metavar="N", help="Work on N files or groups at a time."
     )
-    models: tuple[str, ...] = _models("Look also here for the file's model (repeatable).")
+    models: tuple[str, ...] = _models("Also look here for the file's model (repeatable).")
     cluster: str | None = option("--cluster", metavar="ADDRESS", help="Work on the Dask cluster of this scheduler.")
     quiet: bool = option("-q", "--quiet", is_flag=True, help="Print errors only.")
     verbose: bool = option("-v", "--verbose", is_flag=True, help="Print where the bytes go and what is left out.")
@@ -168,11 +168,11 @@ class Compressing(Converting):
     no_verify: bool = option("--no-verify", is_flag=True, help="Do not decode the result to check it.")
     others: str = option(
         "--others", type=click.Choice(["leave", "keep"]), default="leave",
-        help="Leave other files out of an archive, or keep.",
+        help="Leave other files out of an archive, or keep them.",
     )  # fmt: skip
     group: int | None = option("--group", type=_COUNT, metavar="N", help="Code at most N images together.")
     learn: float | None = option(
-        "--learn", type=_Duration(), metavar="TIME", help="Train an archive's own model so long: 10m, 90s."
+        "--learn", type=_Duration(), metavar="TIME", help="Train an archive's own model for TIME: 10m, 90s."
     )
 
     @property
@@ -205,19 +205,19 @@ class Compressing(Converting):
 class Decompressing(Converting):
     """The options of `decompress`."""
 
-    repack: bool = option("--repack", is_flag=True, help="Pack PNGs again that --exact kept byte for byte.")
+    repack: bool = option("--repack", is_flag=True, help="Write new PNGs, also if --exact kept their bytes.")
     only: tuple[str, ...] = option(
         "--only", metavar="GLOB", multiple=True, help="Take only these files of archives: a name, or a pattern."
     )
     crop: Region | None = option(
         "--crop", type=_Geometry(), metavar="WxH+X+Y", help="Decode only these pixels; X, Y: left, top."
     )
-    salvage: bool = option("--salvage", is_flag=True, help="Save what is whole in damaged archives; list what is lost.")
+    salvage: bool = option("--salvage", is_flag=True, help="Save undamaged images of archives; list the lost ones.")
     format: str = option(
         "--format", type=click.Choice(FORMATS), default="png", help="Write this format if it can hold the same pixels."
     )
 
     @property
     def ending(self) -> str:
-        """What the names of images end in, see names.image_name: `.png`, or `.640x480+0+0.ppm`."""
+        """The ending of images' names, see names.image_name: `.png`, or `.640x480+0+0.ppm`."""
         return f".{self.crop}.{self.format}" if self.crop else f".{self.format}"

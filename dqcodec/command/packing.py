@@ -44,7 +44,7 @@ _MOST_HELD = 1 << 28  # bytes of groups that wait until their model has paid for
 class Packed:
     """A group that is coded, its items without their data, and the results of all items of the batch.
 
-    saved: bytes by which the archive's own model makes the group smaller.
+    saved: the bytes that the archive's own model saves in the group.
     """
 
     results: list[FileResult]
@@ -229,7 +229,7 @@ class Packing:
             raise VerifyError("the group reads back as another; nothing is written")
 
     def _remove(self, items: Sequence[Item], on_result: Callable[[FileResult], None]) -> int:
-        """Remove the sources of an archive that is in place; the number of those that stay."""
+        """Remove the sources of an archive that is in place; returns the number of sources that could not be removed."""
         left = 0
         for item in items:
             try:

@@ -173,11 +173,11 @@ class Unpacking:
                 chosen = set().union(*found.values()) if found else names
                 kinds = _kinds(packed, sorted(chosen), decoding)
         except CorruptError as error:
-            raise CorruptError(f"{error} (--salvage gets what is whole)") from error
+            raise CorruptError(f"{error} (--salvage gets the undamaged images)") from error
         except FormatError as error:
             if options.salvage or job.target is None:
                 raise
-            raise FormatError(f"{error} (if that is damage, --salvage gets what is whole)") from error
+            raise FormatError(f"{error} (if this is damage, --salvage gets the undamaged images)") from error
         damage = tuple(dataclasses.replace(each, is_loss=each.is_loss or not job.target) for each in packed.damage)
         unmatched = [pattern for pattern, matching in found.items() if not matching]
         clashing, former = _clashing(kinds, decoding), _former(kinds, decoding)
@@ -264,7 +264,7 @@ def _clashing(kinds: Mapping[str, str], decoding: Decoding) -> list[str]:
 
 
 def _former(kinds: Mapping[str, str], decoding: Decoding) -> dict[str, tuple[int, ...]]:
-    """Of each file whose place is taken, the identity of the file that is there; it is needed with -f only."""
+    """The identities of the files that are at the places of outputs. Only -f needs them."""
     former = {}
     for name, kind in kinds.items() if decoding.options.force else ():
         with contextlib.suppress(OSError):  # a place that is not allowed gives its own error later

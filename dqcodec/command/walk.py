@@ -38,7 +38,7 @@ class Found:
 
     @property
     def not_taken(self) -> list[LeftOut]:
-        """All that is left out if the other files are not kept."""
+        """The files that are left out unless other files are kept."""
         return [*self.left_out, *(LeftOut(path, f"not a {self.kind.name} file") for path, _ in self.others)]
 
 

@@ -108,7 +108,7 @@ class _Processes:
 
 
 def _serve(life: Connection, connection: Connection) -> None:
-    """What a process does: answer each (function, item) with (result, None) or (None, error) until `life` ends."""
+    """The loop of a process: answer each (function, item) with (result, None) or (None, error) until `life` ends."""
     from dqcodec.base.threads import set_threads
 
     ending.end_with(lambda: life.poll(None))

@@ -50,9 +50,9 @@ class MixtureTables(NamedTuple):
         highest = (1 << 16), (1 << 16), (1 << 15)
         for table, shape, high in zip((sigmoid, weight, inverse_scale), shapes, highest):
             if table.shape != shape or table.min() < 0 or table.max() > high:
-                raise ModelError("a table of the mixture is not one")
+                raise ModelError("a table of the mixture is not valid")
         if (np.diff(sigmoid) < 0).any() or weight[0] < 1 or inverse_scale.min() < 1:
-            raise ModelError("a table of the mixture is not one")
+            raise ModelError("a table of the mixture is not valid")
         return cls(*(np.ascontiguousarray(table, np.int32) for table in (sigmoid, weight, inverse_scale)))
 
 

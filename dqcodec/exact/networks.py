@@ -260,7 +260,7 @@ def check_causal(name: str, conv: Conv, inputs: np.ndarray, outputs: np.ndarray,
     before = places < len(places) // 2 + (not strict)
     groups = outputs[:, None, None] - inputs[:, None]
     if weight[(groups < 0) | (groups == 0) & ~before].any():
-        raise ModelError(f"{name}: a network depends on places that come after")
+        raise ModelError(f"{name}: a network depends on later places")
 
 
 def load_level(tensors: Tensors, name: str) -> int:

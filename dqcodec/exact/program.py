@@ -50,13 +50,14 @@ def load_program(path: Path) -> Program:
 
 def _program(description: dict, tensors: dict[str, np.ndarray], id: bytes) -> Program:
     from dqcodec.exact.autoregressive import program as autoregressive
-    from dqcodec.exact.flow import program as flow
+    from dqcodec.exact.flow.description import Description as FlowDescription
+    from dqcodec.exact.flow.program import FlowProgram
 
     # the first model files were flows, without a kind
     match description.pop("kind", "flow"):
         case "flow":
-            return flow.FlowProgram(
-                flow.Description(**description | {"subflows": tuple(description["subflows"])}), tensors, id
+            return FlowProgram(
+                FlowDescription(**description | {"subflows": tuple(description["subflows"])}), tensors, id
             )
         case "autoregressive":
             lessons = tuple(autoregressive.Lesson(*lesson) for lesson in description.pop("learning", []))

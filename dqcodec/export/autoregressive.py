@@ -9,19 +9,18 @@ from torch import Tensor, nn
 
 from dqcodec.exact import model_file
 from dqcodec.exact.model_file import Tensors
-from dqcodec.export.quantise import Ranges, grid_of, integers, stored
+from dqcodec.export import tables
+from dqcodec.export.quantise import CONTEXT_BITS, Ranges, grid_of, integers, mixture_grids, stored
 from dqcodec.flows.autoregressive_density import ContextNet, ResidualLayer
 from dqcodec.flows.model import AutoregressiveModel
 from dqcodec.frozen import autoregressive as frozen
 
-_TILE = [512, 1024]  # each border costs bits
-_RATE_BITS = 9  # of the last layers' steps while coding; samples of few bits teach less, so steps are smaller
-# the same of the heads, and of the layers before them, beside log2 of the network's width
-_HEAD_RATE_BITS, _DEEPER_RATE_BITS = 4, 6
-_GRADIENT, _GRADIENTS_BELOW = 32, 0.95  # this part of a layer's gradients is smaller
+_TILE = [512, 1024]  # rows, columns; small tiles cost bits, because no pixel sees another tile
+_RATE_BITS = 9  # the last layers learn by steps of 2^-9, and by smaller ones for samples of fewer than 8 bits
+_HEAD_RATE_BITS, _DEEPER_RATE_BITS = 4, 6  # the same of the heads and of the layers before; log2 of the width is added
+_GRADIENT, _GRADIENTS_BELOW = 32, 0.95  # 95 % of a layer's gradients are rounded to integers below 32
 _LEVEL = 2047  # activations have at most 11 bits
-_SUM_BITS = 22.9  # sums stay below 2^23 with what rounding of weights adds: layers that learn have room to double
-_INPUT_BITS = int(np.log2(frozen.GRID))
+_SUM_BITS = 22.9  # sums stay below 2^23, rounded weights included, so the weights of layers that learn may double
 
 
 @torch.no_grad()
@@ -37,12 +36,14 @@ def export_bytes(model: AutoregressiveModel, name: str, tile: int | None, calibr
     with ranges.watching(model, nn.Linear | ResidualLayer, *((out, "heads") for out in net.linear_out)):
         model.bound(calibration)
     planes = density.channels
-    tensors = {"net.level": np.array(_LEVEL)} | mixture_tables()
+    tensors = {"net.level": np.array(_LEVEL)} | tables.mixture()
     trunk_grid = grid_of(_LEVEL, max(ranges[module] for module in (net.linear_in, *net.blocks)))
-    told = net.linear_features
-    tensors |= _linear("net.features", told.weight, told.bias, _INPUT_BITS, frozen.STANDARD_BOUND, _INPUT_BITS)
+    features = net.linear_features
+    tensors |= _linear(
+        "net.features", features.weight, features.bias, CONTEXT_BITS, frozen.STANDARD_BOUND, CONTEXT_BITS
+    )
     trunk_bound, head_grid = _LEVEL / 2.0**trunk_grid, grid_of(_LEVEL, ranges["heads"])
-    layers = [_Layer("net.in", net.linear_in, _INPUT_BITS, trunk_grid)]
+    layers = [_Layer("net.in", net.linear_in, CONTEXT_BITS, trunk_grid)]
     for index, block in enumerate(net.blocks):
         grid = grid_of(_LEVEL, ranges[block.linear1])
         layers.append(_Layer(f"net.{index}.1", block.linear1, trunk_grid, grid))
@@ -52,7 +53,7 @@ def export_bytes(model: AutoregressiveModel, name: str, tile: int | None, calibr
         tensors |= _linear(layer.name, layer.real.weight, layer.real.bias, layer.grid_in, bound, layer.grid_out)
     tensors |= _heads(net, trunk_grid, trunk_bound, head_grid)
     layers.append(_Layer("net.heads", net.linear_heads, trunk_grid, head_grid))
-    grids = np.log2([frozen.LOGIT_GRID, frozen.MEAN_GRID, frozen.LOG2_SCALE_GRID]).astype(int).repeat(net.mixtures)
+    grids = mixture_grids(net.mixtures)
     for plane, out in enumerate(net.linear_out):
         tensors |= _linear(f"net.out.{plane}", out.weight, out.bias, head_grid, _LEVEL / 2.0**head_grid, grids)
     description = {
@@ -60,7 +61,7 @@ def export_bytes(model: AutoregressiveModel, name: str, tile: int | None, calibr
         "channels": planes,
         "bits": density.bits,
         "tile": [tile, tile] if tile else _TILE,
-        "features": told.out_features,
+        "features": features.out_features,
         "blocks": len(net.blocks),
         "mixtures": net.mixtures,
         "head_grid": head_grid,
@@ -106,14 +107,14 @@ def _lessons(model: AutoregressiveModel, calibration: Tensor, layers: Sequence[_
 
 
 def _interleaved(weight: Tensor, plane: int) -> Tensor:
-    """The columns of earlier planes as they are, and of the same within one spread, in pairs; then those of the prediction."""
+    """Pair the weights' columns: the value of an earlier plane and the same value clamped; the prediction's columns follow."""
     known, predicted = weight.split([2 * plane, weight.shape[1] - 2 * plane], 1)
     return torch.cat([known.unflatten(1, (2, -1)).transpose(1, 2).flatten(1), predicted], 1)
 
 
 def _sum_grid(bound: np.ndarray, grid_out: np.ndarray | int) -> np.ndarray:
-    """Per output the finest grid, in bits, on which sums up to `bound` are exact in float32, and finer than the output."""
-    # an output that hardly varies, such as the only logit of one component, must not make the grid coarse
+    """For each output the finest grid, in bits, on which sums up to `bound` are exact in float32; finer than the output's."""
+    # an output that hardly varies, such as the logit of a lone component, must not get too fine a grid
     largest = np.maximum(bound, np.maximum(2.0**-8, np.exp2(np.negative(np.float64(grid_out)))))
     return np.maximum(np.floor(_SUM_BITS - np.log2(largest)).astype(int), np.add(grid_out, 1))
 
@@ -128,7 +129,7 @@ def _linear(
 
 
 def _heads(net: ContextNet, grid_in: int, bound_in: float, grid_out: int) -> Tensors:
-    """The heads' part of the trunk, and what they see of the planes before: each pair enters one sum."""
+    """The heads' layers that see the trunk, and those that see earlier planes. Both add to one sum, so they share its grid."""
     weight, bias = (t.double().numpy() for t in (net.linear_heads.weight, net.linear_heads.bias))
     known = [_interleaved(linear.weight, plane).double().numpy() for plane, linear in enumerate(net.linear_known, 1)]
     nothing = np.zeros((len(weight) // len(net.linear_out), 1))
@@ -136,18 +137,5 @@ def _heads(net: ContextNet, grid_in: int, bound_in: float, grid_out: int) -> Ten
     sum_grid = _sum_grid(np.abs(weight).sum(1) * bound_in + known_bound + np.abs(bias), grid_out)
     tensors = stored("net.heads", *integers(weight, bias, sum_grid - grid_in, grid_in, grid_out))
     for plane, (part, grid) in enumerate(zip(known, np.split(sum_grid, len(net.linear_out))[1:]), 1):
-        tensors |= stored(f"net.known.{plane}", *integers(part, None, grid - _INPUT_BITS, _INPUT_BITS, grid_out))
+        tensors |= stored(f"net.known.{plane}", *integers(part, None, grid - CONTEXT_BITS, CONTEXT_BITS, grid_out))
     return tensors
-
-
-def mixture_tables() -> Tensors:
-    """The tables of exact.mixture.MixtureTables."""
-    cells = (np.arange(frozen.SIGMOID_CELLS) + 0.5 - frozen.SIGMOID_CELLS // 2) / frozen.SIGMOID_GRID
-    logits = np.arange(frozen.LOGIT_RANGE + 1) / frozen.LOGIT_GRID
-    scales = np.arange(frozen.LOG2_SCALE_LOW, frozen.LOG2_SCALE_HIGH + 1) / frozen.LOG2_SCALE_GRID
-    tables = {
-        "sigmoid": 2**16 / (1 + np.exp(-cells)),
-        "weight": 2**16 * np.exp(-logits),
-        "inverse_scale": 2**frozen.INVERSE_SCALE_BITS * np.exp2(-scales),
-    }
-    return {f"mixture.{name}": np.round(table).astype(np.int32) for name, table in tables.items()}

@@ -7,19 +7,18 @@ from torch import Tensor, nn
 from dqcodec.base.errors import ModelError
 from dqcodec.exact import model_file
 from dqcodec.exact.model_file import Tensors
-from dqcodec.export.autoregressive import mixture_tables
-from dqcodec.export.quantise import Ranges, grid_of, integers, stored
-from dqcodec.flows import couplings
+from dqcodec.export import tables
+from dqcodec.export.quantise import CONTEXT_BITS, Ranges, grid_of, integers, mixture_grids, stored
 from dqcodec.flows.autoregressive import AffineAutoregressive, Reversed
 from dqcodec.flows.couplings import AffineCoupling, ConditionalAffine
 from dqcodec.flows.densities import FlowDensity
-from dqcodec.flows.dequantizers import Dequantizer, FlowDequantizer, PixelFeatures
+from dqcodec.flows.dequantizers import Dequantizer, FlowDequantizer
+from dqcodec.flows.features import PixelFeatures
 from dqcodec.flows.interlaced import CouplingNet, InterlacedFlow
 from dqcodec.flows.model import DequantizedModel
-from dqcodec.flows.networks import AutoregressiveNet, ResidualBlock, ResidualNet
+from dqcodec.flows.networks import AutoregressiveNet, MaskedConv2d, ResidualBlock, ResidualNet
 from dqcodec.flows.transforms import Chain, Conv1x1
-from dqcodec.frozen import autoregressive as frozen
-from dqcodec.frozen.flow import INPUT_BITS, LOG_SCALE_BITS, LOG_SCALE_BOUND, PRECISION, SHEAR_BITS, R
+from dqcodec.frozen.flow import INPUT_BITS, LOG_SCALE_BITS, SHEAR_BITS, R
 
 GRID_BITS = 14  # K: the density's latents lie on a grid of 2^-14
 NOISE_GRID_BITS = 11  # the dequantizer's grid; a finer one only borrows more bits, unless u's is finer
@@ -46,7 +45,7 @@ def export_bytes(model: DequantizedModel, name: str, tile: int | None, calibrati
         noise_grid_bits = max(noise_grid_bits, fraction_bits + 2)  # the sigmoid's cells are 16 units wide at least
     is_interlaced = isinstance(density, InterlacedFlow)
     of_density = _mixture_couplings(density, ranges) if is_interlaced else _affine_couplings(density, ranges)
-    of_dequantizer, how = _dequantizer(dequantizer, ranges, fraction_bits, noise_grid_bits)
+    of_dequantizer, described = _dequantizer(dequantizer, ranges, fraction_bits, noise_grid_bits)
     description = {
         "name": name,
         "channels": density.channels,
@@ -61,7 +60,7 @@ def export_bytes(model: DequantizedModel, name: str, tile: int | None, calibrati
     }
     if is_interlaced:
         description["mixtures"] = density.levels[0][0].mixtures
-    return model_file.dump("flow", description | how, _scales() | of_density | of_dequantizer)
+    return model_file.dump("flow", description | described, tables.scales() | of_density | of_dequantizer)
 
 
 def _parts(density: FlowDensity | InterlacedFlow) -> list[list[nn.Module]]:
@@ -71,24 +70,23 @@ def _parts(density: FlowDensity | InterlacedFlow) -> list[list[nn.Module]]:
 
 def _affine_couplings(density: FlowDensity, ranges: Ranges) -> Tensors:
     """The tensors of a flow with affine couplings and a logistic base."""
-    tensors = _law("logistic", _logistic, -12.0, 12.0, 5, GRID_BITS)
+    tensors = tables.logistic("logistic", GRID_BITS)
     for level, transforms in enumerate(_parts(density)):
         nets = 0
         for transform in transforms[1:]:
-            prefix = f"density.{level}.{nets}"
+            name = f"density.{level}.{nets}"
             if isinstance(transform, Conv1x1):
-                tensors |= _conv1x1(prefix, transform)
+                tensors |= _conv1x1(name, transform)
             else:
-                tensors |= _residual_net(
-                    f"{prefix}.net", transform.net, ranges, _location_scale_grids(transform.net, GRID_BITS)
-                )
+                grids = _location_scale_grids(transform.net, GRID_BITS)
+                tensors |= _residual_net(f"{name}.net", transform.net, ranges, grids)
                 nets += 1
     return tensors
 
 
 def _mixture_couplings(density: InterlacedFlow, ranges: Ranges) -> Tensors:
     """The tensors of an interlaced flow."""
-    tensors = mixture_tables()
+    tensors = tables.mixture()
     for level, nets in enumerate(_parts(density)):
         for number, net in enumerate(nets):
             tensors |= _coupling_net(f"density.{level}.{number}", net, ranges)
@@ -98,10 +96,10 @@ def _mixture_couplings(density: InterlacedFlow, ranges: Ranges) -> Tensors:
 def _dequantizer(
     dequantizer: Dequantizer, ranges: Ranges, fraction_bits: int, grid_bits: int
 ) -> tuple[Tensors, dict[str, object]]:
-    """(the tensors of a dequantizer, what the description says of it)."""
+    """(the tensors of a dequantizer, its part of the description)."""
     if not isinstance(dequantizer, FlowDequantizer):
         return {}, {"dequantizer": "uniform", "dequantizer_transforms": 0, "context_channels": 0}
-    tensors = _dequantizer_tables(fraction_bits, grid_bits, dequantizer.is_logistic)
+    tensors = tables.dequantizer(fraction_bits, grid_bits, is_logistic=dequantizer.is_logistic)
     if is_haar := isinstance(dequantizer.features, PixelFeatures):
         tensors["features.matrix"] = dequantizer.features.matrix.numpy().astype(np.int8)
         tensors["features.log2_gain"] = dequantizer.features.log2_gain.numpy().astype(np.int8)
@@ -116,21 +114,22 @@ def _dequantizer(
         write = _autoregressive_net if isinstance(net, AutoregressiveNet) else _residual_net
         tensors |= write(f"dequantizer.{index}", net, ranges, _location_scale_grids(net, grid_bits))
     kinds = {ConditionalAffine: "gaussian", AffineCoupling: "bipartite", AffineAutoregressive: "ard"}
-    how = {
+    described = {
         "dequantizer": kinds[type(transforms[0])],
         "dequantizer_transforms": len(transforms),
         "context_channels": context_channels,
     }
-    if any(isinstance(transform, Reversed) for transform in transforms):  # what is usual is left out
-        how["alternating"] = True
+    if any(isinstance(transform, Reversed) for transform in transforms):  # defaults are left out
+        described["alternating"] = True
     if not is_haar:
-        how["features"] = "standard"
+        described["features"] = "standard"
     if dequantizer.is_logistic:
-        how["noise"] = "logistic"
-    return tensors, how
+        described["noise"] = "logistic"
+    return tensors, described
 
 
 def _location_scale_grids(net: nn.Module, grid_bits: int) -> np.ndarray:
+    """The grids of the outputs of an affine layer's network, in bits: m and the raw log-scales."""
     half = net.conv_out.out_channels // 2
     return np.repeat([grid_bits, LOG_SCALE_BITS], half)
 
@@ -145,81 +144,71 @@ def _quantised(weight: Tensor, bias: Tensor, bits: int, grid_in: int, grid_out: 
     return integers(weight, bias, grid, grid_in, grid_out)
 
 
-def _store(name: str, quantised: tuple[np.ndarray, ...]) -> Tensors:
-    weight, bias, shift = quantised
+def _stored(name: str, weight: np.ndarray, bias: np.ndarray, shift: np.ndarray) -> Tensors:
+    """The tensors of a layer, weights in int16 if they fit."""
     return stored(name, weight, bias, shift, np.int16 if np.abs(weight).max() < 1 << 15 else np.int32)
+
+
+def _conv(name: str, conv: nn.Conv2d, bits: int, grid_in: int, grid_out: np.ndarray | int) -> Tensors:
+    """The tensors of a convolution. bits: of its weights; the grids of inputs and outputs are in bits, too."""
+    weight = conv.masked_weight() if isinstance(conv, MaskedConv2d) else conv.weight
+    return _stored(name, *_quantised(weight, conv.bias, bits, grid_in, np.broadcast_to(grid_out, len(weight))))
 
 
 def _trunk(name: str, net: ResidualNet | CouplingNet, ranges: Ranges, grid_in: int) -> tuple[Tensors, int]:
     """(the tensors of an exact.networks.Trunk, the grid of its activations)."""
-    h_grid = grid_of(LEVEL, max(ranges[m] for m in (net.conv_in, *net.blocks)))
-
-    def uniform(grid, conv):
-        return np.full(conv.out_channels, grid)
-
-    tensors = {f"{name}.level": np.array(LEVEL)}
-    tensors |= _store(
-        f"{name}.in",
-        _quantised(net.conv_in.weight, net.conv_in.bias, WEIGHT_BITS, grid_in, uniform(h_grid, net.conv_in)),
-    )
+    trunk_grid = grid_of(LEVEL, max(ranges[layer] for layer in (net.conv_in, *net.blocks)))
+    tensors = {f"{name}.level": np.array(LEVEL)} | _conv(f"{name}.in", net.conv_in, WEIGHT_BITS, grid_in, trunk_grid)
     for index, block in enumerate(net.blocks):
         grid = grid_of(LEVEL, ranges[block.conv1])
-        tensors |= _store(
-            f"{name}.{index}.1",
-            _quantised(block.conv1.weight, block.conv1.bias, WEIGHT_BITS, h_grid, uniform(grid, block.conv1)),
-        )
-        tensors |= _store(
-            f"{name}.{index}.2",
-            _quantised(block.conv2.weight, block.conv2.bias, WEIGHT_BITS, grid, uniform(h_grid, block.conv2)),
-        )
-    return tensors, h_grid
+        tensors |= _conv(f"{name}.{index}.1", block.conv1, WEIGHT_BITS, trunk_grid, grid)
+        tensors |= _conv(f"{name}.{index}.2", block.conv2, WEIGHT_BITS, grid, trunk_grid)
+    return tensors, trunk_grid
 
 
 def _residual_net(name: str, net: ResidualNet, ranges: Ranges, grid_out: np.ndarray) -> Tensors:
-    tensors, h_grid = _trunk(name, net, ranges, INPUT_BITS)
-    out = _quantised(net.conv_out.weight, net.conv_out.bias, OUTPUT_WEIGHT_BITS, h_grid, grid_out)
-    return tensors | _store(f"{name}.out", out)
+    """The tensors of an exact.networks.ResidualNet."""
+    tensors, trunk_grid = _trunk(name, net, ranges, INPUT_BITS)
+    return tensors | _conv(f"{name}.out", net.conv_out, OUTPUT_WEIGHT_BITS, trunk_grid, grid_out)
 
 
 def _coupling_net(name: str, net: CouplingNet, ranges: Ranges) -> Tensors:
-    input_bits = int(np.log2(frozen.GRID))
-    tensors, h_grid = _trunk(name, net, ranges, input_bits)
+    """The tensors of an exact.flow.mixture_coupling.CouplingNet."""
+    tensors, trunk_grid = _trunk(name, net, ranges, CONTEXT_BITS)
     grid = grid_of(LEVEL, ranges[net.conv_heads] + max((ranges[conv] for conv in net.conv_known), default=0.0))
     planes, width = len(net.conv_out), net.conv_heads.in_channels
-    grids = np.log2([frozen.LOGIT_GRID, frozen.MEAN_GRID, frozen.LOG2_SCALE_GRID]).astype(int).repeat(net.mixtures)
     for plane, (weight, bias) in enumerate(zip(net.conv_heads.weight.chunk(planes), net.conv_heads.bias.chunk(planes))):
         known = net.conv_known[plane - 1].weight if plane else weight[:, :0]
-        # the trunk and the earlier planes enter one sum, so their weights are in units of it
-        joint = torch.cat([weight, known * 2.0 ** (h_grid - input_bits)], 1)
-        weight, bias, shift = _quantised(joint, bias, OUTPUT_WEIGHT_BITS, h_grid, np.full(len(joint), grid))
-        tensors |= _store(f"{name}.heads.{plane}", (weight[:, :width], bias, shift))
+        # the trunk and the earlier planes add to one sum, so the weights of both are in its units
+        joint = torch.cat([weight, known * 2.0 ** (trunk_grid - CONTEXT_BITS)], 1)
+        weight, bias, shift = _quantised(joint, bias, OUTPUT_WEIGHT_BITS, trunk_grid, np.full(len(joint), grid))
+        tensors |= _stored(f"{name}.heads.{plane}", weight[:, :width], bias, shift)
         if plane:
-            tensors |= _store(f"{name}.known.{plane}", (weight[:, width:], np.zeros_like(bias), shift))
-        out = net.conv_out[plane]
-        tensors |= _store(f"{name}.out.{plane}", _quantised(out.weight, out.bias, OUTPUT_WEIGHT_BITS, grid, grids))
+            tensors |= _stored(f"{name}.known.{plane}", weight[:, width:], np.zeros_like(bias), shift)
+        out, out_grids = net.conv_out[plane], mixture_grids(net.mixtures)
+        tensors |= _conv(f"{name}.out.{plane}", out, OUTPUT_WEIGHT_BITS, grid, out_grids)
     return tensors
 
 
 def _autoregressive_net(name: str, net: AutoregressiveNet, ranges: Ranges, grid_out: np.ndarray) -> Tensors:
-    largest = ranges[net.conv_in] + ranges[net.conv_context] + ranges[net.conv_mid]
-    grid = grid_of(LEVEL, largest)
+    """The tensors of an exact.networks.AutoregressiveNet."""
+    grid = grid_of(LEVEL, ranges[net.conv_in] + ranges[net.conv_context] + ranges[net.conv_mid])
     hidden = np.full(net.conv_mid.out_channels, grid)
-    context = torch.nn.functional.pad(net.conv_context.weight, (1, 1, 1, 1))
-    joint = torch.cat([net.conv_in.masked_weight(), context], 1)
+    context = nn.functional.pad(net.conv_context.weight, (1, 1, 1, 1))
+    joint = torch.cat([net.conv_in.masked_weight(), context], 1)  # both add to one sum
     weight, bias, shift = _quantised(joint, net.conv_in.bias + net.conv_context.bias, WEIGHT_BITS, INPUT_BITS, hidden)
     split = net.conv_in.in_channels
     tensors = {f"{name}.level": np.array(LEVEL)}
-    tensors |= _store(f"{name}.in", (weight[:, :split], bias, shift))
-    tensors |= _store(f"{name}.context", (weight[:, split:, 1:2, 1:2], np.zeros_like(bias), shift))
-    tensors |= _store(
-        f"{name}.mid", _quantised(net.conv_mid.masked_weight(), net.conv_mid.bias, WEIGHT_BITS, grid, hidden)
-    )
-    order = net.conv_out.order
-    out = _quantised(net.conv_out.masked_weight()[order], net.conv_out.bias[order], OUTPUT_WEIGHT_BITS, grid, grid_out)
-    return tensors | _store(f"{name}.out", out)
+    tensors |= _stored(f"{name}.in", weight[:, :split], bias, shift)
+    tensors |= _stored(f"{name}.context", weight[:, split:, 1:2, 1:2], np.zeros_like(bias), shift)
+    tensors |= _conv(f"{name}.mid", net.conv_mid, WEIGHT_BITS, grid, grid)
+    order, out = net.conv_out.order, net.conv_out
+    quantised = _quantised(out.masked_weight()[order], out.bias[order], OUTPUT_WEIGHT_BITS, grid, grid_out)
+    return tensors | _stored(f"{name}.out", *quantised)
 
 
 def _conv1x1(name: str, conv: Conv1x1) -> Tensors:
+    """The tensors of an exact.flow.transforms.Conv1x1."""
     permutation, lower, diagonal, upper = (factor.double().numpy() for factor in conv.factors())
     tensors = {
         f"{name}.permutation": permutation.astype(np.int32),
@@ -230,46 +219,3 @@ def _conv1x1(name: str, conv: Conv1x1) -> Tensors:
         tensors[f"{name}.sizes"] = np.maximum(1, np.round(R / np.abs(diagonal))).astype(np.int32)
         tensors[f"{name}.negative"] = (diagonal < 0).astype(np.uint8)
     return tensors
-
-
-def _frequencies(mass: np.ndarray) -> np.ndarray:
-    """Positive integers that sum to 2^P, near the given masses."""
-    total = 1 << PRECISION
-    f = np.maximum(1, np.round(mass / mass.sum() * total)).astype(np.int64)
-    f[f.argmax()] += total - f.sum()
-    return f.astype(np.int32)
-
-
-def _law(name: str, cdf, low: float, high: float, cell_bits: int, grid_bits: int) -> Tensors:
-    """A table law for a distribution given by its cdf, cells of 2^-cell_bits from low to high, tails in the end cells."""
-    edges = np.arange(low, high, 2.0**-cell_bits)
-    bounds = np.concatenate([[0.0], cdf(edges), [1.0]])
-    first = int(low * 2**cell_bits) - 1
-    return {
-        f"{name}.frequencies": _frequencies(np.diff(bounds)),
-        f"{name}.grid": np.array([first, grid_bits - cell_bits], np.int32),
-    }
-
-
-def _logistic(z: np.ndarray) -> np.ndarray:
-    """The distribution function of the standard logistic."""
-    return 1 / (1 + np.exp(-z))
-
-
-def _scales() -> Tensors:
-    bound = LOG_SCALE_BOUND
-    raw = np.arange(-bound, bound + 1) / 2**LOG_SCALE_BITS
-    log_scale = couplings.LOG_SCALE_BOUND * np.tanh(raw / couplings.LOG_SCALE_BOUND)
-    return {"scales": np.round(R * np.exp(log_scale)).astype(np.int32)}
-
-
-def _dequantizer_tables(fraction_bits: int, grid_bits: int, is_logistic: bool) -> Tensors:
-    u = np.arange(1, 2**fraction_bits) / 2**fraction_bits
-    edges = np.round(np.log(u / (1 - u)) * 2**grid_bits).astype(np.int32)
-    if is_logistic:
-        noise = _law("logistic_noise", _logistic, -12.0, 12.0, 5, grid_bits)
-    else:
-        noise = _law("normal", lambda z: torch.special.ndtr(torch.from_numpy(z)).numpy(), -5.0, 5.0, 6, grid_bits)
-    # the dummy cell below zero is never used: a distance is not negative
-    tail = _law("tail", lambda d: 1 - np.exp(-d), 0.0, 14.0, 4, grid_bits)
-    return {"sigmoid.edges": edges} | noise | tail

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from dqcodec.base.errors import ModelError
 from dqcodec.export import autoregressive, flow
+from dqcodec.flows.bins import Hypercube
 from dqcodec.flows.densities import FlowDensity
-from dqcodec.flows.dequantizers import Hypercube
 from dqcodec.flows.interlaced import InterlacedFlow
 from dqcodec.flows.model import AutoregressiveModel, DequantizedModel
 from dqcodec.flows.networks import AutoregressiveDenseNet, DenseNet

@@ -8,7 +8,9 @@ import numpy as np
 from torch import Tensor, nn
 
 from dqcodec.exact.model_file import Tensors
+from dqcodec.frozen.autoregressive import GRID, LOG2_SCALE_GRID, LOGIT_GRID, MEAN_GRID
 
+CONTEXT_BITS = int(np.log2(GRID))  # of the inputs of networks that see contexts
 _HEADROOM = 1.5  # activations may grow by this over the calibration batch before they are clamped
 
 
@@ -16,11 +18,12 @@ class Ranges(dict):
     """The largest |value| of each layer's output, and of other values, each under a key."""
 
     def see(self, key: object, values: Tensor) -> None:
+        """Record the largest of some values under a key."""
         self[key] = max(self.get(key, 0.0), float(values.abs().max()))
 
     @contextmanager
     def watching(self, model: nn.Module, kinds: type, *inputs: tuple[nn.Module, str]) -> Iterator[None]:
-        """Records the outputs of all layers of some kinds, and the inputs of some layers under names of their own."""
+        """Record the outputs of all layers of these kinds, and the inputs of some layers, (layer, key of its inputs)."""
         handles = [
             module.register_forward_hook(lambda module, _, output: self.see(module, output))
             for module in model.modules()
@@ -35,6 +38,11 @@ class Ranges(dict):
         finally:
             for handle in handles:
                 handle.remove()
+
+
+def mixture_grids(mixtures: int) -> np.ndarray:
+    """The grids of raw mixture parameters, in bits, (3 K,): of logits, means and log2 scales."""
+    return np.log2([LOGIT_GRID, MEAN_GRID, LOG2_SCALE_GRID]).astype(int).repeat(mixtures)
 
 
 def grid_of(level: int, largest: float) -> int:

@@ -15,11 +15,9 @@ from torch.nn.functional import hardtanh
 from dqcodec.exact.autoregressive.changes import without_half
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram
 from dqcodec.exact.networks import Linear
-from dqcodec.flows.autoregressive_density import AutoregressiveDensity
+from dqcodec.export.quantise import CONTEXT_BITS, mixture_grids
+from dqcodec.flows.autoregressive_density import AutoregressiveDensity, Sizes
 from dqcodec.flows.model import AutoregressiveModel
-from dqcodec.frozen import autoregressive as frozen
-
-_INPUT_BITS = int(np.log2(frozen.GRID))
 
 
 @dataclass(frozen=True)
@@ -59,9 +57,15 @@ def restore(program: AutoregressiveProgram) -> tuple[AutoregressiveModel, list[T
     Its activations are clamped to the program's bounds, so that training stays within them.
     """
     net, about = program.net, program.description
-    sizes = (net.first.outputs, about.blocks, net.out[0].inputs, about.features, about.mixtures)
+    sizes = Sizes(
+        width=net.first.outputs,
+        blocks=about.blocks,
+        head=net.out[0].inputs,
+        features=about.features,
+        mixtures=about.mixtures,
+    )
     density = AutoregressiveDensity(
-        about.channels, about.bits, *sizes, least_squares=about.least_squares, learning=len(about.learning)
+        about.channels, about.bits, sizes, least_squares=about.least_squares, learning=len(about.learning)
     )
     twins = _twins(program, density)
     for twin in twins:
@@ -95,10 +99,10 @@ def _bound(density: AutoregressiveDensity, bounds: Mapping[str, float]) -> None:
 
 def _twins(program: AutoregressiveProgram, density: AutoregressiveDensity) -> list[Twin]:
     layers, real, head_grid = program.net.layers, density.net, program.description.head_grid
-    trunk_grid = _grid_out(layers["net.in"], _INPUT_BITS)
+    trunk_grid = _grid_out(layers["net.in"], CONTEXT_BITS)
     places = {
-        "net.features": (real.linear_features, _INPUT_BITS, _INPUT_BITS),
-        "net.in": (real.linear_in, _INPUT_BITS, trunk_grid),
+        "net.features": (real.linear_features, CONTEXT_BITS, CONTEXT_BITS),
+        "net.in": (real.linear_in, CONTEXT_BITS, trunk_grid),
         "net.heads": (real.linear_heads, trunk_grid, head_grid),
     }
     for index, block in enumerate(real.blocks):
@@ -106,10 +110,9 @@ def _twins(program: AutoregressiveProgram, density: AutoregressiveDensity) -> li
         places[f"net.{index}.1"] = block.linear1, trunk_grid, grid
         places[f"net.{index}.2"] = block.linear2, grid, trunk_grid
     for plane, linear in enumerate(real.linear_known, 1):
-        places[f"net.known.{plane}"] = linear, _INPUT_BITS, head_grid
-    grids = np.log2([frozen.LOGIT_GRID, frozen.MEAN_GRID, frozen.LOG2_SCALE_GRID]).astype(int)
+        places[f"net.known.{plane}"] = linear, CONTEXT_BITS, head_grid
     for plane, linear in enumerate(real.linear_out):
-        places[f"net.out.{plane}"] = linear, head_grid, grids.repeat(program.description.mixtures)
+        places[f"net.out.{plane}"] = linear, head_grid, mixture_grids(program.description.mixtures)
     columns = {f"net.known.{plane}": _interleaved(plane) for plane in range(1, program.channels)}
     return [
         Twin(name, layer, places[name][0], _columns(columns.get(name, []), layer), *places[name][1:])
@@ -124,7 +127,7 @@ def _grid_out(layer: Linear, grid_in: int) -> int:
 
 
 def _interleaved(plane: int) -> list[int]:
-    """Where the known values of earlier planes, and the same clamped, stand: in pairs in a program."""
+    """The places of pairs in a program, among a model's inputs: each value of an earlier plane, and the same clamped."""
     return [part * plane + earlier for earlier in range(plane) for part in (0, 1)]
 
 

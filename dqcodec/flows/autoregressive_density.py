@@ -7,6 +7,8 @@ u_<i. With q(u|x) = p(u|x) every bound of the paper equals log P(x), and coding 
 of n slots. The paper has no such density; P(x) is a discretised mixture of logistics (Salimans et al. 2017).
 """
 
+from typing import NamedTuple
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -14,8 +16,9 @@ from torch import Tensor, nn
 from dqcodec.flows.context import Context, context, gather_features
 from dqcodec.flows.densities import Density
 from dqcodec.flows.dequantizers import Dequantizer
-from dqcodec.flows.mixture import LogisticMixture, mixture_around
+from dqcodec.flows.mixture import LogisticMixture, initial_parameters, mixture_around
 from dqcodec.flows.networks import leaky
+from dqcodec.flows.planes import coding_order, image_order, order
 from dqcodec.flows.transforms import Images, PerImage, sum_dims
 from dqcodec.frozen.autoregressive import FEATURE_PLACES, PREDICTED, STANDARD_BOUND, inputs, predicted_inputs
 
@@ -34,32 +37,35 @@ class ResidualLayer(nn.Module):
         return x + self.linear2(leaky(self.linear1(leaky(x))))
 
 
+class Sizes(NamedTuple):
+    """The sizes of a ContextNet.
+
+    width, blocks: of the trunk. head: width of each head. features: how many features of a pixel later pixels see
+    (`gather_features`). mixtures: K.
+    """
+
+    width: int
+    blocks: int
+    head: int
+    features: int
+    mixtures: int
+
+
 class ContextNet(nn.Module):
     """Context -> raw mixture parameters (N, planes, 3 K): logits, means, log2 scales. It works pixel by pixel.
 
     A trunk of residual layers is followed by one head for each plane. A head also sees the earlier planes of the pixel.
 
     Args:
-        width, blocks: of the trunk. head: width of each head. mixtures: K.
-        features: how many features each pixel, its own value included, gives later pixels (`gather_features`).
         least_squares: whether the net sees predictions by local least squares.
 
     Attributes:
         bfloat16: whether the trunk's products run in bfloat16, for training where that is faster.
     """
 
-    def __init__(
-        self,
-        planes: int,
-        width: int,
-        blocks: int,
-        head: int,
-        features: int,
-        mixtures: int,
-        *,
-        least_squares: bool = False,
-    ):
+    def __init__(self, planes: int, sizes: Sizes, *, least_squares: bool = False):
         super().__init__()
+        width, blocks, head, features, mixtures = sizes
         self.mixtures, self.least_squares = mixtures, least_squares
         self.bfloat16 = False
         own = inputs(planes)
@@ -70,10 +76,9 @@ class ContextNet(nn.Module):
         self.linear_heads = nn.Linear(width, planes * head)
         self.linear_known = nn.ModuleList(nn.Linear(2 * plane + heads, head, bias=False) for plane in range(1, planes))
         self.linear_out = nn.ModuleList(nn.Linear(head, 3 * mixtures) for _ in range(planes))
-        spread = torch.linspace(-1.0, 1.0, mixtures) if mixtures > 1 else torch.zeros(1)
         for linear in self.linear_out:
             nn.init.zeros_(linear.weight)
-            linear.bias.data.copy_(torch.cat([torch.zeros(mixtures), spread / 4, spread - 1]))
+            linear.bias.data.copy_(initial_parameters(mixtures))
 
     def forward(self, c: Context, shape: tuple[int, int, int]) -> Float[Tensor, "N P _"]:
         """Raw mixture parameters, (N, planes, 3 K). shape: (B, H, W) of the N = B H W pixels."""
@@ -100,10 +105,10 @@ class ContextNet(nn.Module):
         return self.linear_heads(leaky(h))
 
     def known(self, c: Context, plane: int) -> Float[Tensor, "N K"]:
-        """The inputs of a head from the pixel itself.
+        """The inputs of a plane's head from the pixel itself.
 
-        They are the normalised values of its earlier planes, these clamped to [-1, 1], and the prediction of its own
-        plane if there is one.
+        They are the normalised values of the earlier planes, the same clamped to [-1, 1], and, with least squares, the
+        prediction of the head's own plane.
         """
         standard = c.standard[:, :plane]
         predicted = [self._predicted(c, plane)] if self.least_squares else []
@@ -125,26 +130,15 @@ class ContextNet(nn.Module):
 class AutoregressiveDensity(Density):
     """The density of this module. Symbols and values v = x + u are (B, C, H, W) with C = 1 or 3.
 
-    For the arguments see ContextNet; bits: of the symbols; learning: how many layers of the net learn while its integer
-    program codes, beside the last ones.
+    Args:
+        bits: of the symbols. learning: how many layers, beside the last ones, learn while the integer program codes. For
+            the others see ContextNet.
     """
 
-    def __init__(
-        self,
-        channels: int,
-        bits: int,
-        width: int,
-        blocks: int,
-        head: int,
-        features: int,
-        mixtures: int,
-        *,
-        least_squares: bool = False,
-        learning: int = 0,
-    ):
+    def __init__(self, channels: int, bits: int, sizes: Sizes, *, least_squares: bool = False, learning: int = 0):
         super().__init__()
         self.channels, self.bits, self.learning = channels, bits, learning
-        self.net = ContextNet(channels, width, blocks, head, features, mixtures, least_squares=least_squares)
+        self.net = ContextNet(channels, sizes, least_squares=least_squares)
 
     def mixture(self, x: Images) -> LogisticMixture:
         """The factors of p, (B, H, W, C, K), each given the symbols before it. The order of C is G, R, B."""
@@ -174,10 +168,9 @@ class AutoregressiveDensity(Density):
         """v ~ p(v). It takes one pass of the network for each pixel and plane: only for small images."""
         device = next(self.parameters()).device
         v = torch.zeros(n, self.channels, height, width, device=device)
-        planes = [1, 0, 2] if self.channels == 3 else [0]
         for y in range(height):
             for x in range(width):
-                for place, channel in enumerate(planes):
+                for place, channel in enumerate(order(self.channels)):
                     mixture = self.mixture(self.quantize(v[:, :, : y + 1]))
                     here = LogisticMixture(*(part[:, y, x, place] for part in mixture))
                     v[:, channel, y, x] = here.sample(torch.rand(n, device=device), self.bits) + 0.5
@@ -195,7 +188,7 @@ class PosteriorDequantizer(Dequantizer):
 
     def __init__(self, density: AutoregressiveDensity):
         super().__init__()
-        self._density = [density]  # in a list, so that the density's parameters are not registered twice
+        self._density = [density]  # in a list: so the density's parameters are registered once, not twice
 
     def noise(self, x: Images) -> Images:
         """Uniform in [0, 1), of the shape of x."""
@@ -208,7 +201,7 @@ class PosteriorDequantizer(Dequantizer):
         mixture, symbols = density.mixture(x), coding_order(x)
         y = mixture.sample(coding_order(noise), density.bits, symbols)
         log_q = sum_dims(mixture.log_prob(y, density.bits) - mixture.log_mass(symbols, density.bits))
-        return plane_order(y + 0.5 - symbols), log_q
+        return image_order(y + 0.5 - symbols), log_q
 
     def log_prob(self, u: Images, x: Images) -> PerImage:
         """log q(u|x), nats."""
@@ -216,14 +209,3 @@ class PosteriorDequantizer(Dequantizer):
         mixture, symbols = density.mixture(x), coding_order(x)
         y = coding_order(x + u) - 0.5
         return sum_dims(mixture.log_prob(y, density.bits) - mixture.log_mass(symbols, density.bits))
-
-
-def coding_order(x: Images) -> Float[Tensor, "B H W C"]:
-    """Channels last; R, G, B in the order G, R, B."""
-    x = x.permute(0, 2, 3, 1)
-    return x[..., [1, 0, 2]] if x.shape[-1] == 3 else x
-
-
-def plane_order(y: Float[Tensor, "B H W C"]) -> Images:
-    """The inverse of coding_order."""
-    return (y[..., [1, 0, 2]] if y.shape[-1] == 3 else y).permute(0, 3, 1, 2)

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from dqcodec.context.predictions import predict_tiles
+from dqcodec.flows.planes import differences
 from dqcodec.flows.transforms import Images
 from dqcodec.frozen.autoregressive import (
     ERROR_FLOOR,
@@ -46,8 +47,8 @@ class Context(NamedTuple):
     log_spread: log2 of the spread, piecewise linear.
     inputs: the inputs of the network; F = n P + 2 P + 2.
     target: the pixel itself, pixel steps.
-    prediction: by least squares, if it was asked for.
     standard: (target - mean) / spread, clamped to +-STANDARD_BOUND.
+    prediction: by least squares, or None.
     """
 
     mean: Float[Tensor, "N P"]
@@ -59,20 +60,12 @@ class Context(NamedTuple):
     prediction: Prediction | None = None
 
 
-def planes(x: Images) -> Images:
-    """RGB -> G, R - G, B - G. Gray stays as it is."""
-    if x.shape[1] == 1:
-        return x
-    red, green, blue = x.unbind(1)
-    return torch.stack([green, red - green, blue - green], 1)
-
-
 def neighbours(y: Float[Tensor, "B P H W"], start: Float[Tensor, "P"]) -> Float[Tensor, "B n P H W"]:
     """The causal neighbours of each pixel, in the order of NEIGHBOURS.
 
-    A place outside the image takes the nearest pixel inside. If that pixel is not decoded yet, another one replaces it.
-    In the first column the pixel above replaces those to the left. In the first row the left pixel replaces those
-    above. At the first pixel `start` replaces all.
+    The nearest pixel inside stands for a place outside the image. If that pixel is not decoded yet, another one does: in
+    the first column the pixel above stands for those to the left, and in the first row the left pixel for those above.
+    At the first pixel `start` stands for all.
     """
     height, width = y.shape[2:]
     padded = F.pad(y, (REACH, REACH, REACH, 0), mode="replicate")
@@ -90,7 +83,7 @@ def neighbours(y: Float[Tensor, "B P H W"], start: Float[Tensor, "P"]) -> Float[
 def context(x: Images, bits: int, *, least_squares: bool = False) -> Context:
     """The context of every pixel. x: symbols 0 .. 2^bits - 1. least_squares: whether to predict by local least squares."""
     batch, channels, height, width = x.shape
-    y = planes(x)
+    y = differences(x)
     start = torch.zeros(channels, device=x.device)
     start[0] = 2 ** (bits - 1)
     c = neighbours(y, start).permute(0, 3, 4, 1, 2).reshape(-1, len(NEIGHBOURS), channels)

@@ -1,9 +1,11 @@
 """The paper's dequantizers q(u|x): uniform, Gaussian (logit-normal), bipartite flow, autoregressive flow (ARD).
 
 A learned dequantizer is a small conditional flow on the squeezed image: eps is normal or logistic, conditional transforms
-map eps to y, and u = sigmoid(y) for hypercube bins. Training and compression only sample, from eps to u, so that only
-this direction must be fast.
+map eps to y, and u = sigmoid(y) for hypercube bins. Training and compression only sample, from eps to u, so only this
+direction must be fast.
 """
+
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -11,120 +13,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dqcodec.flows.autoregressive import AffineAutoregressive, Reversed
-from dqcodec.flows.context import log2_linear, planes, standardised
+from dqcodec.flows.bins import BINS
 from dqcodec.flows.couplings import AffineCoupling, ConditionalAffine, ReverseChannels
 from dqcodec.flows.densities import logistic_log_prob, normal_log_prob
+from dqcodec.flows.features import FEATURES, PixelFeatures, StandardFeatures
 from dqcodec.flows.networks import INPUT_BOUND, NETS, AutoregressiveDenseNet, AutoregressiveNet
-from dqcodec.flows.transforms import Chain, Images, PerImage, Transform, haar_ycocg_sums, sum_dims
-from dqcodec.frozen.autoregressive import SPREAD_FLOOR
-from dqcodec.frozen.flow import AROUND
-
-
-class Hypercube:
-    """The paper's bins B(x) = {x + u : u in [0, 1)^D}: v = x + u and u = sigmoid(y)."""
-
-    def from_real(self, y: Images) -> tuple[Images, PerImage]:
-        """y -> (u, log|det dy/du|), nats."""
-        # for large |y| the float sigmoid is 0 or 1, and 1 belongs to the next bin
-        limits = torch.finfo(y.dtype)
-        u = torch.sigmoid(y).clamp(limits.tiny, 1 - limits.eps / 2)
-        return u, sum_dims(F.softplus(y) + F.softplus(-y))
-
-    def to_real(self, u: Images) -> tuple[Images, PerImage]:
-        """u -> (y, log|det dy/du|), nats."""
-        y = torch.logit(u)
-        return y, sum_dims(F.softplus(y) + F.softplus(-y))
-
-    def value(self, x: Images, u: Images) -> Images:
-        """v = x + u."""
-        return x + u
-
-    def quantize(self, v: Images) -> Images:
-        """The symbol x whose bin holds v."""
-        return v.floor()
-
-
-class HalfInfinite:
-    """B(x) = {x u : u > 0} for x in {-1, 1} (Winkler et al. 2019), with u = softplus(y).
-
-    The methods take x as bits {0, 1}.
-    """
-
-    def from_real(self, y: Images) -> tuple[Images, PerImage]:
-        """y -> (u, log|det dy/du|), nats."""
-        return F.softplus(y).clamp_min(torch.finfo(y.dtype).tiny), sum_dims(F.softplus(-y))
-
-    def to_real(self, u: Images) -> tuple[Images, PerImage]:
-        """u -> (y, log|det dy/du|), nats."""
-        y = u + torch.log(-torch.expm1(-u))
-        return y, sum_dims(F.softplus(-y))
-
-    def value(self, x: Images, u: Images) -> Images:
-        """v = u for a bit 1, -u for a bit 0."""
-        return (2 * x - 1) * u
-
-    def quantize(self, v: Images) -> Images:
-        """The bit whose bin holds v."""
-        return (v > 0).to(v)
-
-
-BINS = {"hypercube": Hypercube, "half_infinite": HalfInfinite}
-
-
-class PixelFeatures(nn.Module):
-    """Squeezed pixels, decorrelated by integer sums: Haar and, for RGB, YCoCg-like.
-
-    Each feature has a gain, a power of two. `initialise` sets the gains so that each feature has a standard deviation
-    of about one.
-    """
-
-    def __init__(self, channels: int, bits: int):
-        super().__init__()
-        self.register_buffer("matrix", haar_ycocg_sums(channels), persistent=False)
-        self.register_buffer("log2_gain", torch.zeros(4 * channels))
-        self.channels = 4 * channels
-        self.offset = 2 ** (bits - 1)
-
-    def sums(self, x: Images) -> Float[Tensor, "B 4*C H//2 W//2"]:
-        """The features without gains: integers, as floats."""
-        return F.conv2d(F.pixel_unshuffle(x - self.offset, 2), self.matrix[..., None, None])
-
-    def forward(self, x: Images) -> Float[Tensor, "B 4*C H//2 W//2"]:
-        """The features, gains included."""
-        return self.sums(x) * torch.exp2(self.log2_gain)[:, None, None]
-
-    @torch.no_grad()
-    def initialise(self, x: Images) -> None:
-        """Set the gains from a batch of symbols."""
-        self.log2_gain.copy_(-self.sums(x).std((0, 2, 3)).clamp_min(0.25).log2().round())
-
-
-class StandardFeatures(nn.Module):
-    """Squeezed pixels, each normalised by the mean and spread of its eight neighbours, and the log2 of the spreads; 8 C channels.
-
-    They show how the density around changes within a bin: by the distance to the mean, over the spread.
-    """
-
-    def __init__(self, channels: int, bits: int):
-        super().__init__()
-        self.channels = 8 * channels
-
-    @torch.no_grad()
-    def forward(self, x: Images) -> Float[Tensor, "B 8*C H//2 W//2"]:
-        """The features. Outside of the image lie the pixels of its border."""
-        y = planes(x)
-        padded, (height, width) = F.pad(y, (1, 1, 1, 1), mode="replicate"), y.shape[2:]
-        near = [padded[:, :, dy : dy + height, dx : dx + width] for dy, dx in AROUND]
-        sums = sum(near)  # 8 times the mean
-        spreads = sum((8 * each - sums).abs() for each in near) + SPREAD_FLOOR  # 64 times the spread
-        features = [standardised(y, sums, spreads), log2_linear(spreads / 64)]
-        return F.pixel_unshuffle(torch.cat(features, 1), 2)
-
-    def initialise(self, x: Images) -> None:
-        """Nothing to do."""
-
-
-FEATURES = {"haar": PixelFeatures, "standard": StandardFeatures}
+from dqcodec.flows.transforms import Chain, Images, PerImage, Transform
 
 
 class Dequantizer(nn.Module):
@@ -182,8 +76,9 @@ class FlowDequantizer(Dequantizer):
 
     Args:
         features: of x. context_net: makes the context from the features; None takes the features as the context.
-        transforms: from y to eps, conditional on the context. bins: a key of BINS. noise: "normal" or "logistic". With logistic noise u
-            can be uniform exactly, because the sigmoid is the distribution function; with normal noise it takes 0.0137 bpd.
+        transforms: from y to eps, conditional on the context. bins: a key of BINS.
+        noise: the law of eps, "normal" or "logistic". The sigmoid is the distribution function of logistic noise, so
+            with it u can be uniform exactly. With normal noise u is at best almost uniform, which costs 0.0137 bpd.
     """
 
     def __init__(
@@ -233,89 +128,71 @@ class FlowDequantizer(Dequantizer):
         return self._noise_log_prob(eps) + log_det + bin_log_det
 
 
-def gaussian_dequantizer(
-    channels: int,
-    bits: int,
-    width: int,
-    blocks: int,
-    bins: str = "hypercube",
-    net: str = "residual",
-    features: str = "haar",
-    noise: str = "normal",
-) -> Dequantizer:
-    """The conditional logit-normal with diagonal covariance.
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What all learned dequantizers have in common.
 
-    width and blocks are those of its network, net is a key of NETS, bins a key of BINS, features a key of FEATURES; for noise see
-    FlowDequantizer.
+    channels, bits: of x. width, blocks: of each residual network; blocks is the depth of dense networks. net: a key of
+    networks.NETS. features: a key of features.FEATURES. bins: a key of bins.BINS. noise: see FlowDequantizer.
     """
-    seen = FEATURES[features](channels, bits)
-    transform = ConditionalAffine(NETS[net](seen.channels, 8 * channels, width, blocks))
-    return FlowDequantizer(seen, None, Chain([transform]), bins, noise)
+
+    channels: int
+    bits: int
+    width: int
+    blocks: int
+    net: str = "residual"
+    features: str = "haar"
+    bins: str = "hypercube"
+    noise: str = "normal"
+
+    def network(self, inputs: int, outputs: int, context_channels: int = 0) -> nn.Module:
+        """An untrained network from `inputs` channels and a context to `outputs` channels."""
+        return NETS[self.net](inputs, outputs, self.width, self.blocks, context_channels)
+
+    def flow(self, transforms: list[Transform], context_channels: int) -> FlowDequantizer:
+        """The dequantizer with these transforms, from y to eps, conditional on a context that a network computes.
+
+        The network's last convolution starts at random, not at zero: the layers that read the context start at zero
+        already, and no gradient would flow through both.
+        """
+        features = FEATURES[self.features](self.channels, self.bits)
+        context_net = self.network(features.channels, context_channels)
+        context_net.conv_out.reset_parameters()
+        return FlowDequantizer(features, context_net, Chain(transforms), self.bins, self.noise)
 
 
-def bipartite_dequantizer(
-    channels: int,
-    bits: int,
-    width: int,
-    blocks: int,
-    subflows: int,
-    context_channels: int,
-    bins: str = "hypercube",
-    net: str = "residual",
-    features: str = "haar",
-    noise: str = "normal",
-) -> Dequantizer:
-    """Affine couplings over eps, given a context (the paper's equation (coupling_layer); Ho et al. 2019).
+def gaussian_dequantizer(settings: Settings) -> FlowDequantizer:
+    """The conditional logit-normal with diagonal covariance."""
+    features = FEATURES[settings.features](settings.channels, settings.bits)
+    transform = ConditionalAffine(settings.network(features.channels, 8 * settings.channels))
+    return FlowDequantizer(features, None, Chain([transform]), settings.bins, settings.noise)
 
-    width and blocks are those of each network; for net, bins, features and noise see gaussian_dequantizer.
-    """
-    half = 2 * channels
-    transforms = []
+
+def bipartite_dequantizer(settings: Settings, *, subflows: int, context_channels: int) -> FlowDequantizer:
+    """Affine couplings over eps, given a context (the paper's equation (coupling_layer); Ho et al. 2019)."""
+    half = 2 * settings.channels
+    transforms: list[Transform] = []
     for _ in range(subflows):
-        coupling = AffineCoupling(NETS[net](half, 2 * half, width, blocks, context_channels), half)
-        transforms += [ReverseChannels(), coupling]
-    seen = FEATURES[features](channels, bits)
-    context_net = _context_net(net, seen.channels, context_channels, width, blocks)
-    return FlowDequantizer(seen, context_net, Chain(transforms), bins, noise)
+        transforms += [ReverseChannels(), AffineCoupling(settings.network(half, 2 * half, context_channels), half)]
+    return settings.flow(transforms, context_channels)
 
 
 def autoregressive_dequantizer(
-    channels: int,
-    bits: int,
-    width: int,
-    blocks: int,
-    subflows: int,
-    context_channels: int,
-    channels_per_group: int,
-    bins: str = "hypercube",
-    net: str = "residual",
-    alternating: bool = False,
-    features: str = "haar",
-    noise: str = "normal",
-) -> Dequantizer:
+    settings: Settings, *, subflows: int, context_channels: int, channels_per_group: int, alternating: bool = False
+) -> FlowDequantizer:
     """ARD: autoregressive steps over eps, given a context (the paper's equation (iaf)).
 
-    With `alternating`, every second step, counted from eps, runs in reverse order. width and blocks are those of the
-    context network, and blocks is the depth of dense ARMs; for net, bins, features and noise see gaussian_dequantizer.
+    channels_per_group: see networks.AutoregressiveNet. alternating: every second step, counted from eps, runs in
+    reverse order.
     """
-    sizes = (4 * channels, channels_per_group, context_channels)
-    nets = [
-        AutoregressiveDenseNet(*sizes, blocks) if net == "dense" else AutoregressiveNet(*sizes) for _ in range(subflows)
+    sizes = (4 * settings.channels, channels_per_group, context_channels)
+    transforms: list[Transform] = [
+        AffineAutoregressive(
+            AutoregressiveDenseNet(*sizes, settings.blocks) if settings.net == "dense" else AutoregressiveNet(*sizes)
+        )
+        for _ in range(subflows)
     ]
-    transforms: list[Transform] = [AffineAutoregressive(arm) for arm in nets]
     if alternating:
         for place in range(subflows - 2, -1, -2):  # the last transform is nearest to eps
             transforms[place] = Reversed(transforms[place])
-    seen = FEATURES[features](channels, bits)
-    context_net = _context_net(net, seen.channels, context_channels, width, blocks)
-    return FlowDequantizer(seen, context_net, Chain(transforms), bins, noise)
-
-
-def _context_net(net: str, features: int, channels: int, width: int, blocks: int) -> nn.Module:
-    """Features -> a context of `channels` channels. Its last convolution begins at random instead of zero.
-
-    The layers that read the context start at zero already; if the context were zero, too, no gradient would flow.
-    """
-    context_net = NETS[net](features, channels, width, blocks)
-    context_net.conv_out.reset_parameters()
-    return context_net
+    return settings.flow(transforms, context_channels)

@@ -1,11 +1,11 @@
 """An interlaced flow: mixture couplings on the pixels of a coarse image and of ever finer ones.
 
-A level takes an image whose first pixel of each 2 x 2 block is known, x1, and codes the three others, one after the other:
-each is a coupling z2 = F(x2 | x1), where F is the distribution function of a mixture of logistics (Ho et al. 2019), followed by x1 =
-[x1, x2]. Each pixel changes once and the base is uniform on [0, 1), so that a coupling is a split prior p(x2 | x1) as well. Within
-a pixel the planes G, R, B follow each other.
+A level knows the first pixel of each 2 x 2 block of an image, x1. It codes the three others, one place of the blocks after the
+other. Each place is a coupling z2 = F(x2 | x1), where F is the distribution function of a mixture of logistics (Ho et al.
+2019); then x2 is known, too, and joins x1. Each pixel changes once and the base is uniform on [0, 1), so a coupling is also a
+split prior p(x2 | x1). Within a pixel the planes G, R, B follow each other.
 
-A coupling sees the bins of x1 and not the values: where in its bin a value lies is the dequantizer's noise.
+A coupling sees the bins of x1, not the values: the place of a value in its bin is the dequantizer's noise.
 """
 
 import math
@@ -17,21 +17,21 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dqcodec.context.interlacing import reflected
-from dqcodec.flows.autoregressive_density import coding_order
-from dqcodec.flows.context import log2_linear, planes, standardised
+from dqcodec.flows.context import log2_linear, standardised
 from dqcodec.flows.densities import Density
-from dqcodec.flows.mixture import LogisticMixture, mixture_around
+from dqcodec.flows.mixture import LogisticMixture, initial_parameters, mixture_around
 from dqcodec.flows.networks import Network, ResidualBlock, leaky
+from dqcodec.flows.planes import coding_order, differences, order
 from dqcodec.flows.transforms import Features, Images, PerImage, sum_dims
 from dqcodec.frozen.autoregressive import GRID, SPREAD_FLOOR, STANDARD_BOUND
 from dqcodec.frozen.interlaced import MEAN_NEIGHBOURS, NEIGHBOURS, PLACES, REACH, SPREAD_WEIGHTS
 
 
 class Seen(NamedTuple):
-    """What a coupling sees of the known pixels, at each of its own, (h, w) = (H, W) / 2.
+    """What a coupling sees of the known pixels around each of its own pixels; (h, w) = (H, W) / 2.
 
-    mean: of the nearest ones. spread: mean absolute distance from it plus 1/2, pixel steps. log_spread: log2 of it, piecewise
-    linear. inputs: of the network, F = (n + 2) P for n neighbours.
+    mean: of the nearest known pixels, pixel steps. spread: their mean absolute distance from the mean plus 1/2, pixel steps.
+    log_spread: log2 of the spread, piecewise linear. inputs: of the network, F = (n + 2) P for n neighbours.
     """
 
     mean: Float[Tensor, "B P h w"]
@@ -42,7 +42,7 @@ class Seen(NamedTuple):
 
 @torch.no_grad()
 def seen(y: Float[Tensor, "B P H W"], number: int, bits: int) -> Seen:
-    """What coupling `number` of a level sees. y: planes of symbols; only known ones matter."""
+    """What coupling `number` of a level sees. y: planes of symbols; pixels that are not known yet have no effect."""
     place, (height, width) = PLACES[number], y.shape[2:]
     rows, columns = (torch.from_numpy(reflected(side)).to(y.device) for side in (height, width))
     padded = y[:, :, rows][..., columns]
@@ -60,7 +60,7 @@ def seen(y: Float[Tensor, "B P H W"], number: int, bits: int) -> Seen:
 
 
 def _level(sums: Float[Tensor, "B P h w"], bits: int) -> Float[Tensor, "B P h w"]:
-    """The local mean on a scale of its own: of the first plane from the middle of its range. sums: 8 times the mean."""
+    """The local means on a scale of their own; the first plane's is less the middle of its range. sums: 8 times the mean."""
     level = sums.clone()
     level[:, 0] = torch.floor((sums[:, 0] - 2.0 ** (bits + 2)) * 2.0 ** (4 - bits))
     return level.clamp(-STANDARD_BOUND * GRID, STANDARD_BOUND * GRID) / GRID
@@ -69,7 +69,8 @@ def _level(sums: Float[Tensor, "B P h w"], bits: int) -> Float[Tensor, "B P h w"
 class CouplingNet(Network):
     """(what a coupling sees, its own pixels) -> raw mixture parameters of each plane, 3 K: logits, means, log2 scales.
 
-    A convolution of size 1, residual blocks, and a head for each plane. A head also sees the earlier planes of the pixel.
+    A 1x1 convolution and residual blocks are the trunk; each plane has a head. A head also sees the earlier planes of
+    the pixel.
 
     Args:
         width, blocks: of the trunk. head: width of each head. mixtures: K.
@@ -83,10 +84,9 @@ class CouplingNet(Network):
         self.conv_heads = nn.Conv2d(width, planes * head, 1)
         self.conv_known = nn.ModuleList(nn.Conv2d(2 * plane, head, 1, bias=False) for plane in range(1, planes))
         self.conv_out = nn.ModuleList(nn.Conv2d(head, 3 * mixtures, 1) for _ in range(planes))
-        spread = torch.linspace(-1.0, 1.0, mixtures) if mixtures > 1 else torch.zeros(1)
         for conv in self.conv_out:
             nn.init.zeros_(conv.weight)
-            conv.bias.data.copy_(torch.cat([torch.zeros(mixtures), spread / 4, spread - 1]))
+            conv.bias.data.copy_(initial_parameters(mixtures))
 
     def forward(self, inputs: Features, standard: Float[Tensor, "B P h w"]) -> list[Float[Tensor, "B _ h w"]]:
         """The parameters of each plane, (B, 3 K, h, w). standard: the coupling's own planes, normalised."""
@@ -111,7 +111,7 @@ class InterlacedFlow(Density):
     The coarsest image is uniform in [0, 2^bits).
 
     Args:
-        bits: of symbols. levels: (width, blocks) of each level's networks, the finest first. head, mixtures: see CouplingNet.
+        bits: of the symbols. levels: (width, blocks) of each level's networks, the finest first. head, mixtures: see CouplingNet.
     """
 
     def __init__(self, channels: int, bits: int, levels: list[tuple[int, int]], head: int, mixtures: int):
@@ -132,7 +132,7 @@ class InterlacedFlow(Density):
 
     def _sum(self, v: Images, term: Callable[[LogisticMixture, Tensor], Tensor]) -> PerImage:
         """The sum over all pixels of term(mixture, value)."""
-        y, v = planes(v.detach().floor()), coding_order(v)
+        y, v = differences(v.detach().floor()), coding_order(v)
         total = v.new_zeros(len(v))
         for level in self.levels:
             for number, (net, (row, column)) in enumerate(zip(level, PLACES)):
@@ -142,12 +142,12 @@ class InterlacedFlow(Density):
         return total - v[0].numel() * self.bits * math.log(2)
 
     def _mixture(self, net: CouplingNet, c: Seen, own: Float[Tensor, "B P h w"]) -> LogisticMixture:
-        """The laws of a coupling's own pixels, (B, h, w, C, K). A plane's law depends on the earlier planes of own."""
+        """The mixtures of a coupling's own pixels, (B, h, w, C, K). That of a plane depends on the earlier planes of `own`."""
         raw = torch.stack(net(c.inputs, standardised(own, 8 * c.mean, 64 * c.spread)), 1)
         center = c.mean.clone()
         center[:, 1:] += own[:, :1]  # the planes R and B are coded as differences from G
-        last = raw.permute(0, 3, 4, 1, 2), *(part.permute(0, 2, 3, 1) for part in (center, c.spread, c.log_spread))
-        return mixture_around(*last)
+        around = (part.permute(0, 2, 3, 1) for part in (center, c.spread, c.log_spread))
+        return mixture_around(raw.permute(0, 3, 4, 1, 2), *around)
 
     @torch.no_grad()
     def sample(self, n: int, height: int, width: int) -> Float[Tensor, "n C H W"]:
@@ -164,11 +164,11 @@ class InterlacedFlow(Density):
         return v
 
     def _sample_level(self, level: nn.ModuleList, v: Images) -> None:
-        """Set the pixels of a level; v is a view, in which the others are known."""
+        """Set the pixels that a level codes. v: a view of the level's image, in which the first pixel of each block is set."""
         for number, (net, (row, column)) in enumerate(zip(level, PLACES)):
-            own, c = v[:, :, row::2, column::2], seen(planes(v.floor()), number, self.bits)
-            for plane, channel in enumerate([1, 0, 2] if self.channels == 3 else [0]):
-                mixture = self._mixture(net, c, planes(own.floor()))
+            own, c = v[:, :, row::2, column::2], seen(differences(v.floor()), number, self.bits)
+            for plane, channel in enumerate(order(self.channels)):
+                mixture = self._mixture(net, c, differences(own.floor()))
                 law = LogisticMixture(*(part[..., plane, :] for part in mixture))
                 noise = torch.rand(2, *c.mean[:, 0].shape, device=v.device)
                 x = (law.sample(noise[0], self.bits) + 0.5).floor().clamp(0, 2**self.bits - 1)

@@ -41,9 +41,10 @@ class LogisticMixture(NamedTuple):
         return torch.log(log_mixture.exp() * (1 - 2**bits * LEAST_MASS) + inside * LEAST_MASS)
 
     def log_density(self, y: Float[Tensor, "..."], bits: int) -> Float[Tensor, "..."]:
-        """Log density at y inside the range, [-1/2, 2^bits - 1/2), nats, where the outer bins take what lies outside.
+        """Log density at y in the range [-1/2, 2^bits - 1/2), nats, of the law without mass outside of the range.
 
-        It is log_prob but in the outer bins: there it grows by a factor, so that the bin has its whole mass, log_mass.
+        In an outer bin, the density is that of log_prob times a factor, so that the bin has the mass of log_mass; in all
+        other bins it is that of log_prob.
         """
         x = (y + 0.5).detach().floor().clamp(0, 2**bits - 1)
         outer = (x == 0) | (x == 2**bits - 1)
@@ -62,7 +63,7 @@ class LogisticMixture(NamedTuple):
         """y ~ the mixture. Given x, y ~ its part in the bin of x.
 
         Args:
-            quantile: uniform noise in [0, 1), which y is a function of.
+            quantile: uniform noise in [0, 1). y is a function of it.
         """
         if x is None:
             return self._sample(
@@ -84,8 +85,10 @@ class LogisticMixture(NamedTuple):
         width: float,
         bits: int,
     ) -> Float[Tensor, "..."]:
-        """y ~ the part of each component from `low` to `high` of its mass, and the uniform part of begin ... begin + width."""
-        # the noise picks a component (the uniform part is the last one), then the place in it
+        """y ~ the components, each cut to the quantiles from `low` to `high`, and the uniform part on [begin, begin + width).
+
+        The quantile picks a component, the uniform part being the last one, and then the place in it.
+        """
         mass = self.log_weight.exp() * (high - low) * (1 - 2**bits * LEAST_MASS)
         mass = F.pad(mass, (0, 1), value=LEAST_MASS * width)
         reached = (mass / mass.sum(-1, keepdim=True)).cumsum(-1)
@@ -95,8 +98,8 @@ class LogisticMixture(NamedTuple):
         chosen = k.clamp_max(self.mean.shape[-1] - 1)
         low, high, mean, inverse_scale = (t.gather(-1, chosen) for t in (low, high, self.mean, self.inverse_scale))
         y = mean + torch.logit(low + rest * (high - low), eps=torch.finfo(low.dtype).eps) / inverse_scale
-        even = (k == chosen)[..., 0].logical_not()
-        return torch.where(even, begin + rest[..., 0] * width, y[..., 0])
+        is_uniform = (k != chosen)[..., 0]
+        return torch.where(is_uniform, begin + rest[..., 0] * width, y[..., 0])
 
     def _into_bin(self, y: Float[Tensor, "..."], x: Float[Tensor, "..."], bits: int) -> Float[Tensor, "..."]:
         """y, clamped to the bin of x: rounding may take it out."""
@@ -113,6 +116,12 @@ class LogisticMixture(NamedTuple):
         """Each component's distribution function at x - 1/2 and x + 1/2."""
         centre, half = (x[..., None] - self.mean) * self.inverse_scale, 0.5 * self.inverse_scale
         return torch.sigmoid(centre - half), torch.sigmoid(centre + half)
+
+
+def initial_parameters(mixtures: int) -> Float[Tensor, "_"]:
+    """The raw parameters (3 K,) that a network gives before training: K components of equal weight, side by side."""
+    places = torch.linspace(-1.0, 1.0, mixtures) if mixtures > 1 else torch.zeros(1)
+    return torch.cat([torch.zeros(mixtures), places / 4, places - 1])
 
 
 def mixture_around(

@@ -1,4 +1,4 @@
-"""Where the rasters of an animation lie on its canvas, and what a frame finds there. A part of the .dqc format.
+"""The canvas of an animation: the places of rasters on it, and what earlier frames left there. A part of the .dqc format.
 
 The frames before a frame leave pixels on the canvas, by the rules of APNG: a frame that is blended over the canvas leaves
 what is there where its own pixels are transparent; a frame that is disposed of by the picture before it leaves nothing.
@@ -34,7 +34,7 @@ class Spot(NamedTuple):
 
 
 class Canvas:
-    """The pixels, uint32, that the layers on one canvas have left. clear: the pixel that is transparent, or None."""
+    """The pixels, uint32, that earlier layers left on one canvas. clear: the pixel that is transparent, or None."""
 
     def __init__(self, size: tuple[int, int], clear: int | None) -> None:
         self._clear = clear
@@ -42,11 +42,11 @@ class Canvas:
         self.is_blank = True
 
     def region(self, spot: Spot, height: int, width: int) -> np.ndarray:
-        """What a layer of this height and width covers, a view."""
+        """The part that a layer of this height and width covers, a view."""
         return self._pixels[spot.top : spot.top + height, spot.left : spot.left + width]
 
     def draw(self, spot: Spot, pixels: np.ndarray) -> None:
-        """Leave the pixels (H, W) of a layer."""
+        """Draw the pixels (H, W) of a layer."""
         if spot.stays:
             region, self.is_blank = self.region(spot, *pixels.shape), False
             region[:] = (

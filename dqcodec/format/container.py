@@ -4,9 +4,9 @@
     head     kind, size, chunks, recipe, split, layers            Entry.head, read_heads
     chunks   the PNG's other chunks, packed in a section          pack_chunks, read_section
     layer    method, and the id of its model                      Layer
-    payload  the code of one layer, or of a company               owners
+    payload  the code of one layer, or of a bundle                owners
 
-A company is all layers of one method and one model; or, by a method without a model, of one number of channels. Classical
+A bundle is all layers of one method and one model; or, by a method without a model, of one number of channels. Classical
 layers are alone. A stored image has one payload, its PNG file, and no layers.
 
 A short file, of a small image, lacks the version; its check joins CRC-32 and checksum. So only decoding shows its damage.

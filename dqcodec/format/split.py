@@ -173,7 +173,7 @@ def skeleton(image: Png, split: Split) -> Skeleton:
     return palette.compact(image.skeleton, [to_colors.apply(raster, image.skeleton)[0] for raster in image.rasters])
 
 
-def candidates(image: Png) -> list[Split]:
+def possible_splits(image: Png) -> list[Split]:
     """The splits that an encoder tries: those that may give the smallest file."""
     return [
         Split(step, alpha, kind)

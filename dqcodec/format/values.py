@@ -74,7 +74,7 @@ class Map:
 
     @property
     def kind(self) -> Values:
-        """What the view holds."""
+        """The kind of the view."""
         return Values.INDICES if self.is_merged else Values.RANKS
 
     def pack(self) -> bytes:

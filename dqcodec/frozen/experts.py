@@ -21,7 +21,7 @@ PREDICTIONS = 8
 
 # laws: Student's t with 4 degrees of freedom
 LAWS = 8
-GRID, RANGE = 32, 64  # its distribution function is known for z = -RANGE to RANGE, in steps of 1 / GRID
+GRID, RANGE = 32, 64  # the table of its distribution function: z = -RANGE to RANGE, in steps of 1 / GRID
 LEAST_SCALE = 1 / 32
 
 
@@ -34,7 +34,7 @@ def _distribution() -> np.ndarray:
 
 
 def _quantiles() -> np.ndarray:
-    """Of the nodes 0 (none), 1, 2, ...: each node halves what its parent has left."""
+    """The quantiles of the nodes 0 (none), 1, 2, ...: each node halves the range that its parent left."""
     digits = [node.bit_length() for node in range(1, 1 << DEPTH)]
     targets = [(2 * (node - (1 << d - 1)) + 1) / (1 << d) for node, d in enumerate(digits, 1)]
     return np.append(0.0, (np.searchsorted(DISTRIBUTION, targets) - GRID * RANGE) / GRID)
@@ -61,6 +61,4 @@ CELLS = 32  # of a refinement, over all logits
 # bounds
 MAX_WIDTH = 1 << 15  # the regressions of a row take up to 2 KB a column
 MAX_SAMPLE_BYTES = 96  # at most 57 decisions of 12 bits
-MAX_SAMPLES_A_BYTE = (
-    23_000  # a sample takes at least one decision, the most certain of which is log2(65536 / 65520) bits
-)
+MAX_SAMPLES_A_BYTE = 23_000  # a sample takes at least one decision; the most certain one takes log2(65536 / 65520) bits

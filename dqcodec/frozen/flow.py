@@ -18,10 +18,7 @@ MAX_LATENT = 1 << 38  # for larger latents, sums and products might reach 2^63
 
 # table laws
 PRECISION = 20  # P: frequencies sum to 2^P
-MIN_CHUNK, CHUNKS = (
-    1 << 10,
-    4,
-)  # an array is coded in at most CHUNKS parts, each of MIN_CHUNK elements or more except the last
+MIN_CHUNK, CHUNKS = 1 << 10, 4  # an array is coded in at most 4 parts; all except the last have 1024 elements or more
 ESCAPE_WORDS, WORD_BITS = 3, 16  # a law reaches 2^(ESCAPE_WORDS * WORD_BITS) cells beyond its table
 
 # bits-back with particles

@@ -8,9 +8,8 @@ MARGIN = 6  # columns at both sides of a layer and rows above it; the largest di
 DEFAULT_PERIODS = ((0, 3), (3, 0))  # rows up, columns left
 STAGE_CELLS, STAGE_STEP = 32, 176  # a stage is a table over logits, in steps of 176
 STAGE_RATE = 5  # an entry moves by 2^-5 of its error
-STAGE = (
-    mixing.SQUASH[np.clip(STAGE_STEP * np.arange(STAGE_CELLS + 1) - 1, 0, 2 * mixing.LIMIT)] << 4
-)  # its first entries
+# the first entries of a stage
+STAGE = mixing.SQUASH[np.clip(STAGE_STEP * np.arange(STAGE_CELLS + 1) - 1, 0, 2 * mixing.LIMIT)] << 4
 COUNT_RATES = np.array([65536 * 2 // (2 * count + 3) for count in range(256)])  # of a counter, by its uses
 MAX_COUNT = 255
 
@@ -24,7 +23,7 @@ MAX_SLOT_BITS = 18  # log2 of the slots of a context; a slot has 64 bytes
 MAX_STAGE_BITS = 14
 FIRST_WEIGHT, FIRST_FINAL_WEIGHT = 65536 // 15, 65536 // SETS
 FINAL_RATE = 2
-# NEXT: the state after a bit, see mixing.STATES: what was seen is half forgotten when the contrary is seen.
+# NEXT: the state after a bit, see mixing.STATES. A bit halves the count of the other bit if that is above 2.
 _ZEROS, _ONES = np.arange(256) >> 4, np.arange(256) & 15
 NEXT = np.array([
     np.minimum(_ZEROS + 1, 15) << 4 | np.where(_ONES > 2, _ONES + 1 >> 1, _ONES),
@@ -41,7 +40,7 @@ FIRST_HIT_ROWS = (0, 64, 320)
 FIRST_HIT_WEIGHT = 65536 * 2 // 10
 HIT_RATE = 20
 MAX_HIT_BITS = 20  # log2 of the counters of a context
-LEAST_HIT = 63500  # a pixel is coded whole if it is as predicted with at least this probability, 65536ths
+LEAST_HIT = 63500  # a pixel is coded whole if its prediction is right with at least this probability, 65536ths
 LONGEST = 31  # matches
 LEAST_MATCH = 8
 

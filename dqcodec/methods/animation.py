@@ -1,6 +1,6 @@
-"""The method animation: layers by pixel mixing, which also sees what earlier frames have left on the canvas.
+"""The method animation: layers by pixel mixing, which also sees the canvas: what earlier frames drew.
 
-Layers with the same number of channels are coded one after the other; what is learned stays. The payload:
+Layers with the same number of channels are coded one after the other, and the mixers keep what they learn. The payload:
 
     *     clear   for each canvas (format/canvas.py), in the order of their first layers: a varint, 0 without a transparent
                   pixel, else 1 + the pixel, see pixels.py
@@ -80,10 +80,10 @@ def _code(
 
 
 def _before(shapes: Sequence[tuple[int, int, int]]) -> int:
-    """Places before the layers: room for what the canvas has where a layer is drawn."""
+    """Places before the layers: room for the part of the canvas that a layer is drawn on."""
     return max(_room(height, width) for height, width, _ in shapes)
 
 
 def _room(height: int, width: int) -> int:
-    """Places of a part of the canvas, with margins at all sides."""
+    """The places of a part of the canvas with margins at all sides."""
     return (height + 2 * MARGIN) * stride_of(width)

@@ -61,8 +61,9 @@ def decode_windows(
     windows: Sequence[Window | None],
     program: AutoregressiveProgram,
 ) -> list[np.ndarray | None]:
-    """The pixels (H, W, C) uint8 in a window of each layer, or None. Only stacks that hold some of them are decoded,
-    each up to the last front with such a pixel.
+    """The pixels (H, W, C) uint8 in a window of each layer; None for a layer without a window.
+
+    Only stacks with some of these pixels are decoded, each up to the last front with one.
 
     Raises:
         CorruptError: the payload is damaged, or was not made by this program.
@@ -134,8 +135,7 @@ def _pop(
     seed_bytes: int,
     program: AutoregressiveProgram,
 ) -> list[np.ndarray]:
-    """The tiles (H, W, C) of a stack; of each the pixels that are shared with a window are decoded. Raises
-    CorruptError."""
+    """The tiles (H, W, C) of a stack; only the pixels that a window shares are decoded. Raises CorruptError."""
     stack = Stack.from_bytes(data)
     wanted = [pixels and inside(pixels, place) for pixels, (_, *place) in zip(shared, boxes)]
     try:

@@ -3,9 +3,9 @@
 It suits samples of more than 8 bits: photographs, medical images, heights. Coding and decoding take 4 to 5 microseconds a
 sample. Layers with the same number of channels are coded one after the other, and the experts keep what they learn.
 
-The payload: for each channel of each layer, in the order of coding, 3 varints: the least sample; the step, which divides all
-differences to it, at least 1; the largest difference in steps. Then the bytes of the coder, which lack the channels of one
-value. Alpha is coded first, then green, red and blue.
+The payload: for each channel of each layer, in the order of coding, 3 varints: the least sample; the step, at least 1, which
+divides all differences from the least sample; the largest difference in steps. Then the bytes of the coder; channels with a
+single value need none. Alpha is coded first, then green, red and blue.
 """
 
 import math
@@ -23,8 +23,10 @@ from dqcodec.methods.payload import Payload
 
 
 def encode(layers: Sequence[np.ndarray]) -> Payload:
-    """The payload of layers (H, W, C) uint8 or uint16, all with the same C, 1 to 4, at most MAX_WIDTH wide. It has the bytes of
-    each layer."""
+    """The payload of layers (H, W, C) uint8 or uint16, all with the same C, 1 to 4, at most MAX_WIDTH wide.
+
+    It has the bytes of each layer.
+    """
     coder, experts = BinaryCoder.writer(0), Experts.new()
     heads, ends = [], []
     for pixels in layers:

@@ -59,7 +59,7 @@ def encode(layers: Sequence[np.ndarray], program: FlowProgram) -> Payload:
     layer_bits, dims = np.zeros((2, len(layers)))
     np.add.at(layer_bits, [number for number, *_ in tiles], bits)
     np.add.at(dims, [number for number, *_ in tiles], [part(layers, box).size for box in tiles])
-    layer_bits *= [layer.size for layer in layers] / dims  # strips count with the bits per sample of the layer's tiles
+    layer_bits *= [layer.size for layer in layers] / dims  # strips count as much per sample as the layer's tiles
     report = ModelReport(
         layer_bits=tuple(layer_bits.tolist()),
         seed_bits=8 * len(seed),
@@ -101,7 +101,7 @@ def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Flow
 
 
 def _codec(program: FlowProgram, particles: int) -> BitsBack | CoupledBitsBack:
-    """The codec of a payload with this number of particles. Raises CorruptError: no payload of the program has it."""
+    """The codec of a payload with this number of particles. Raises CorruptError: the program codes with no such number."""
     if particles == 1:
         return program.codec
     d = program.description

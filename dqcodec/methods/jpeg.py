@@ -1,7 +1,7 @@
 """The method jpeg: pixels that a JPEG decoder made, as the coefficients of the JPEG file, see exact/jpeg/.
 
-Layers with the same number of channels, 1 or 3, are coded one after the other, and the mixer keeps what it learns. The payload:
-for each layer
+Layers with the same number of channels, 1 or 3, are coded one after the other, and the mixer keeps what it learns. The
+payload: for each layer
 
     1     kind     bits 0-2 the sampling, a place in SAMPLINGS; 0 for one channel. Bit 3 is set if pixels differ from the decoded ones,
                    bit 4 if the image is cut out of what is decoded
@@ -9,7 +9,7 @@ for each layer
     *     tables   one, or two for three channels, luma and chroma: a byte, the quality of a table of the standard, 1 to 100, or 0
                    and 64 bytes, the steps in zigzag order, at least 1
 
-then the bytes of the coder: for each layer the coefficients of its components, then, with bit 3, what the pixels differ by.
+then the bytes of the coder: for each layer the coefficients of its components, then, with bit 3, the differences.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dqcodec.frozen.mixing import ORDERS
 from dqcodec.methods.payload import Payload
 
 _DIFFERS, _IS_CUT = 8, 16
-_MAX_SAMPLE_BYTES = 7  # of a coefficient or a difference: 28 decisions of 11 bits, and their part of a block's
+_MAX_SAMPLE_BYTES = 7  # of a coefficient or a difference: 28 decisions of 11 bits, and a part of its block's decisions
 
 
 def encode(layers: Sequence[np.ndarray]) -> Payload:
@@ -39,7 +39,7 @@ def encode(layers: Sequence[np.ndarray]) -> Payload:
 
 
 def encode_as(layers: Sequence[np.ndarray], jpegs: Sequence[Jpeg]) -> Payload:
-    """The payload of layers as what they differ by from decoded JPEGs. Levels are at most MAX_NUMBER."""
+    """The payload of layers as decoded JPEGs and the differences from them. Levels are at most MAX_NUMBER."""
     differences = [_differences(layer, jpeg.pixels(*layer.shape[:2])) for layer, jpeg in zip(layers, jpegs)]
     heads = [_pack_head(jpeg, differs=bool(each.any())) for jpeg, each in zip(jpegs, differences)]
     mixer = CoefficientMixer.new(sum(levels.size for jpeg in jpegs for levels in jpeg.levels))
@@ -97,7 +97,7 @@ def _differences(layer: np.ndarray, decoded: np.ndarray) -> np.ndarray:
 
 
 def _pack_head(jpeg: Jpeg, *, differs: bool) -> bytes:
-    """What the payload says of a layer before its code."""
+    """The head of a layer in the payload."""
     (down, right), is_cut = jpeg.offset, any(jpeg.offset)
     kind = SAMPLINGS.index(jpeg.sampling) | (_DIFFERS if differs else 0) | (_IS_CUT if is_cut else 0)
     out = [bytes([kind, 16 * down + right] if is_cut else [kind])]
@@ -111,7 +111,7 @@ def _unpack_head(data: bytes, position: int, shape: tuple[int, int, int]) -> tup
     """The inverse of _pack_head: a Jpeg without levels, whether pixels differ, and the position after them."""
     channels = shape[2]
     if channels not in (1, 3):
-        raise CorruptError("the image has channels that no JPEG has")
+        raise CorruptError("a JPEG has 1 or 3 channels, the image has another number")
     kind, position = _byte(data, position)
     sampling = SAMPLINGS[kind & 7] if kind & 7 < len(SAMPLINGS) else Sampling(0, 0)
     if kind >> 5 or not sampling.rows or (channels == 1 and kind & 7):

@@ -55,7 +55,8 @@ def _bits(layers: Sequence[np.ndarray]) -> list[int]:
 
 
 def _write(mixer: Mixer, layers: Sequence[np.ndarray], bits: Sequence[int], *, measured: bool) -> Iterator[np.ndarray]:
-    """Write layers; yields the bits of each sample of each layer, (H, W, C) in the order of coding, if they are measured."""
+    """Write layers one by one; yields the bits of each sample, (H, W, C) in the order of coding, or nothing useful unless
+    `measured`."""
     for pixels, bits_here in zip(layers, bits):
         own = np.zeros(padded_shape(*pixels.shape), np.uint8)
         lengths = np.empty(pixels.shape if measured else (0, 0, 0))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ModelReport:
-    """Where the bits of a model's payload are.
+    """What the bits of a model's payload are spent on.
 
     layer_bits: the bound of the exact program for each layer: -log2 P(x) if the model gives it; otherwise the vi bound
     -log2 p(x+u) + log2 q(u|x). seed_bits: of the stack's seed, which the first pops borrow. initial_bits: what the seed
@@ -41,7 +41,9 @@ class Payload:
 
     @classmethod
     def of(cls, heads: Sequence[bytes], code: bytes, ends: Sequence[int]) -> Payload:
-        """The payload of layers with a head each, and one code behind all heads. ends: where the layers' parts of the code
-        end; the last layer has the rest."""
+        """The payload of layers with a head each, and one code after all heads.
+
+        ends: the ends of the layers' parts of the code; the last layer gets the rest.
+        """
         parts = itertools.pairwise([0, *ends[:-1], len(code)])
         return cls(b"".join([*heads, code]), tuple(len(head) + end - begin for head, (begin, end) in zip(heads, parts)))

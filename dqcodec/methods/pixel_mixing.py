@@ -35,13 +35,13 @@ def encode(layers: Sequence[np.ndarray]) -> Payload:
 def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarray]:
     """The layers (H, W, C) uint8 of a payload.
 
-    Raises CorruptError: the bits or the periods of a layer cannot be, or the payload is too short for its layers.
+    Raises CorruptError: the bits or the periods of a layer are not valid, or the payload is too short for its layers.
     """
     return decode_after(UNTRAINED, data, shapes)
 
 
 def encode_after(prior: Prior, layers: Sequence[np.ndarray]) -> Payload:
-    """The same with what is known before the first pixel."""
+    """encode with what is known before the first pixel."""
     bits = [max(1, int(layer.max()).bit_length()) for layer in layers]
     periods = [find_periods(layer) for layer in layers]
     heads = [
@@ -87,7 +87,7 @@ def _code(
 
 
 def _fits(period: tuple[int, int], height: int, width: int) -> bool:
-    """Whether the place of a period, (rows up, columns left), precedes a pixel, and is in the image for some pixels."""
+    """Whether a period, (rows up, columns left), leads to an earlier pixel, and to one in the image for some pixels."""
     up, left = period
     return period in DEFAULT_PERIODS or (0 <= up < height and abs(left) < width and (up > 0 or left > 0))
 

@@ -1,4 +1,4 @@
-"""Layers (H, W, C) uint8 as one list of pixels, in which the loops of exact/mixing/pixel_mixing.py find their neighbours.
+"""Layers (H, W, C) uint8 as one array of pixels with margins, for the loops of exact/mixing/pixel_mixing.py.
 
 A pixel is one number: its channels in the order of coding, 8 bits each, the first one highest.
 """
@@ -18,8 +18,8 @@ from dqcodec.exact.mixing.priors import UNTRAINED, Prior
 from dqcodec.frozen.mixing import ORDERS
 from dqcodec.frozen.pixel_mixing import MARGIN
 
-_MAX_PIXELS_A_BYTE = 363_408  # the most certain pixels take 8 / log2(65536 / 65535) to a byte
-_MAX_PIXEL_BYTES = 4  # and two of each bit of a sample, as the least probability is 2^-16
+_MAX_PIXELS_A_BYTE = 363_408  # a byte holds at most 8 / log2(65536 / 65535) of the most certain pixels
+_MAX_PIXEL_BYTES = 4  # of a pixel, and 2 bytes of each bit of a sample, as the least probability is 2^-16
 
 
 class Pixels:
@@ -32,7 +32,7 @@ class Pixels:
     """
 
     def __init__(self, shapes: Sequence[tuple[int, int, int]], before: int = 0) -> None:
-        """All 0; before: places to leave free before the first layer. Raises CorruptError: too many."""
+        """Pixels that are all 0. before: free places before the first layer. Raises CorruptError: too many pixels."""
         sizes = [(height + MARGIN) * stride_of(width) for height, width, _ in shapes]
         if before + sum(sizes) >= 1 << 31:
             raise CorruptError("the layers are too large for pixel mixing")
@@ -81,7 +81,7 @@ def place_of_first(width: int) -> int:
 
 
 def part_of(flat: np.ndarray, first: int, height: int, width: int) -> np.ndarray:
-    """The pixels (H, W) from the place `first` on, a view."""
+    """The pixels (H, W) of the layer whose first pixel is at `first`, a view."""
     start, stride = first - MARGIN, stride_of(width)
     return flat[start : start + height * stride].reshape(height, stride)[:, MARGIN:-MARGIN]
 
@@ -95,7 +95,7 @@ def numbers(layer: np.ndarray) -> np.ndarray:
 
 
 def most_bytes(shapes: Sequence[tuple[int, int, int]], bits: Sequence[int]) -> int:
-    """The largest code of layers with so many bits a sample."""
+    """The largest length of a code of layers, bytes. bits: of the samples of each."""
     return sum(h * w * (_MAX_PIXEL_BYTES + 2 * each * channels) for (h, w, channels), each in zip(shapes, bits))
 
 

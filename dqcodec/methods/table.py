@@ -6,9 +6,9 @@ The module of a method has these functions:
     decode_windows(data, shapes, windows) -> parts of layers   if it decodes a part of a layer in less time than all of it
     code_lengths(layers) -> bits of each sample                if it says where its bits go
 
-Layers are arrays (H, W, C) uint8. The method experts also takes uint16, and always decodes uint16. The functions of a
-method that needs a program take it as last argument; those of a method with a canvas take the spots of the layers. A
-module is imported at its first use.
+Layers are arrays (H, W, C) uint8. The method experts also takes uint16, and always decodes uint16. The last
+argument is the program, for a method that needs one, or the spots of the layers, for a method with a canvas. A module is
+imported at its first use.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class Row:
 
     @property
     def module(self) -> Any:
-        """Its functions."""
+        """The module with its functions."""
         return importlib.import_module(f"dqcodec.methods.{self.number.name.lower()}")
 
     def more(self, program: Program | None, spots: Sequence[Spot]) -> tuple:
-        """The last arguments of its functions."""
+        """The last arguments of its functions: the program and the spots, if it needs them."""
         return (*((program,) if self.needs else ()), *((spots,) if self.has_canvas else ()))
 
 

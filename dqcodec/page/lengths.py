@@ -1,4 +1,4 @@
-"""Where the bits of a .dqc file went: for each sample of each layer, from the coders themselves."""
+"""The bits that each sample of each layer of a .dqc file takes, from the coders themselves."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _CHANNELS = {
 class Spent:
     """A layer, and the bits that its samples took.
 
-    name: what it holds. model: its name, or None. bits: float32 (H, W, C). is_even: the method does not say where its
-    bits go, so they are spread evenly. coded_bits: its part of the payload. together: layers that share the payload.
+    name: of its content. model: its name, or None. bits: float32 (H, W, C). is_even: the method does not give the bits of
+    samples, so they are spread evenly. coded_bits: its part of the payload. together: layers that share the payload.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Spent:
 
     @property
     def bound_bits(self) -> float | None:
-        """What the coder's own probabilities give; None if they are not known."""
+        """-log2 of the probabilities that the coder gave, summed; None if they are not known."""
         return None if self.is_even else float(self.bits.sum(dtype=np.float64))
 
     @property

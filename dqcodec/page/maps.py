@@ -12,7 +12,7 @@ from dqcodec import png
 
 _ANCHORS = ("#0b0724", "#3b0f70", "#8c2981", "#de4968", "#fe9f6d", "#fcfdbf")  # dark: few bits; light: many
 _SHOWN_SIDE = 1024  # pixels of the longest side of a picture in a page
-_MOST_SHARE = 0.999  # the scale ends where this share of samples does
+_MOST_SHARE = 0.999  # of the samples of a plane lie within the scale
 _BINS_A_BIT, _MOST_BITS = 2, 16
 
 
@@ -39,7 +39,7 @@ def legend(most: int) -> str:
 
 
 def shown(pixels: np.ndarray) -> np.ndarray:
-    """Pixels (H, W) or (H, W, C), reduced to what a page shows: means of squares."""
+    """Pixels (H, W) or (H, W, C), reduced for a page to the means of squares."""
     step = -(-max(pixels.shape[:2]) // _SHOWN_SIDE)
     if step == 1:
         return pixels

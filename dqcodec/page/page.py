@@ -1,4 +1,4 @@
-"""One HTML page about one image: no file beside it, no script, nothing from elsewhere."""
+"""One HTML page about one image: a single file without scripts and without links to other files."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _planes(planes: Sequence[tuple[str, np.ndarray]], most: int) -> str:
 
 
 def _picture(pixels: np.ndarray) -> np.ndarray:
-    """The colours as a page shows them, uint8 (H, W, C)."""
+    """The colours of the picture in the page, uint8 (H, W, C)."""
     reduced = np.atleast_3d(maps.shown(pixels))
     return (reduced >> 8).astype(np.uint8) if reduced.dtype == np.uint16 else reduced
 
@@ -99,11 +99,13 @@ def _figure(id: str, pixels: np.ndarray, caption: str) -> str:
 
 
 def _notes(layers: Sequence[Spent]) -> str:
-    """Which layers have no map of their own."""
+    """A line about the layers whose bits are spread evenly."""
     even = [layer for layer in layers if layer.is_even]
     names = ", ".join(f"{layer.name} ({layer.method})" for layer in even)
     return (
-        f"<p>These do not say where their bits go, so they are spread evenly: {html.escape(names)}.</p>" if even else ""
+        f"<p>The bits of these layers are spread evenly, because their method does not locate them: {html.escape(names)}.</p>"
+        if even
+        else ""
     )
 
 

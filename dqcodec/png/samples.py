@@ -24,7 +24,7 @@ _BAND_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 20
 _WINDOW_BYTES = 1 << zlib.MAX_WBITS
 _ZLIB_HEADER = bytes((0x78, 0xDA))  # deflate with a window of 2^15 bytes; the level is a hint
-_TRIAL_BYTES = 1 << 16  # of the rows by which filters and strategy are chosen
+_TRIAL_BYTES = 1 << 16  # of the rows that choose filters and strategy
 # by strategy: at level 9, filtered noise takes much longer, and gains little
 _LEVELS = {zlib.Z_DEFAULT_STRATEGY: 9, zlib.Z_FILTERED: 6}
 _ZLIB_MAX_RATIO = 1032  # the largest compression ratio of deflate

@@ -1,9 +1,10 @@
 """Config -> untrained model."""
 
-from dqcodec.flows.autoregressive_density import AutoregressiveDensity
+from dqcodec.flows.autoregressive_density import AutoregressiveDensity, Sizes
 from dqcodec.flows.densities import CovarianceGaussian, Density, DiagonalGaussian, FlowDensity
 from dqcodec.flows.dequantizers import (
     Dequantizer,
+    Settings,
     UniformDequantizer,
     autoregressive_dequantizer,
     bipartite_dequantizer,
@@ -19,26 +20,39 @@ def build(config: Config) -> DequantizedModel:
     channels, bits = config.data.channels, config.data.bits
     if config.density.kind == "autoregressive":
         d = config.density
-        sizes = d.width, d.blocks, d.head, d.features, d.mixtures
+        sizes = Sizes(width=d.width, blocks=d.blocks, head=d.head, features=d.features, mixtures=d.mixtures)
         return AutoregressiveModel(
-            AutoregressiveDensity(channels, bits, *sizes, least_squares=d.least_squares, learning=d.learning)
+            AutoregressiveDensity(channels, bits, sizes, least_squares=d.least_squares, learning=d.learning)
         )
     return DequantizedModel(_dequantizer(config, channels, bits), _density(config, channels, bits), bits)
 
 
 def _dequantizer(config: Config, channels: int, bits: int) -> Dequantizer:
     q = config.dequantizer
-    net, seen = (channels, bits, q.width, q.blocks), (q.features, q.noise)
+    settings = Settings(
+        channels=channels,
+        bits=bits,
+        width=q.width,
+        blocks=q.blocks,
+        net=q.net,
+        features=q.features,
+        bins=q.bins,
+        noise=q.noise,
+    )
     match q.kind:
         case "uniform":
             return UniformDequantizer(q.bins)
         case "gaussian":
-            return gaussian_dequantizer(*net, q.bins, q.net, *seen)
+            return gaussian_dequantizer(settings)
         case "bipartite":
-            return bipartite_dequantizer(*net, q.subflows, q.context_channels, q.bins, q.net, *seen)
+            return bipartite_dequantizer(settings, subflows=q.subflows, context_channels=q.context_channels)
         case "ard":
             return autoregressive_dequantizer(
-                *net, q.subflows, q.context_channels, q.channels_per_group, q.bins, q.net, q.alternating, *seen
+                settings,
+                subflows=q.subflows,
+                context_channels=q.context_channels,
+                channels_per_group=q.channels_per_group,
+                alternating=q.alternating,
             )
 
 

@@ -41,8 +41,9 @@ class DequantizerConfig(Section):
     width, blocks: of the networks; in dense networks, blocks is the depth.
     subflows, context_channels: of the bipartite and ARD kinds. channels_per_group: of the ARM.
     alternating: every second step of an ARD runs in reverse order.
-    features: what a learned q sees of x: "haar", averages and differences, or "standard", pixels normalised by those around.
-    noise: of a learned q, before its transforms. With "logistic" noise it can be uniform, with "normal" noise only almost.
+    features: what a learned q sees of x: "haar", sums and differences in 2 x 2 blocks, or "standard", pixels normalised by
+        the mean and spread of their neighbours.
+    noise: the law of a learned q's eps. With "logistic" noise q can be uniform, with "normal" noise only almost uniform.
     """
 
     kind: Literal["uniform", "gaussian", "bipartite", "ard", "posterior"] = "gaussian"
@@ -75,9 +76,10 @@ class DensityConfig(Section):
     kind: "flow" has the paper's affine couplings and a logistic base, "interlaced" mixture couplings and a uniform base.
     levels: of both flows, the finest first. net: of kind "flow". The two Gaussians only have images of the crop's size.
     width, blocks: of the trunk of the autoregressive density. head: width of each plane's head, also in an interlaced flow.
-    features: how many features a pixel gives later pixels. mixtures: components of each mixture, also in an interlaced flow. least_squares: whether
-    the net sees predictions by local least squares. learning: how many layers of the exported net learn while it codes, beside
-    the last ones: the heads, then the layers before them, the last first.
+    features: how many features of a pixel later pixels see. mixtures: components of each mixture, also in an interlaced flow.
+    least_squares: whether the net sees predictions by local least squares.
+    learning: how many layers of the exported net learn while it codes, beside the last ones: first the heads, then the layers
+        before them, from the last one back.
     """
 
     kind: Literal["diagonal", "covariance", "flow", "interlaced", "autoregressive"] = "flow"

@@ -18,7 +18,7 @@ class DataError(DqcodecError):
 
 
 class Crops:
-    """Square crops of uint8 images (H, W, C), each at least one crop large. Pixels keep their `bits` high bits."""
+    """Square crops of uint8 images (H, W, C) that are not smaller than a crop. Samples keep their `bits` high bits."""
 
     def __init__(self, images: list[np.ndarray], crop: int, bits: int):
         self.images, self.crop, self.bits = images, crop, bits

@@ -14,7 +14,7 @@ from dqcodec.flows.model import DequantizedModel, bits_per_dim
 from dqcodec.flows.transforms import Images, PerImage
 
 _CHUNK = 256  # importance weights in one batch
-_NOISE_BYTES_PER_DIM = 16  # a push may borrow these
+_NOISE_BYTES_PER_DIM = 16  # of the stack, for a push to borrow
 
 
 @dataclass(frozen=True)

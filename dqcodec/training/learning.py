@@ -1,9 +1,10 @@
-"""A program trained further on the very images that it is to code, and its changes as few bytes.
+"""Train a program further on the images that it will code, and store its changes in few bytes.
 
-Nothing is held back for validation: to know these images, and no others, is the aim. The steps of the changes are as large
-as pays. Rounding a weight to steps of size s costs about I s^2 / 24 nats over all images, I the Fisher information, and a
-weight in such steps takes -ln s nats plus a constant, in each copy. The sum is least where I s^2 = 12 copies. Squared
-gradients of whole crops estimate I; twice too high, since errors of neighbouring pixels go together.
+No image is held back for validation, because the model serves these images alone. Changes are rounded to steps whose size
+makes the total of two costs least. Rounding a weight to steps of size s costs about I s^2 / 24 nats over all images, where I
+is the Fisher information. Storing the weight costs -ln s nats plus a constant, in each copy. The total is least where
+I s^2 = 12 copies. Squared gradients of whole crops estimate I. They are twice too large, because errors of neighbouring
+pixels are correlated; the steps allow for this.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _CROP = 64  # side, pixels
 _STEP_PIXELS = 1 << 12
 _SETTINGS = Training(learning_rate=2e-3, muon_learning_rate=8e-3, muon_weight_decay=0.1, warmup_steps=20, clip_norm=1.0)
 _FISHER_CROPS = 128
-_ROUNDING = 0.4  # a change below 0.6 steps becomes none: zeros take few bits
+_ROUNDING = 0.4  # a change below 0.6 steps is rounded to zero, because zeros take few bits
 _LINES = 60  # seconds between lines about the progress
 _EXACT = 1 << 24
 
@@ -89,7 +90,7 @@ def _check(program: Program) -> None:
 
 
 class Pieces:
-    """Crops of images (H, W, C) uint8 of any size: of _CROP pixels a side, or of an image's whole height or width."""
+    """Crops of images (H, W, C) uint8 of any size. Sides are _CROP pixels, or the whole side of a smaller image."""
 
     def __init__(self, images: Sequence[np.ndarray]):
         self.pixels = sum(image.shape[0] * image.shape[1] for image in images)
@@ -102,7 +103,7 @@ class Pieces:
         self._shares = np.array([sum(each) for each in areas]) / self.pixels
 
     def draw(self, rng: np.random.Generator, pixels: int) -> Tensor:
-        """Crops of one shape, float32 (B, C, H, W), with about that many pixels in all, and at least one crop."""
+        """Crops of one shape, float32 (B, C, H, W): at least one, with about `pixels` pixels in all."""
         kind = rng.choice(len(self._alike), p=self._shares)
         (height, width), images = self._alike[kind]
         count = max(1, pixels // (height * width))
@@ -142,9 +143,9 @@ def learn(
 def _train(
     model: AutoregressiveModel, pieces: Pieces, rng: np.random.Generator, budget: Budget, progress: Progress
 ) -> None:
-    """Learning rates fall to zero over the budget, in straight lines."""
+    """Train the model in place. Learning rates fall to zero linearly over the budget."""
     steppers, parameters = optimisers(model, _SETTINGS), [*model.parameters()]
-    start = told = time.monotonic()
+    start = shown = time.monotonic()
     step = seen = 0
     while (fraction := budget.fraction(time.monotonic() - start, seen)) < 1:
         bpd = _bpd(model, x := pieces.draw(rng, _STEP_PIXELS))
@@ -158,8 +159,8 @@ def _train(
             stepper.step()
         step, seen = step + 1, seen + len(x)
         progress.step(fraction, step, bpd := bpd.item())
-        if time.monotonic() - told > _LINES:
-            told = time.monotonic()
+        if time.monotonic() - shown > _LINES:
+            shown = time.monotonic()
             progress.milestone(fraction, {"step": step, "bpd": round(bpd, 3)})
 
 
@@ -170,7 +171,7 @@ def _bpd(model: AutoregressiveModel, x: Tensor) -> Tensor:
 def _fisher(
     model: AutoregressiveModel, twins: Sequence[Twin], pieces: Pieces, rng: np.random.Generator
 ) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
-    """For each layer the squared gradients of nats, summed over all images: mean of each row's weights (O,), biases (O,)."""
+    """The Fisher information of each layer over all images, nats: the mean of each row's weights (O,), and the biases' (O,)."""
     sums = {parameter: torch.zeros_like(parameter) for twin in twins for parameter in twin.real.parameters()}
     seen = 0
     for _ in range(_FISHER_CROPS):
@@ -196,7 +197,7 @@ def _rounded(
     fisher: dict[str, tuple[np.ndarray, np.ndarray | None]],
     copies: int,
 ) -> dict[str, Rows]:
-    """The changes from the program to the twins' weights. A row loses bits where its sums would not be exact otherwise."""
+    """The changes from the program to the twins' weights. A row loses bits if its sums would not be exact otherwise."""
     drops = {twin.name: np.zeros(twin.exact.outputs, np.int64) for twin in twins}
     while True:
         rows = {twin.name: _layer(twin, *fisher[twin.name], drops[twin.name], copies) for twin in twins}
@@ -216,13 +217,14 @@ def _rounded(
 def _layer(
     twin: Twin, weight_fisher: np.ndarray, bias_fisher: np.ndarray | None, drop: np.ndarray, copies: int
 ) -> Rows:
-    layer, less = twin.exact, np.exp2(-drop)
-    weights = twin.weight(twin.real.weight.double().numpy()) * less[:, None]
+    """The changes of a layer. drop: the bits that each row loses, (O,)."""
+    layer, scale = twin.exact, np.exp2(-drop)
+    weights = twin.weight(twin.real.weight.double().numpy()) * scale[:, None]
     weight_step = _steps(weight_fisher, twin.weight_grid - drop, copies)
     of_weights = _changes(weights, changes.lowered(layer.weight[..., 0, 0], drop), weight_step)
     if bias_fisher is None:
         return Rows(drop, weight_step, of_weights)
-    biases = twin.bias(twin.real.bias.double().numpy()) * less
+    biases = twin.bias(twin.real.bias.double().numpy()) * scale
     bias_step = _steps(bias_fisher, twin.weight_grid + twin.grid_in - drop, copies)
     return Rows(
         drop,

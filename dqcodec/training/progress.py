@@ -8,7 +8,7 @@ from types import TracebackType
 
 
 class Progress:
-    """Gets a training's steps and milestones, and shows nothing. Fractions are parts of the budget, 0 to 1."""
+    """The display of a training that shows nothing. Fractions are parts of the budget, 0 to 1."""
 
     def step(self, fraction: float, step: int, train_bpd: float) -> None:
         """Called every few steps with the mean bound of these steps, bits per dimension."""

@@ -20,6 +20,7 @@ class FlowDensity:
         levels: list[list[ExactTransform]],
         logistic: TableLaw,
         channels: int,
+        *,
         offset: int,
         unit_bits: int,
         fraction_bits: int,

@@ -16,7 +16,7 @@ from dqcodec.frozen.ans import LOG2_BITS
 from dqcodec.frozen.autoregressive import TOTAL, TOTAL_BITS
 from dqcodec.frozen.interlaced import CELL_BITS, CELL_TOTAL_BITS
 
-# -log2 p of a value is this less log2 of its slots: the density is per pixel step, and a cell is a part of one
+# -log2 p of a value is this number minus log2 of its slots; p is per pixel step, and a cell is 2^-CELL_BITS of a step
 _MOST_COST = TOTAL_BITS + CELL_TOTAL_BITS - CELL_BITS << LOG2_BITS
 
 
@@ -27,7 +27,7 @@ class InterlacedFlow:
     """
 
     def __init__(self, levels: Sequence[Sequence[MixtureCoupling]], channels: int, bits: int, fraction_bits: int):
-        """levels: the couplings of each, one for each of frozen.interlaced.PLACES; the finest level first.
+        """levels: the couplings of each level, one for each of frozen.interlaced.PLACES; the finest level first.
 
         bits: of symbols. fraction_bits: of u, at least CELL_BITS.
         """

@@ -1,7 +1,7 @@
 """Exact mixture couplings: twins of dqcodec.flows.interlaced.CouplingNet and of its laws.
 
-A value v = x + u is coded in three steps: the symbol x by the masses of all bins, the cell of u by the law given x, and the rest of u as
-uniform. The masses are those of dqcodec.exact.mixture.
+A value v = x + u is coded in three steps: the symbol x by the masses of all bins, the cell of u by the law given x, and the
+rest of u as uniform. The masses are those of dqcodec.exact.mixture.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ _MASS_BITS = 16 + SIGMOID_SHIFT + WEIGHT_BITS
 
 
 class CouplingNet:
-    """The network of a coupling. It gives raw mixture parameters of each plane."""
+    """The network of a coupling: from known pixels to the raw mixture parameters of each plane."""
 
     def __init__(self, tensors: Tensors, name: str, planes: int, mixtures: int):
         """Load the tensors `name`.*. Raises ModelError: they do not fit together, or the sums are not proven exact."""
@@ -77,7 +77,7 @@ class Laws:
     symbols: int
 
     def part(self, which: slice) -> "Laws":
-        """Those of some of the places."""
+        """The laws at some of the places."""
         return Laws(np.ascontiguousarray(self.mixtures[..., which]), self.tables, self.symbols)
 
     def bins(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -97,7 +97,7 @@ class MixtureCoupling:
     """The laws of a coupling's pixels, given what it sees."""
 
     def __init__(self, net: CouplingNet, tables: MixtureTables, number: int, bits: int):
-        """number: of its pixels' place in frozen.interlaced.PLACES. bits: of symbols."""
+        """number: the place of its pixels in frozen.interlaced.PLACES. bits: of symbols."""
         self.net, self.tables, self.number, self.bits = net, tables, number, bits
 
     def own(self, level: np.ndarray) -> np.ndarray:
@@ -110,7 +110,7 @@ class MixtureCoupling:
         return map_batch(lambda inputs: (self.net.trunk(inputs),), seen.inputs)[0]
 
     def laws(self, seen: Seen, trunk: np.ndarray, own: np.ndarray, plane: int) -> Laws:
-        """Of a plane. own: the planes of the coupling's pixels, int32 (B, h, w, P), of which the earlier ones are known."""
+        """The laws of a plane. own: the planes of the coupling's pixels, int32 (B, h, w, P); only earlier planes are used."""
         known = standardised(own[..., :plane], seen.sums[..., :plane], seen.spreads[..., :plane])
         raw = map_batch(lambda *inputs: (self.net.raw(*inputs, plane),), trunk, known)[0]
         centers = 8 * seen.sums[..., plane].ravel()  # 64ths of a pixel step
@@ -146,7 +146,7 @@ def _find(laws, sigmoid, symbols, slots):
 
 @compiled
 def _cells(laws, sigmoid, x):
-    """Masses are in units of 2^-39. As every bin has a slot beside its mass, every cell has its part of that."""
+    """See Laws.cells. Masses are in units of 2^-39. Every bin has one slot beside its mass, and every cell a part of that slot."""
     count, least = 1 << CELL_BITS, 1 << _MASS_BITS - TOTAL_BITS - CELL_BITS
     starts = np.empty((len(x), count + 1), np.int64)
     for n in range(len(x)):

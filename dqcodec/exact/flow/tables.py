@@ -19,7 +19,7 @@ _MAX_ESCAPE_BITS = ESCAPE_WORDS * WORD_BITS
 
 
 def loan_chunks(count: int) -> list[slice]:
-    """Parts of an array, coded one after the other. So each part borrows few bits before it pays them back."""
+    """Parts of an array of `count` elements. Coded one after the other, each borrows few bits before it pays them back."""
     size = max(MIN_CHUNK, -(-count // CHUNKS))
     return [slice(start, start + size) for start in range(0, count, size)]
 

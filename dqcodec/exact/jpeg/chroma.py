@@ -8,12 +8,12 @@ from dqcodec.base.compiled import compiled
 from dqcodec.exact.jpeg.decoding import SAMPLINGS, Sampling, component_size
 
 _STEPS = 40
-_LINES = 512  # across which a sampling shows
-_LARGEST_BEND, _OTHERS = 4, 0.005  # of four pixels between samples, by rounding alone, but for few
+_LINES = 512  # rows or columns are enough to see a sampling
+_LARGEST_BEND, _OTHERS = 4, 0.005  # the largest third difference that rounding gives; the part that may exceed it
 
 
 def downsampled(chroma: np.ndarray, is_sure: np.ndarray, sampling: Sampling) -> tuple[np.ndarray, np.ndarray]:
-    """The samples (rows, columns) float64 whose interpolation is nearest to `chroma`, and which of them are of known pixels.
+    """The samples (rows, columns) float64 whose interpolation is nearest to `chroma`, and which of them have only known pixels.
 
     Args:
         chroma: at all pixels, int64 (H, W).
@@ -32,7 +32,7 @@ def downsampled(chroma: np.ndarray, is_sure: np.ndarray, sampling: Sampling) -> 
 
 
 def samplings(planes: Sequence[np.ndarray], is_sure: np.ndarray) -> Iterator[Sampling]:
-    """The samplings that chroma planes (H, W) may have, the likeliest first; at last that of all pixels.
+    """The samplings that chroma planes (H, W) may have, the likeliest first; the last one keeps all pixels.
 
     is_sure: where the planes are known, bool (H, W).
     """
@@ -46,10 +46,11 @@ def samplings(planes: Sequence[np.ndarray], is_sure: np.ndarray) -> Iterator[Sam
 
 
 def _evidence(planes: Sequence[np.ndarray], is_sure: np.ndarray, axis: int) -> dict[bool, bool | None]:
-    """Whether planes show that their samples are repeated (False) or interpolated (True) along an axis; None if they are not.
+    """How planes may be upsampled along an axis: repeated samples (False) and interpolated ones (True).
 
-    The two pixels of a repeated sample are equal. Interpolated pixels lie on a line from one sample to the next: the
-    third difference of the last pixel of a sample's pair, the next pair, and the one after it is nothing but rounding.
+    Each maps to whether the planes show it clearly, or to None if they cannot be upsampled so. The two pixels of a repeated
+    sample are equal. Interpolated pixels lie on a line from one sample to the next: four pixels in a row, which begin with
+    the second pixel of a sample, have a third difference that is only rounding.
     """
     every = -(-is_sure.shape[1 - axis] // _LINES)
     steps, bends = [], []
@@ -79,7 +80,7 @@ def _pooled(plane: np.ndarray, sampling: Sampling) -> np.ndarray:
 
 @compiled
 def _iterate(samples, chroma, is_sure, rows, columns):
-    """Real samples that nearly make the known pixels: Jacobi's iteration."""
+    """Change real samples until they nearly give the known pixels, by Jacobi's iteration."""
     height, width = chroma.shape
     last_i, last_j = samples.shape[0] - 1, samples.shape[1] - 1
     change = np.empty(samples.shape)

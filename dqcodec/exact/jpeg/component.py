@@ -1,4 +1,4 @@
-"""One component of an image: its blocks, its table, and the levels that are found for it."""
+"""One component of an image: its blocks, its table, and the levels that a search found."""
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class Component:
         self.levels = fitting.rounded(padded(samples).astype(np.float64), self.table)
 
     def fit(self, low: np.ndarray, high: np.ndarray, start: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-        """Find levels of the wanted blocks (rows, columns) that make pixels within bounds.
+        """Find levels of the wanted blocks (rows, columns) whose pixels are within bounds.
 
         Args:
             low, high, start: bounds and guesses at all pixels, int64 (H, W).
@@ -58,7 +58,7 @@ class Component:
         return fits
 
     def wrong(self, pixels: np.ndarray) -> np.ndarray:
-        """How many pixels of each block are wrong. pixels: whether they are, (H, W)."""
+        """The number of wrong pixels in each block, (rows, columns). pixels: whether each is wrong, bool (H, W)."""
         down, right = self.sampling[:2]
         whole = np.zeros((self.shape[0] * 8 * down, self.shape[1] * 8 * right), np.int64)
         whole[: pixels.shape[0], : pixels.shape[1]] = pixels
@@ -66,7 +66,7 @@ class Component:
 
 
 def padded(plane: np.ndarray) -> np.ndarray:
-    """A plane (rows, columns) with whole blocks: its edges go on; those of bools are False."""
+    """A plane (rows, columns), padded to whole blocks: with copies of its edges, or with False if it is bool."""
     missing = [(0, -length % 8) for length in plane.shape]
     return np.pad(plane, missing) if plane.dtype == bool else np.pad(plane, missing, mode="edge")
 

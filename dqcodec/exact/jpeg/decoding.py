@@ -37,7 +37,7 @@ GREEN_BY_CR, GREEN_BY_CB = -GREEN_BY_RED * _CHROMA, 32768 - GREEN_BY_BLUE * _CHR
 
 
 class Sampling(NamedTuple):
-    """How chroma is sampled: of so many rows and columns of pixels one, 1 or 2 each; fancy: by interpolation."""
+    """How chroma is sampled: one sample for 1 or 2 rows and 1 or 2 columns of pixels. fancy: decoders interpolate."""
 
     rows: int
     columns: int
@@ -73,13 +73,13 @@ class Jpeg(NamedTuple):
         return [samples(levels, self.table(number)) for number, levels in enumerate(self.levels)]
 
     def pixels(self, height: int, width: int) -> np.ndarray:
-        """What a decoder makes of it, (H, W, 1 or 3) uint8, without the missing rows and columns."""
+        """The decoded pixels, (H, W, 1 or 3) uint8, without the missing rows and columns."""
         down, right = self.offset
         return decoded(self.planes(), height + down, width + right, self.sampling)[down:, right:]
 
 
 def blocks_of(length: int) -> int:
-    """The blocks that cover some samples."""
+    """The number of blocks that cover this number of samples."""
     return -(-length // 8)
 
 
@@ -153,8 +153,10 @@ def upsampled(chroma: np.ndarray, height: int, width: int, sampling: Sampling) -
 
 
 def _between(chroma: np.ndarray, axis: int, rounding: tuple[int, int], bits: int) -> np.ndarray:
-    """Twice as many samples along an axis: three parts of the nearer sample and one of the next, (... + rounding) >> bits;
-    the first rounding is of samples before their nearer one. Samples at an end are repeated."""
+    """Interpolate to twice the samples along an axis: (3 * the nearer sample + the other neighbour + rounding) >> bits.
+
+    rounding: of the first and of the second new sample of each pair. The samples at the ends are repeated.
+    """
     x = np.moveaxis(chroma, axis, -1)
     before = np.concatenate([x[..., :1], x[..., :-1]], -1)
     after = np.concatenate([x[..., 1:], x[..., -1:]], -1)

@@ -1,4 +1,4 @@
-"""Coefficients whose samples are those of an image, block by block."""
+"""Find the coefficients whose samples are those of an image, block by block."""
 
 from typing import NamedTuple
 
@@ -9,12 +9,15 @@ from dqcodec.exact.jpeg.decoding import inverse
 from dqcodec.exact.jpeg.rounding import Search, search_levels
 from dqcodec.frozen.jpeg import MAX_NUMBER
 
-OPEN = 1 << 12  # a bound beyond all samples
-NARROW = 1 << 9  # bounds that are nearer to each other bound a sample from both sides
-_LEAST_BLOCKS, _LEAST_LEVEL = 30, 0.15  # that tell the variances; the deviation of a level that is always 0
+OPEN = 1 << 12  # no sample exceeds this bound
+NARROW = 1 << 9  # two bounds that are both closed are nearer to each other
+_LEAST_BLOCKS, _LEAST_LEVEL = (
+    30,
+    0.15,
+)  # that are needed to measure variances; the deviation of a level that is always 0
 _ALL = 1 << 60  # above all errors of a block
 _NOISE, _NEIGHBOUR_NOISE = 0.12, 0.2  # variances of a rounded pixel, and of a sample of another block
-# by the spread: the mean and the variance of samples beyond a bound, the variance of those without one
+# in spreads: the mean and the variance of samples beyond a bound, the variance of samples without bounds
 _CLAMPED_MEAN, _CLAMPED_VARIANCE, _OPEN_VARIANCE = 0.8, 0.4, 2.0
 
 
@@ -31,7 +34,7 @@ _FREQUENCIES = np.add.outer(np.arange(8), np.arange(8)).ravel()
 
 
 def variances_of(levels: np.ndarray, table: np.ndarray) -> np.ndarray:
-    """Variances of coefficients, float64 (64,), by the levels (n, 64) of blocks; flat ones say nothing."""
+    """Variances of coefficients, float64 (64,), from the levels (n, 64) of blocks that are not flat."""
     busy = levels[levels[:, 1:].any(1)]
     if len(busy) < _LEAST_BLOCKS:
         found = 20000 / (1.0 + _FREQUENCIES) ** 2
@@ -43,7 +46,7 @@ def variances_of(levels: np.ndarray, table: np.ndarray) -> np.ndarray:
 
 
 def spread(table: np.ndarray, variances: np.ndarray) -> float:
-    """The deviation of samples from what they were before coefficients were rounded to steps."""
+    """The deviation of samples that rounding coefficients to steps causes."""
     return float(np.sqrt(np.minimum(table**2 / 12, variances).mean()))
 
 
@@ -70,7 +73,7 @@ def rounded(plane: np.ndarray, table: np.ndarray) -> np.ndarray:
 
 
 class Aim(NamedTuple):
-    """The pixels that the samples of a component are to make.
+    """The pixels that the samples of a component should give.
 
     Attributes:
         low, high: bounds of the component at all pixels, int64 (H, W).
@@ -102,7 +105,7 @@ class Plane(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Room for a block: levels, samples, what pixels say of them, variances, and a search; and the transform's matrix."""
+    """Room for a block: levels, samples, their precision and target, variances, a search; and the transform's matrix."""
 
     levels: np.ndarray
     block: np.ndarray
@@ -125,16 +128,16 @@ class Room(NamedTuple):
 
 @compiled
 def fit(aim, plane, wanted, variances, trials, sweeps, room):
-    """Find the levels of blocks that make the pixels of a component, as well as it can.
+    """Find levels of blocks whose samples give the pixels of a component, or come near to them.
 
     Args:
         aim: an Aim.
         plane: a Plane, whose levels and samples change.
         wanted: blocks to fit, bool (rows, columns).
         variances: of the coefficients, float64 (64,).
-        trials: searches to make in turn, float64 (n, 2): the deviation of samples that are not known from what they were before
-            they were coded, and a factor of the variances.
-        sweeps: in which levels change by one at last, at most.
+        trials: searches to make in turn, float64 (n, 2): the deviation that coding causes in samples without bounds, and a
+            factor of the variances.
+        sweeps: the largest number of final sweeps, which change levels by one.
         room: a Room.
 
     Returns the blocks that fit, bool (rows, columns).
@@ -164,7 +167,7 @@ def fit(aim, plane, wanted, variances, trials, sweeps, room):
 
 @part_of_loop_in_place
 def _search_levels(found, aim, plane, at, spread, room, least):
-    """Set the levels found to those of the candidates with the least errors, if these are below `least`; returns the least."""
+    """Set the levels found to the best candidate's if its errors are below `least`; returns the least errors."""
     _observe(room.precision, room.target, plane.samples, aim, at, spread)
     _transform_both(room.precision, room.whole, room.half, room.basis)
     _transform(room.target, room.half, room.basis)
@@ -183,7 +186,7 @@ def _search_levels(found, aim, plane, at, spread, room, least):
 
 @part_of_loop_in_place
 def _change_levels(found, aim, plane, at, block, least):
-    """Change each level found by one where this leaves fewer errors than `least`; returns the least."""
+    """Change levels found by one, each where errors then fall below `least`; returns the least errors."""
     for place in range(64):
         for move in (-1, 1):
             found[place] += move
@@ -214,7 +217,7 @@ def _transform(block, half, basis):
 
 @part_of_loop_in_place
 def _transform_both(matrix, block, half, basis):
-    """Replace a symmetric matrix (64, 64) over samples by that over coefficients."""
+    """Transform a symmetric matrix (64, 64) from samples to coefficients, in place."""
     for _ in range(2):
         for n in range(64):
             for k in range(64):
@@ -238,7 +241,7 @@ def _taps(at, factor, length, is_fancy):
 
 @part_of_loop_in_place
 def _observe(precision, target, samples, aim, at, spread):
-    """Set what pixels say of a block's samples: precision (64, 64), and precision times values (8, 8)."""
+    """Set the precision (64, 64) with which pixels determine a block's samples, and precision times their values (8, 8)."""
     low, high, start, factors = aim.low, aim.high, aim.start, aim.factors
     precision[:] = 0.0
     target[:] = 0.0
@@ -287,7 +290,7 @@ def _observe(precision, target, samples, aim, at, spread):
 
 @part_of_loop_in_place
 def _errors(levels, aim, plane, at, block, enough):
-    """Enter a block's samples; the squared errors of the pixels that they reach, counted until they are enough."""
+    """Enter a block's samples; returns the squared errors of the pixels that they reach, or a sum of at least `enough`."""
     (row, column), low, high, factors, tolerance = at, aim.low, aim.high, aim.factors, aim.tolerance
     table, samples = plane.table, plane.samples
     for place in range(64):

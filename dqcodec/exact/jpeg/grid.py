@@ -1,4 +1,4 @@
-"""Where the blocks of a JPEG lie in an image that was cut out of a larger one: where most coefficients are 0."""
+"""Where the blocks of a JPEG lie in an image that was cut out of a larger one: at this shift most coefficients are 0."""
 
 from collections.abc import Sequence
 
@@ -8,13 +8,13 @@ from dqcodec.exact.jpeg import fitting
 from dqcodec.exact.jpeg.component import blocks
 
 SHIFTS = [(down, right) for down in range(8) for right in range(8)]
-_BLOCKS = 160  # by which a shift is chosen
+_BLOCKS = 160  # are enough to choose a shift
 _LEAST_CLEAN, _LEAST_VARIANCE = 16, 1
-_ZERO = 0.75  # rounding samples rarely makes more of a coefficient that is 0
+_ZERO = 0.75  # rounding samples rarely changes a coefficient of 0 by more
 
 
 def likeliest(plane: np.ndarray, is_sure: np.ndarray, shifts: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """The shift, of some below 8, at which blocks of a plane (H, W) have most zeros."""
+    """The one of these shifts, (down, right) below 8, at which blocks of a plane (H, W) have the most zeros."""
     rows, columns = plane.shape[0] // 8 - 1, plane.shape[1] // 8 - 1
     if rows < 1 or columns < 1:
         return shifts[0]

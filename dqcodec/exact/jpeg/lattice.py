@@ -1,4 +1,4 @@
-"""Pixels that a JPEG decoder made lie on a lattice: every RGB is the image of integers Y, Cb and Cr. A quarter of all colours do."""
+"""Pixels that a JPEG decoder made lie on a lattice: every RGB comes from integers Y, Cb and Cr. A quarter of all colours do."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ _FARTHEST = 256  # above every difference of a channel and Y
 
 
 def _inverse(offsets: np.ndarray) -> np.ndarray:
-    """The chroma, 0 to 255, that gives each offset -256 to 511 (at its place + 256); -1 for those that none gives."""
+    """offset + 256 -> the chroma, 0 to 255, that gives the offset, -256 to 511; -1 if none does."""
     chroma = np.full(3 * _FARTHEST, -1)
     chroma[offsets + _FARTHEST] = np.arange(256)
     return chroma
@@ -24,8 +24,9 @@ def luma(pixels: np.ndarray) -> np.ndarray:
 
 
 def components(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Y, Cb and Cr (H, W, 3) int64 that give pixels, and where they are sure (H, W). They are unique unless a channel is 0 or
-    255, where clamping may have lost them.
+    """The Y, Cb and Cr (H, W, 3) int64 of pixels, and where they are sure, bool (H, W).
+
+    They are unique unless a channel is 0 or 255: clamping may have lost them there. Where none gives a pixel, they are near.
 
     Args:
         pixels: RGB (H, W, 3) uint8.

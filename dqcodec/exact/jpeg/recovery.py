@@ -1,4 +1,4 @@
-"""From pixels back to the coefficients of the JPEG file that they came out of."""
+"""From decoded pixels back to the coefficients of the JPEG file."""
 
 from __future__ import annotations
 
@@ -9,17 +9,24 @@ from dqcodec.exact.jpeg.component import Component, blocks, padded
 from dqcodec.exact.jpeg.decoding import BLUE_OFFSET, GREEN_BY_CB, GREEN_BY_CR, RED_OFFSET, Jpeg, Sampling
 from dqcodec.frozen.jpeg import CHROMA, LUMA, MAX_NUMBER
 
-_DOUBTS = 0, 3, 8  # by how much bounds of luma may err where chroma may be wrong
+_DOUBTS = 0, 3, 8  # the error of luma's bounds that is allowed where chroma may be wrong
 _PROGRESS = 0.9  # a refinement is repeated while it leaves less than this part of the wrong pixels
-_LEAST_SIDE = 16  # pixels; of smaller images little is sure
-_SAMPLED, _SAMPLED_PIXELS, _LEAST_COLOURED = 160, 4096, 64  # blocks; pixels; pixels in colour that say something
+_LEAST_SIDE = 16  # pixels; smaller images show too little
+_SAMPLED, _SAMPLED_PIXELS, _LEAST_COLOURED = (
+    160,
+    4096,
+    64,
+)  # blocks; pixels; the least number of coloured pixels that show a lattice
 _ON_LATTICE, _LEAST_FIT, _LEAST_STEP = 0.98, 0.5, 1.5
-_SMALL_PIXELS = 6144  # in smaller images only blocks free of clamped samples count: others tell no table by themselves
-_FEW, _HOPELESS = 0.1, 0.5  # wrong pixels of a sampling that is taken at once, and of one that is left as it is
+_SMALL_PIXELS = 6144  # in smaller images only blocks without clamped samples count: few others do not show a table
+_FEW, _HOPELESS = (
+    0.1,
+    0.5,
+)  # the part of wrong pixels below which a sampling is taken at once; above which it is not refined
 
 
 def may_be_decoded(pixels: np.ndarray) -> bool:
-    """Whether an image (H, W, C) uint8 may have come out of a JPEG decoder, by samples of it: its colours, and some blocks."""
+    """Whether a JPEG decoder may have made an image (H, W, C) uint8: a sample of its colours and blocks shows it."""
     height, width, channels = pixels.shape
     if channels not in (1, 3) or min(height, width) < _LEAST_SIDE:
         return False
@@ -27,7 +34,7 @@ def may_be_decoded(pixels: np.ndarray) -> bool:
 
 
 def _offset(pixels: np.ndarray) -> tuple[int, int] | None:
-    """The rows and columns, 0 to 7, that are missing above and to the left for whole blocks; None if blocks are not those of a JPEG."""
+    """The rows and columns, 0 to 7, that whole blocks lack above and to the left; None if the blocks are not those of a JPEG."""
     luma, is_free = lattice.luma(pixels), ((pixels > 0) & (pixels < 255)).all(-1)
     down, right = grid.likeliest(luma, is_free, grid.SHIFTS)
     for down, right in dict.fromkeys([(0, 0), (down, right)]):
@@ -63,7 +70,7 @@ def _is_quantised(some: np.ndarray) -> bool:
 
 
 def _is_on_lattice(pixels: np.ndarray) -> bool:
-    """Whether nearly all coloured pixels, of a sample, are on the lattice of a decoder; few of them say nothing."""
+    """Whether nearly all coloured pixels of a sample are on the lattice of a decoder; True if there are too few."""
     flat = pixels.reshape(-1, 3)
     coloured = flat[(flat != flat[:, :1]).any(1) & (flat > 0).all(1) & (flat < 255).all(1)]
     some = coloured[:: -(-len(coloured) // _SAMPLED_PIXELS)] if len(coloured) else coloured
@@ -71,7 +78,7 @@ def _is_on_lattice(pixels: np.ndarray) -> bool:
 
 
 def recover(pixels: np.ndarray) -> Jpeg:
-    """The JPEG whose pixels are those of an image (H, W, 1 or 3) uint8, as far as they are."""
+    """The JPEG whose decoded pixels come nearest to an image (H, W, 1 or 3) uint8."""
     found = (_recover_gray if pixels.shape[2] == 1 else _recover_colour)(pixels)
     return found._replace(levels=tuple(np.clip(levels, -MAX_NUMBER, MAX_NUMBER) for levels in found.levels))
 
@@ -107,21 +114,21 @@ def _recover_colour(pixels: np.ndarray) -> Jpeg:
 
 
 def _extended(pixels: np.ndarray, offset: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Pixels (H, W, C) with the missing rows and columns above and to the left, copies of the first ones, and a mask of the given pixels."""
+    """Pixels (H, W, C) with copies of the first row and column for the missing ones, and a mask of the given pixels."""
     missing = [(each, 0) for each in offset]
     return np.pad(pixels, [*missing, (0, 0)], mode="edge"), np.pad(np.ones(pixels.shape[:2], bool), missing)
 
 
 class _Image:
-    """An image in colour, and the JPEG that is found so far.
+    """A colour image, and the JPEG found so far.
 
     Attributes:
         pixels, is_there: RGB, uint8 (H, W, 3), with the missing rows and columns, and a mask of the given pixels, bool (H, W).
         offset: the numbers of missing rows and columns, above and to the left.
-        planes, is_sure: its components as far as the colours tell, int64 (H, W) each, and where they are sure, bool (H, W).
+        planes, is_sure: its components, from the colours alone, int64 (H, W) each, and where they are sure, bool (H, W).
         sampling, components: of chroma; Y, Cb, Cr.
-        full: the components that the JPEG gives at all pixels, int64 (H, W) each.
-        wrong: the pixels that it does not give, bool (H, W).
+        full: the components of the JPEG at all pixels, int64 (H, W) each.
+        wrong: the pixels where the JPEG differs from the image, bool (H, W).
     """
 
     def __init__(self, pixels: np.ndarray, offset: tuple[int, int]) -> None:
@@ -131,7 +138,7 @@ class _Image:
         self.planes, self.is_sure = list(np.moveaxis(found, -1, 0)), is_sure & self.is_there
 
     def offset_with(self, sampling: Sampling) -> tuple[int, int]:
-        """The offset of an image whose chroma is sampled: its blocks cover more pixels."""
+        """The offset if chroma has this sampling: blocks of sampled chroma cover more pixels, so they may lack more."""
         both = (chroma.downsampled(plane, self.is_sure, sampling) for plane in self.planes[1:])
         samples, is_sure = (np.concatenate([padded(each) for each in parts]) for parts in zip(*both))
         shifts = [
@@ -146,7 +153,7 @@ class _Image:
         return Jpeg(self.sampling, (luma.table, blue.table), (luma.levels, blue.levels, red.levels), self.offset)
 
     def find(self, sampling: Sampling) -> None:
-        """Find tables and levels: those of chroma by all sure pixels, then those of luma by chroma and the channels."""
+        """Find tables and levels: of chroma from all sure pixels, then of luma from chroma and the channels."""
         self.sampling = sampling
         self.components = [Component(*self.shape, each) for each in (Sampling(1, 1), sampling, sampling)]
         luma, *both = self.components
@@ -166,7 +173,7 @@ class _Image:
         self._decode()
 
     def refine(self) -> None:
-        """Fit blocks with wrong pixels again: where channels are clamped, luma is known by chroma, and chroma by luma."""
+        """Fit blocks with wrong pixels again: where channels are clamped, chroma gives bounds of luma, and luma of chroma."""
         for doubt in _DOUBTS:
             while 0 < self.wrong.mean() < _HOPELESS:
                 before = self.wrong.sum()
@@ -175,8 +182,10 @@ class _Image:
                     break
 
     def _fit_again(self, doubt: int) -> None:
-        """Fit blocks with wrong pixels again, first of luma, whose bounds may err by `doubt`, then of chroma, then of luma; what has as
-        many wrong pixels as before comes back."""
+        """Fit blocks with wrong pixels again: luma, chroma, luma. Blocks that do not improve get their old levels back.
+
+        doubt: the error of luma's bounds that is allowed at first; 0 leaves out the first step.
+        """
         luma, *both = self.components
         before, count = [each.levels.copy() for each in self.components], both[0].wrong(self.wrong)
         wanted = luma.wrong(self.wrong) > 0
@@ -198,7 +207,7 @@ class _Image:
         self._decode()
 
     def _luma_bounds(self, doubt: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The bounds of luma by the channels and chroma, and a guess."""
+        """The bounds of luma that channels and chroma give, and a guess."""
         _, blue, red = self.full
         low, high = np.full(self.shape, -fitting.OPEN), np.full(self.shape, fitting.OPEN)
         offsets = RED_OFFSET[red], (GREEN_BY_CB[blue] + GREEN_BY_CR[red]) >> 16, BLUE_OFFSET[blue]
@@ -209,7 +218,7 @@ class _Image:
         return self._bounds(np.minimum(low, high) - doubt, np.maximum(low, high) + doubt, 0, self.planes[0])
 
     def _chroma_bounds(self, number: int, trusted: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The bounds of a component of chroma by its channel and trusted luma, and a guess."""
+        """The bounds of a component of chroma that its channel and trusted luma give, and a guess."""
         offset, channel = ((BLUE_OFFSET, 2), (RED_OFFSET, 0))[number - 1]
         value = self.pixels[..., channel].astype(np.int64)
         gap = np.clip(value - self.full[0], -256, 511)
@@ -221,7 +230,7 @@ class _Image:
     def _bounds(
         self, low: np.ndarray, high: np.ndarray, number: int, guess: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Bounds of a component, which are closed where it is sure and open where it may be clamped, and a guess within them."""
+        """Bounds of a component and a guess within them. They are closed where it is sure, and open where it may be clamped."""
         plane = self.planes[number]
         low, high = self._where_sure(plane, low), self._where_sure(plane, high)
         return *_clamped(low, high), np.clip(guess, np.clip(low, 0, 255), np.clip(high, 0, 255))

@@ -1,9 +1,9 @@
-"""The likeliest coefficients of a block, given what is known of its samples: rounding of one coefficient after another.
+"""The likeliest coefficients of a block, given what pixels show of its samples: one coefficient after another is rounded.
 
-Beforehand, coefficients are independent and Gaussian. What is known of samples, or of sums of them, has Gaussian noise. So the coefficients
-are Gaussian, and correlated, once it is known. The surest one is rounded to its steps, and the others follow it; then the surest of
-these, and so on: the method of Babai (1986) for a near point of a lattice, in the order of Foschini (1996). Several candidates are kept, as
-in the M-algorithm.
+A priori, coefficients are independent and Gaussian. Pixels give samples, or sums of samples, with Gaussian noise. So a
+posteriori the coefficients are Gaussian and correlated. The surest one is rounded to its steps, and the means of the others
+follow; then the surest of the others, and so on. This is the method of Babai (1986) for a near point of a lattice, in the
+order of Foschini (1996). Several candidates are kept, as in the M-algorithm.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ import numpy as np
 from dqcodec.base.compiled import part_of_loop_in_place
 from dqcodec.frozen.jpeg import MAX_NUMBER
 
-_LEAST_LIKELY = 80.0  # by how much a candidate's cost may be above that of the best one; e^-40
+_LEAST_LIKELY = 80.0  # a candidate's cost may exceed the best one's by this: it is e^-40 as likely
 
 
 class Search(NamedTuple):
@@ -21,7 +21,7 @@ class Search(NamedTuple):
 
     Attributes:
         order: places, the first one rounded last, int64 (64,).
-        means: coefficients to expect after those that are rounded, for each candidate, now and next, float64 (2, most, 64).
+        means: of the coefficients, given the rounded ones, of each candidate, now and next, float64 (2, most, 64).
         costs: squared deviations of the rounded ones, in variances, float64 (2, most).
         levels: int64 (2, most, 64); after a search, [0] has the candidates, the likeliest first.
         parents, values: of the candidates that come next, int64 (most,) each.
@@ -36,7 +36,7 @@ class Search(NamedTuple):
 
     @classmethod
     def new(cls, most: int) -> "Search":
-        """most: candidates."""
+        """most: the largest number of candidates."""
         return cls(
             np.empty(64, np.int64), np.empty((2, most, 64)), np.empty((2, most)), np.empty((2, most, 64), np.int64),
             np.empty(most, np.int64), np.empty(most, np.int64),
@@ -49,9 +49,9 @@ def search_levels(search, precision, target, variances, table):
 
     Args:
         search: a Search, which gets the candidates.
-        precision: of the coefficients by what is known of samples, float64 (64, 64), which changes.
+        precision: of the coefficients, from pixels, float64 (64, 64). It changes.
         target: precision times the coefficients, float64 (8, 8).
-        variances: of the coefficients beforehand, float64 (64,).
+        variances: of the coefficients a priori, float64 (64,).
         table: the steps, int64 (64,).
     """
     for i in range(64):
@@ -91,7 +91,7 @@ def _invert(matrix):
 
 @part_of_loop_in_place
 def _eliminate(covariance, order, table):
-    """Find the order of rounding. The row of a place becomes its covariance with those after it, once those before it are known."""
+    """Find the order of rounding. A place's row becomes its covariance with later places, given the earlier ones."""
     for i in range(64):
         order[i] = i
     for left in range(63, -1, -1):
@@ -113,7 +113,7 @@ def _eliminate(covariance, order, table):
 
 @part_of_loop_in_place
 def _choose(search, now, count, place, covariance, table):
-    """Round a coefficient of each candidate to its two nearest levels, and keep the best; returns how many these are."""
+    """Round a coefficient of each candidate to its two nearest levels, and keep the best; returns their number."""
     costs, following = search.costs[now], search.costs[1 - now]
     parents, values, most = search.parents, search.values, len(search.parents)
     step, found = table[place], 0
@@ -139,7 +139,7 @@ def _choose(search, now, count, place, covariance, table):
 
 @part_of_loop_in_place
 def _follow(search, now, count, left, covariance, table):
-    """Enter the values of a place in the candidates that come next, and what the places after it follow."""
+    """Enter the values of a place in the next candidates, and move the means of later places."""
     order, means, levels = search.order, search.means, search.levels
     place = order[left]
     for n in range(count):

@@ -1,4 +1,4 @@
-"""The steps by which coefficients were divided, found from the coefficients of the pixels."""
+"""Find the quantisation table: the steps that divided the coefficients of a JPEG, from the coefficients of its pixels."""
 
 import numpy as np
 
@@ -6,19 +6,18 @@ from dqcodec.exact.jpeg import decoding, fitting
 from dqcodec.frozen.jpeg import MAX_STEP
 
 _NOISE = 0.29  # the deviation that rounding samples gives a coefficient
-_LEAST = 2.2  # smaller coefficients may be nothing but noise
+_LEAST = 2.2  # smaller coefficients may be only noise
 _OUTLIERS = 0.01
 _MOST_BLOCKS = 512
-_BUSY = 3  # coefficients of a block whose noise is like noise; rounding a flat block moves it as a whole
+_BUSY = 3  # large coefficients of a block whose rounding errors are independent; those of a flat block are all alike
 _LEAST_VARIANCE = 20  # of the samples of a block that is not flat
 _LEAST_CLEAN, _LEAST_KNOWN = 16, 24  # blocks; samples of a block
-_TRIED, _FEW = 128, 6  # blocks by which a table is chosen, and those by which it is tried first
+_TRIED, _FEW = 128, 6  # blocks that choose a table, and blocks that try it first
 _SUREST = 3  # blocks that show whether a table may fit at all
-_LIKELY, _CERTAIN, _ENOUGH = 0.3, 0.7, 0.95  # parts of these that fit
-_USUAL = 75
-# nats by which a step must be likelier than 1, and than a table of the standard that is scaled
-_EVIDENCE, _DOUBT = 8, 3
-_FAR = 400  # nats by which a table of one's own is likelier than one of the standard; its steps take 355
+_LIKELY, _CERTAIN, _ENOUGH = 0.3, 0.7, 0.95  # parts of the blocks that fit a table
+_USUAL = 75  # a quality
+_EVIDENCE, _DOUBT = 8, 3  # nats: a step must be this much likelier than 1, and than the step of a scaled standard table
+_FAR = 400  # nats: a table of one's own must be this much likelier than a standard one; its steps cost 355
 
 
 def standard(base: np.ndarray, quality: int) -> np.ndarray:
@@ -28,8 +27,9 @@ def standard(base: np.ndarray, quality: int) -> np.ndarray:
 
 
 def candidates(coefficients: np.ndarray, base: np.ndarray, quality: int = 0) -> list[tuple[np.ndarray, int]]:
-    """Tables (64,) that coefficients (n, 64) may have, and their qualities; 0 for one that is not of the standard. It is the first
-    if it is far likelier than the others, which may be finer and so fit as well.
+    """Tables (64,) that coefficients (n, 64) may have, and their qualities; 0 for a table that is not of the standard.
+
+    That one comes first only if it is far likelier than the others: they may be finer, and so fit as well.
 
     base: LUMA or CHROMA. quality: a guess.
     """
@@ -48,8 +48,10 @@ def candidates(coefficients: np.ndarray, base: np.ndarray, quality: int = 0) -> 
 
 
 def telling(samples: np.ndarray, is_sure: np.ndarray) -> np.ndarray:
-    """The numbers of the blocks (n, 64) that tell a table: those that are not flat, and whose samples are all sure; or, if these are
-    few, most of whose samples are sure, surest first."""
+    """The numbers of the blocks (n, 64) that show a table: they are not flat, and all their samples are sure.
+
+    If there are few of them, most samples must be sure, and the surest blocks come first.
+    """
     count = is_sure.sum(1)
     mean = (samples * is_sure).sum(1) / np.maximum(count, 1)
     is_busy = (samples**2 * is_sure).sum(1) > (mean**2 + _LEAST_VARIANCE) * np.maximum(count, 1)
@@ -61,7 +63,7 @@ def telling(samples: np.ndarray, is_sure: np.ndarray) -> np.ndarray:
 
 
 def choose(samples: np.ndarray, is_sure: np.ndarray, base: np.ndarray, quality: int) -> tuple[np.ndarray, int, float]:
-    """The table of samples in blocks (n, 64), its quality, 0 for a table of one's own, and the part of some blocks that fit it.
+    """The table of samples in blocks (n, 64), its quality (0 for one's own), and the part of the tried blocks that fit it.
 
     Args:
         samples: int64 if they are exact, or float64.
@@ -87,7 +89,7 @@ def choose(samples: np.ndarray, is_sure: np.ndarray, base: np.ndarray, quality: 
 
 
 def may_fit(samples: np.ndarray, is_sure: np.ndarray, base: np.ndarray, least: float) -> bool:
-    """Whether a table whose steps have at least the mean `least` fits one of the surest blocks; other arguments: see choose."""
+    """Whether a table with steps of at least `least` on average fits one of the surest blocks. Other arguments: see choose."""
     chosen = telling(samples, is_sure)
     if not len(chosen):
         return False
@@ -97,8 +99,10 @@ def may_fit(samples: np.ndarray, is_sure: np.ndarray, base: np.ndarray, least: f
 
 
 def _found(samples: np.ndarray, is_sure: np.ndarray, base: np.ndarray, quality: int) -> list[tuple[np.ndarray, int]]:
-    """Tables that blocks (n, 64) may have, and their qualities: by their coefficients if all samples are sure, else all of the
-    standard."""
+    """Tables that blocks (n, 64) may have, and their qualities.
+
+    The coefficients choose them if all samples are sure; else they are all tables of the standard.
+    """
     if not is_sure.all():
         return [(standard(base, each), each) for each in dict.fromkeys((quality, *range(1, 101))) if each]
     coefficients = fitting.transform(samples.reshape(-1, 8).astype(np.float64), fitting.BASIS)[:, 0]

@@ -1,7 +1,7 @@
-"""A binary arithmetic coder (as of Mahoney 2005): bits with probabilities, coded one by one, in 32 bits.
+"""A binary arithmetic coder, as that of Mahoney (2005): bits with probabilities, coded one by one, in 32 bits.
 
-The interval starts as 0 to 2^32 - 1. A bit divides it in proportion to its probability and keeps one part; bytes that both ends
-share are written. So a decoder finds the parts again.
+The interval starts as 0 to 2^32 - 1. A bit's probability divides it in two parts, and the bit keeps one of them. Leading
+bytes that both ends share are written. A decoder divides the interval in the same way, so it finds the bits.
 """
 
 import math
@@ -48,8 +48,7 @@ class BinaryCoder(NamedTuple):
         return int(self.state[POSITION])
 
     def finish(self) -> bytes:
-        """The code, once all is written: of the numbers in the interval, the one that ends in the most zero bytes ends it
-        without them.
+        """The code, after the last bit. It ends with a number of the interval, without the number's last zero bytes.
 
         Raises:
             DqcodecError: the code is longer than the writer has room for.

@@ -1,8 +1,8 @@
 """Samples by context mixing (Mahoney 2005), bit by bit, in integers.
 
 A context is a set of values: neighbours, channels that are already known, pixels one period away. It remembers how likely a
-bit was where its values were the same. Weights that are learned on the way mix these predictions; two final stages correct
-the mixture. The decoder learns in the same way.
+bit was where its values were the same. Weights, which are learned while coding, mix these predictions; two final stages
+correct the mixture. The decoder learns in the same way.
 """
 
 from typing import NamedTuple
@@ -106,8 +106,10 @@ def _agreement(near):
 
 @part_of_loop_in_place
 def _set_contexts(hashes, layer, at, c, known, near, is_rest):
-    """Set the hash of each context of a sample, channel c. known: the channels before c. is_rest: whether a channel before is not as
-    predicted, or the pixel is not."""
+    """Set the hash of each context of a sample, channel c.
+
+    known: the channels before c. is_rest: whether an earlier channel, or the pixel, is known to differ from its prediction.
+    """
     W, N, NW, NE, WW, NN = near
     alpha = known >> 8 * (c - 1) if c and layer.channels % 2 == 0 else 128
     seed = np.uint64((c << 4 | layer.bits) + 1 + 64 * is_rest + 128 * (alpha == 0) + 256 * (alpha == 255))
@@ -125,14 +127,14 @@ def _set_contexts(hashes, layer, at, c, known, near, is_rest):
 
 @part_of_loop_in_place
 def _one_period_away(layer, at, number):
-    """The place of the pixel one of the periods away."""
+    """The place of the pixel that is period `number` away."""
     place = at - layer.periods[number]
     return at - 2 * layer.stride if place < 2 * layer.stride else place  # never before all pixels
 
 
 @part_of_loop_in_place
 def _set_colour_contexts(hashes, layer, at, c, known, near, seed):
-    """Set the contexts from the fourth on, of colours. Q, R: pixels one period away; small letters: the channel before."""
+    """Set the contexts from number 4 on, for colours. Q, R: pixels one period away. Small letters: the channel before."""
     pixels, stride, shift = layer.pixels, layer.stride, 8 * (layer.channels - 1 - c)
     pW, pN, pNW, pNE = pixels[at - 1], pixels[at - stride], pixels[at - stride - 1], pixels[at - stride + 1]
     pWW, pNN = pixels[at - 2], pixels[at - 2 * stride]
@@ -180,7 +182,7 @@ def _set_colour_contexts(hashes, layer, at, c, known, near, seed):
 
 @part_of_loop_in_place
 def _set_gray_contexts(hashes, layer, at, near, seed):
-    """Set the contexts from the fourth on, of one channel. Q, R: pixels one period away."""
+    """Set the contexts from number 4 on, for one channel. Q, R: pixels one period away."""
     pixels, stride = layer.pixels, layer.stride
     first, second = _one_period_away(layer, at, 0), _one_period_away(layer, at, 1)
     Q, QW, QN, QE = pixels[first], pixels[first - 1], pixels[first - stride], pixels[first + 1]
@@ -247,9 +249,9 @@ def code_samples(mixer, coder, layer, at, predicted, missed, matches):
         layer: a PixelLayer.
         at: the place of the pixel.
         predicted: a pixel.
-        missed: 1 if the pixel is known not to be `predicted`; else 0.
-        matches: for each match, its pixel, and its length, or 0; last, the pixel of the canvas, and 1 and the neighbours
-            that agree; int64 (3, 2).
+        missed: 1 if the pixel is known to differ from `predicted`; else 0.
+        matches: (pixel, length) of both matches, with a length of 0 for none; then (pixel, 1 + the neighbours that agree) of
+            the canvas; int64 (3, 2).
     """
     laws, bits = mixer.laws, layer.bits
     whole, rest, known, law_row = np.int64(layer.pixels[at]), missed, np.int64(0), np.int64(0)
@@ -330,7 +332,7 @@ def _expected(layer, match, at):
 
 @part_of_loop_in_place
 def _set_match_inputs(mixer, layer, matches, at):
-    """Set the inputs that matches give. Returns what the first two expect: 3 and 1 times 0 for nothing, 1 for a 0, 2 for a 1."""
+    """Set the inputs that matches give. Returns 3 a + b, what the first two expect: 0 nothing, 1 a 0, 2 a 1."""
     both = 0
     for k in range(3 if layer.canvas else 2):
         one = _expected(layer, matches[k], at)
@@ -352,9 +354,9 @@ def _set_law_inputs(mixer, bits, left, node):
 
 @part_of_loop_in_place
 def _code_bit(mixer, coder, place, stage, other_stage, bit):
-    """Code a bit by the mixture of the inputs, corrected by two stages, and let weights and stages learn from it.
+    """Code a bit by the mixture of the inputs, corrected by two stages; weights and stages learn from it. Returns the bit.
 
-    place: of the bit among the bits of a pixel. bit: the one to write. Returns the bit.
+    place: of the bit among the bits of a pixel. bit: the bit, if it is written.
     """
     weights, finals, stages = mixer.weights, mixer.finals, mixer.stages
     inputs, logits, rows = mixer.inputs, mixer.logits, mixer.rows

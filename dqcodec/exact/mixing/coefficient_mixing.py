@@ -1,8 +1,8 @@
-"""Coefficients of JPEG files, and what is left of pixels, by context mixing.
+"""Coefficients of JPEG files, and differences of pixels from the decoded ones, by context mixing.
 
-Numbers are coded by decisions: is it 0, its sign, how many binary digits it has, its digits. What is near gives contexts: the
-same coefficient of blocks around, coefficients of higher frequency in the block, other components, and what continuity across
-the edges of blocks demands. Contexts, weights and stages are those of bit_mixing.py.
+A number is coded by decisions: whether it is 0, its sign, its number of binary digits, its digits. Contexts are the same
+coefficient of blocks around, coefficients of higher frequency in the block, other components, and the value that continuity
+across the edges of blocks demands. Contexts, weights and stages work as in bit_mixing.py.
 """
 
 from typing import NamedTuple
@@ -79,7 +79,10 @@ class CoefficientMixer(NamedTuple):
 
 @part_of_loop_in_place
 def _decide(mixer, coder, node, kind, bit):
-    """Code a decision, and learn from it; returns it. node: with those before it. kind: of decisions, below _KINDS."""
+    """Code a decision, and learn from it; returns it.
+
+    node: of the tree of a number's decisions. kind: of decision, below _KINDS. bit: the decision, if it is written.
+    """
     counters, weights, inputs, logits, rows = mixer.counters, mixer.weights, mixer.inputs, mixer.logits, mixer.rows
     places, bits = mixer.places, mixer.sizes[0]
     mixer.sizes[1] += 1
@@ -109,10 +112,10 @@ def _decide(mixer, coder, node, kind, bit):
 
 @part_of_loop_in_place
 def _code_number(mixer, coder, number):
-    """Code a number, below 2^MAX_EXPONENT either way; returns it.
+    """Code a number whose size is below 2^MAX_EXPONENT; returns it.
 
-    The decisions: whether it is 0; whether it is negative; for each number of binary digits whether it has more; its
-    digits after the first.
+    The decisions: whether it is 0; whether it is negative; whether it has more than 1 binary digit, more than 2, and so on;
+    its digits after the first.
     """
     size = abs(number)
     step, digits, place, value, is_negative = np.int64(0), np.int64(1), np.int64(-1), np.int64(0), np.int64(0)
@@ -146,7 +149,7 @@ def _code_number(mixer, coder, number):
 
 @part_of_loop_in_place
 def _size_class(size):
-    """A number, 0 or more, coarsely: exact to 4, then four classes for each doubling."""
+    """The class of a number, 0 or more: exact up to 4, then four classes for each doubling."""
     if size < 5:
         return size
     digits = np.int64(0)
@@ -169,7 +172,7 @@ def _set_hashes(mixer, seed, first, second, third):
 
 
 class _Around(NamedTuple):
-    """The blocks around a block, and its block of the other component, int16 (64,) each; zeros where there is none."""
+    """The blocks around a block, and the other component's block at its place, int16 (64,) each; zeros where there is none."""
 
     above: np.ndarray
     left: np.ndarray
@@ -255,7 +258,7 @@ def code_component(mixer, coder, levels, other, factors, component, table):
 
 @part_of_loop_in_place
 def _last(block):
-    """The place of the last coefficient, in zigzag order, that is not 0; 0 if there is none but the mean."""
+    """The place, in zigzag order, of the last coefficient that is not 0; 0 if there is none after the mean."""
     last = np.int64(0)
     for z in range(1, 64):
         if block[ZIGZAG[z]]:
@@ -265,7 +268,7 @@ def _last(block):
 
 @part_of_loop_in_place
 def _code_last(mixer, coder, last, component, above, left, far):
-    """Code the place of the last coefficient, in zigzag order, that is not 0; 0 if there is none but the mean."""
+    """Code the result of _last, and return it. above, left, far: the same of the blocks above, to the left and across."""
     values = mixer.values
     values[:] = 0
     both = above + left + 1 >> 1
@@ -285,7 +288,7 @@ def _code_last(mixer, coder, last, component, above, left, far):
 
 @part_of_loop_in_place
 def _expected(block, bottom, rights, table, place, has_above, has_left):
-    """What continuity with the blocks above and to the left demands of a coefficient, in halves of its step, int64 each."""
+    """The values of a coefficient that continuity with the blocks above and to the left demands, in half steps, int64 each."""
     v, u = place >> 3, place & 7
     down = _demanded(block, table, place, bottom[u], v, 8) if has_above else np.int64(0)
     across = _demanded(block, table, place, rights[v], u, 1) if has_left else np.int64(0)
@@ -294,7 +297,7 @@ def _expected(block, bottom, rights, table, place, has_above, has_left):
 
 @part_of_loop_in_place
 def _demanded(block, table, place, total, frequency, stride):
-    """What is left of an edge's total for a coefficient when those of higher frequencies, `stride` apart, have their parts."""
+    """The part of an edge's total that coefficients of higher frequencies, `stride` apart, leave for this one, in half steps."""
     for other in range(place + stride, place + (8 - frequency) * stride, stride):
         total -= np.int64(block[other]) * table[other] * INNER
     scale = table[place] * (INNER if frequency else EDGE)
@@ -303,7 +306,7 @@ def _demanded(block, table, place, total, frequency, stride):
 
 @part_of_loop_in_place
 def _set_edges(block, table, bottom, rights):
-    """What the coefficients of a block add up to at its lower edge, for each u, and at its right edge, for each v."""
+    """Set the sums of a block's coefficients at its lower edge, for each u, and at its right edge, for each v."""
     for a in range(8):
         down = across = np.int64(0)
         sign = np.int64(1)

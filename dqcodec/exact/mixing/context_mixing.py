@@ -1,12 +1,12 @@
-"""Context mixing (Mahoney 2005), in integers: samples coded bit by bit, by what followed where contexts were the same.
+"""Context mixing (Mahoney 2005), in integers: samples coded bit by bit, with predictions from places with equal contexts.
 
-A context is a set of values: neighbours, and channels that are already known. It remembers how often a bit was 0 and 1 where
-its values were the same, and so predicts the next bit. Weights that are learned on the way mix these predictions, and the
-prediction of a trained model where there is one. An arithmetic coder codes the bit by the mixture. The decoder learns the same
-way. All numbers are integers, so every machine decodes alike.
+A context is a set of values: neighbours, and channels that are already known. It counts how often a bit was 0 and 1 where its
+values were the same, and predicts the next bit from that. Weights, which are learned while coding, mix these predictions with
+that of a trained model, if there is one. An arithmetic coder codes the bit by the mixture. The decoder learns in the same way.
+All numbers are integers, so every machine decodes the same.
 
-Images are padded: arrays (rows, columns, channels) uint8, channels in the order of coding, with MARGIN rows above the image and
-columns at both sides of it that are 0.
+Images are padded arrays (rows, columns, channels) uint8, channels in the order of coding. MARGIN rows above the image and
+MARGIN columns at both sides of it are 0.
 """
 
 import math
@@ -38,17 +38,21 @@ from dqcodec.frozen.mixing import (
 )
 from dqcodec.frozen.pixel_mixing import NEXT, STATE_RATES
 
-_MAX_BYTES = 13  # of a sample: 8 bits, of 12 bits and a little each, as the least probability is 2^-12
-_MAX_BITS_A_BYTE = 23_000  # the most certain bits take 8 / log2(65536 / 65520) to a byte
+_MAX_BYTES = 13  # of a sample: each of its 8 bits costs at most 12 bits and a little, as the least probability is 2^-12
+_MAX_BITS_A_BYTE = 23_000  # a byte holds at most 8 / log2(65536 / 65520) of the most certain bits
 
 
 class Mixer(NamedTuple):
     """The state of an encoder or decoder.
 
-    What is learned: entries, each a probability and a state, 16 to a slot, one for each node of 4 bits; for each context and
-    state a probability (maps), and how often it was used (uses); two mixers' weights. Of the bit at hand: the contexts'
-    hashes and their values; slots; inputs; each mixer's set of weights and logit. done: the number of samples so far, (1,).
-    slot_bits: log2 of the slots of a context.
+    Attributes:
+        entries: for each context slots of 16; for each node of 4 bits a probability and a state, uint32.
+        maps, uses: for each context and state a probability, and how often it was used, int64 (CONTEXTS, 256).
+        weights: of two mixers, in sets, int32 (2, 64, INPUTS).
+        hashes, values, slots: of the contexts of the bit at hand.
+        inputs, sets, logits: of the bit at hand; each mixer's set of weights, and its logit.
+        done: the number of samples so far, int64 (1,).
+        slot_bits: log2 of the slots of a context.
     """
 
     entries: np.ndarray
@@ -258,7 +262,7 @@ def code_sample(mixer, pixels, y, x, c, bits, law):
     before = bits_written(mixer.coder)
     _set_contexts(mixer, pixels, y, x, c, bits)
     node, value, rate = 1, np.int64(pixels[y, x, c]), _rate(mixer.done[0])
-    low, first, end = 0, 0, TOTAL  # of what the bits so far leave of the law: its first symbol, and its slots
+    low, first, end = 0, 0, TOTAL  # the part of the law that the bits so far leave: its first symbol, its slots
     for position in range(bits):
         if position % 4 == 0:
             _find_slots(mixer, (c << 8) + node)
@@ -284,7 +288,7 @@ def code_sample(mixer, pixels, y, x, c, bits, law):
 def code_image(mixer, pixels, bits, lengths):
     """Code the samples of a padded image, row by row; see code_sample.
 
-    lengths: set to the bits of each sample, float64 (H, W, channels); (0, 0, 0): they are not wanted.
+    lengths: set to the bits of each sample, float64 (H, W, channels); of shape (0, 0, 0) if they are not wanted.
     """
     # a literal 0 would be a type of its own
     law = Law(np.empty((3, 0, 1), np.int32), np.int64(0), np.empty(0, np.int32))

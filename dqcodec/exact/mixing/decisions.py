@@ -1,8 +1,8 @@
-"""Decisions: a sample coded by whether it is at least a threshold, again and again.
+"""Decisions: a search for a sample, each step of which codes whether the sample is at least a threshold.
 
-Thresholds are quantiles of the first law, so a few decisions make a sample. Each law gives the probability of a
-decision, given those before; so do histograms, which count in contexts how decisions went. Logistic mixing (Mahoney
-2005) makes one probability of all. Where the remaining range is small against the scale, the first law alone decides.
+Thresholds are quantiles of the first law, so a few decisions determine a sample. Each law gives the probability of a
+decision, given the earlier ones; histograms do, too, which count decisions in contexts. Logistic mixing (Mahoney 2005)
+combines all to one probability. Between two quantiles, the first law alone gives it.
 """
 
 from typing import NamedTuple
@@ -74,13 +74,13 @@ class Decisions(NamedTuple):
 
 
 class Contexts(NamedTuple):
-    """What the decisions on the next sample depend on besides its laws, and room to make them.
+    """The contexts of the decisions on the next sample, and room to compute them.
 
     Attributes:
         histograms: contexts, int64 (HISTOGRAMS,).
         hashes: of what direct counts depend on, uint64 (DIRECT,).
         sets: rows of weights, to which a decision adds its own, int64 (SETS,).
-        base: the sample from which direct counts see thresholds, and the row of the final weights, int64 (2,).
+        base: the sample to which direct counts see thresholds relative, and the row of the final weights, int64 (2,).
         below, above, here: the laws' distribution functions at both ends of the remaining range, and at the threshold,
             float64 (laws,).
         slots: of the counts, int64 (HISTOGRAMS + DIRECT,).
@@ -241,7 +241,10 @@ def _decide(decisions, contexts, question, value, coder):
 
 @part_of_loop_in_place
 def _share(below, here, above):
-    """The probability, in 65536ths, of a sample that is not below `here`, if it is between both others; 0: unknown."""
+    """The probability, in 65536ths, that a sample between `below` and `above` is not below `here`; 0: unknown.
+
+    All three are values of a law's distribution function.
+    """
     rest = above - below
     if rest < 1e-7:
         return np.int64(0)
@@ -257,6 +260,6 @@ def _counted(count, target, most):
 
 @part_of_loop_in_place
 def hashed(value, other):
-    """A hash and a number, hashed, uint64."""
+    """A hash (uint64), extended by a number."""
     value = (value + np.uint64(other)) * np.uint64(0xE7037ED1A0B428DB)
     return value ^ value >> np.uint64(29)

@@ -80,9 +80,9 @@ class _Channel(NamedTuple):
 
 
 def code_channel(experts: Experts, padded: Padded, channel: int, largest: int, coder: BinaryCoder) -> BinaryCoder:
-    """Code a channel of a padded image, whose earlier channels are known: its samples, 0 to largest, are written or read and entered.
+    """Code a channel of a padded image: write its samples, 0 to largest, or read and enter them. Earlier channels are known.
 
-    Returns the coder, with more room for its code if it needed this.
+    Returns the coder, whose code may be a larger array.
     """
     height, width, _ = padded.inside.shape
     coded = _Channel(channel, largest, padded, experts, Laws.new(width, channel), Contexts.new(LAWS))
@@ -96,7 +96,7 @@ def code_channel(experts: Experts, padded: Padded, channel: int, largest: int, c
 
 @compiled_in_place
 def _code_rows(channel, coder, first, room):
-    """Code rows from the first one on, while a row's code surely has room; returns the next row."""
+    """Code rows from `first` on, as long as the code has room for one more row; returns the next row."""
     padded, laws, contexts, c, largest = channel.padded, channel.laws, channel.contexts, channel.number, channel.largest
     errors, decisions, samples = channel.experts.errors, channel.experts.decisions, padded.samples
     height, width = samples.shape[0] - UP - DOWN, samples.shape[1] - 2 * MARGIN

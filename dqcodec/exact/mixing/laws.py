@@ -1,8 +1,8 @@
-"""Laws of the next sample: a place, a scale, and a distribution function each.
+"""Laws of the next sample: each has a place, a scale, and a distribution function.
 
-Local least squares with a short and a long memory, the median edge detector (Martucci 1990), and a blend of all
-predictions with its bias corrected by contexts (Wu and Memon 1997) give the places; errors nearby, at the same
-intensity, or of another channel at the same pixel, give the scales. The distribution function is Student's t for all.
+The places come from local least squares with a short and a long memory, from the median edge detector (Martucci 1990), and
+from a blend of all predictions, whose bias contexts correct (Wu and Memon 1997). The scales come from errors nearby, at the
+same intensity, or of another channel at the same pixel. The distribution function is Student's t for all.
 
 Samples are integers; floats are float64, and each operation on them stands alone, in a fixed order. Loops take a place
 in a Padded (see experts.py): row y, column x, margins included, and channel c.
@@ -65,7 +65,7 @@ class Laws(NamedTuple):
         places, inverses: of the laws, the inverse of the scale (LAWS,).
         blend: at BLEND the place without correction, at SCALE its scale, at ERROR the error nearby, at EARLIER_ERROR the earlier
             channel's, at MEAN the mean of neighbours (5,).
-        keys: of the biases (3), of the intensity, classes of scale and of spread, int64 (6,).
+        keys: of the three biases and of the intensity; the classes of scale and spread; int64 (6,).
     """
 
     short: Regression

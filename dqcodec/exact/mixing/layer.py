@@ -22,7 +22,7 @@ class PixelLayer(NamedTuple):
         channels: of a pixel.
         bits: of a sample.
         periods: places to the left, int64 (2,).
-        canvas: places to the left, where the canvas has what is drawn at the same place; 0 without a canvas. It is period 0 too.
+        canvas: places to the left, where a copy of the canvas has the same pixel; 0 without a canvas. It is period 0, too.
     """
 
     pixels: np.ndarray

@@ -70,7 +70,7 @@ def counted(counters, at):
 
 @part_of_loop_in_place
 def staged(stages, row, logit):
-    """A final stage: what a logit was worth in a context: (probability, the nearer cell).
+    """A final stage: the probability that a logit had in a context, and the nearer cell of the stage's table.
 
     Args:
         stages: tables over logits, 2^-20, int32 (rows, STAGE_CELLS + 1).

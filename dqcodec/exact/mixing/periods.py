@@ -1,7 +1,7 @@
 """Periods of textures, dithers and halftones, found by autocorrelation (Wiener 1930, Khinchin 1934). Only an encoder needs them.
 
-The differences of differences along rows and columns leave texture and noise; large ones, at edges, are cut. Their correlation
-with themselves has a peak at each period.
+Differences along rows, and then along columns, leave texture and noise; large ones, at edges, are clipped. Their
+autocorrelation has a peak at each period.
 """
 
 import numpy as np
@@ -12,14 +12,13 @@ _MIN_PIXELS = 1 << 13
 _NEAR_ROWS, _NEAR_COLUMNS = 4, 6  # contexts see these places in any case
 _MIN_OVERLAP = 0.2  # of the image with itself
 _MIN_CORRELATION = 0.1
-_CUT = 2  # root mean squares
+_CUT = 2  # root mean squares, where differences are clipped
 _APART = 3  # of the second period from the first
-_MAX_PIXELS = 1 << 20  # rows beyond are left out
+_MAX_PIXELS = 1 << 20  # later rows are left out
 
 
 def find_periods(layer: np.ndarray) -> tuple[tuple[int, int], ...]:
-    """Two periods, (rows up, columns left), of a layer (H, W, C) uint8: the most certain ones, or the default if none
-    is certain."""
+    """The two most certain periods, (rows up, columns left), of a layer (H, W, C) uint8; defaults replace uncertain ones."""
     if layer[..., 0].size < _MIN_PIXELS or min(layer.shape[:2]) < 2:
         return DEFAULT_PERIODS
     texture = layer[: max(2, _MAX_PIXELS // layer.shape[1])].astype(np.float32).mean(-1)

@@ -1,9 +1,9 @@
 """Pixels by context mixing: whole where the prediction is good, otherwise bit by bit.
 
-A pixel is predicted by its left or upper neighbour, by what followed a match, an earlier place that looked alike, or, in an
-animation, by the canvas: what earlier frames drew at its place. How likely the prediction is right is learned in contexts
-and mixed, as bits are in bit_mixing. If it is likely enough, one decision says whether it is right; for most pixels this
-is the whole code. Otherwise the pixel's bits are coded.
+A pixel is predicted by its left or upper neighbour, or by a match: the pixel at an earlier place with equal neighbours. In an
+animation the canvas predicts, too: what earlier frames drew at the pixel's place. Contexts learn how likely the prediction
+is right, and are mixed, as in bit_mixing.py. If it is likely enough, one decision says whether it is right; for most pixels
+this is the whole code. Otherwise the pixel's bits are coded.
 """
 
 from typing import NamedTuple
@@ -40,11 +40,11 @@ class PixelMixer(NamedTuple):
         weights: of the inputs, int32 (HIT_ROWS, HIT_INPUTS).
         stages: by the neighbours that are as predicted, int32.
         trust: of each candidate in its context, a counter of how often it was right, uint32.
-        places: for a wide and a near neighbourhood, where it was last, int32.
+        places: the last places of each wide and each widest neighbourhood, by hash, int32.
         inputs, logits, rows: of the pixel at hand.
-        candidates: all but the canvas, their pixels, and their contexts, int64 (2, 4).
+        candidates: the pixels and the contexts of all candidates except the canvas, int64 (2, 4).
         matches: see bit_mixing.
-        above, hits: of the row above: matches, and which pixels were as predicted, int64.
+        above, hits: of the row above, the distances of matches, and which pixels were predicted right, int64.
         bits: log2 of the counters of a context.
     """
 
@@ -65,7 +65,9 @@ class PixelMixer(NamedTuple):
     @classmethod
     def new(cls, pixels: int, width: int, prior: Prior = UNTRAINED, *, has_canvas: bool = False) -> "PixelMixer":
         """pixels: the number of pixels that will be coded. width: of the widest layer. prior: what is known before.
-        has_canvas: layers may have one."""
+
+        has_canvas: whether layers may have a canvas.
+        """
         bits = min(MAX_HIT_BITS, (2 * pixels).bit_length())
         return cls(
             np.full(HIT_CONTEXTS + has_canvas << bits, 1 << 31, np.uint32), prior.hit_weights.copy(),
@@ -91,8 +93,8 @@ class _Guess(NamedTuple):
         pixel: the predicted one.
         best: the number of the candidate that predicts it; 3: the canvas.
         trust: the context in which it is trusted.
-        shape: which of the pixels around are as predicted.
-        match: which of the matches predict it, and which there are.
+        shape: which of the pixels around equal it.
+        match: which of the matches predict it, and which matches exist.
     """
 
     pixel: int
@@ -151,8 +153,10 @@ def _around(pixels, at, stride):
 
 @part_of_loop_in_place
 def _long_match(layer, at, above, last):
-    """(length, distance) of a new long match, or a length of 0. above: the distance of the match of the pixel above, or 0. last:
-    where the widest neighbourhood was last."""
+    """(length, distance) of a new long match, or a length of 0.
+
+    above: the distance of the match of the pixel above, or 0. last: the last place of the widest neighbourhood.
+    """
     pixels, stride = layer.pixels, layer.stride
     length = np.int64(0)
     if above:
@@ -168,7 +172,7 @@ def _long_match(layer, at, above, last):
 
 @part_of_loop_in_place
 def _set_matches(matches, layer, at, length, distance, last):
-    """Set the long match, and the short one: where the wide neighbourhood was `last`. See bit_mixing.code_samples."""
+    """Set the long match, and the short one at `last`, the last place of the wide neighbourhood; see bit_mixing.code_samples."""
     pixels, stride = layer.pixels, layer.stride
     matches[0, 0], matches[0, 1] = np.int64(pixels[at - distance]) if length else -1, min(length, LONGEST)
     matches[1, 0], matches[1, 1] = -1, 0
@@ -189,7 +193,7 @@ def _of_canvas(matches):
 
 @part_of_loop_in_place
 def _set_candidates(mixer, layer, at):
-    """Set the candidates: the left pixel, the upper one, and what the matches expect."""
+    """Set the candidates: the left pixel, the upper one, and those of both matches."""
     pixels, candidates, matches = layer.pixels, mixer.candidates, mixer.matches
     north = at - layer.stride
     pattern = (
@@ -221,7 +225,7 @@ def _guess(mixer, layer, at, length):
 
 @part_of_loop_in_place
 def _shape(pixels, at, stride, pixel):
-    """Which of the pixels around are as predicted."""
+    """Which of the pixels around equal the predicted one."""
     north, second = at - stride, at - 2 * stride
     shape = np.int64(pixels[at - 1] == pixel) | np.int64(pixels[north] == pixel) << 1
     shape |= np.int64(pixels[north - 1] == pixel) << 2 | np.int64(pixels[north + 1] == pixel) << 3
@@ -232,7 +236,7 @@ def _shape(pixels, at, stride, pixel):
 
 @part_of_loop_in_place
 def _set_rows(mixer, layer, at, around, guess, history, run):
-    """Set the counters and weights that tell how likely a guess is right. history: of hits nearby. run: of hits before the pixel."""
+    """Set the rows of the counters and weights of a guess. history: hits nearby. run: the number of hits just before the pixel."""
     pixels, rows, matches, size = layer.pixels, mixer.rows, mixer.matches, mixer.bits
     W, N, pixel, shape, match = pixels[at - 1], pixels[at - layer.stride], guess.pixel, guess.shape, guess.match
     lengths = matches[0, 1] << 12 | matches[1, 1] << 8 | match << 4 | guess.best

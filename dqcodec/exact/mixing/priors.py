@@ -1,4 +1,4 @@
-"""What mixers know before their first pixel: nothing, or what they have learned from drawings."""
+"""What mixers know before their first pixel: nothing, or what training on drawings taught them."""
 
 import hashlib
 import io
@@ -21,7 +21,7 @@ class Prior(NamedTuple):
         hit_weights, hit_trust: of the PixelMixer, its weights and trust.
         weights, finals, maps, trust: of the BitMixer.
         errors: of its laws, see sample_laws.py.
-        done: samples that count as done, so that weights change less.
+        done: samples that count as coded already; the more, the slower weights change.
     """
 
     hit_weights: np.ndarray
@@ -48,7 +48,7 @@ UNTRAINED = Prior(
     0,
 )
 
-# A row of trained weights stands for many rows of a mixer: for all that are alike in what matters most before the first pixel.
+# A row of trained weights is the first value of many rows of a mixer: of all rows that share what these lines name.
 WEIGHT_ROWS = np.concatenate([
     np.arange(32).repeat(3),  # channel and bit
     32 + np.arange(23).repeat(8),  # familiar contexts
@@ -71,14 +71,14 @@ def trained_prior(channels: int) -> Prior:
     """What was learned from drawings with this number of channels; see benchmarks/priors.py.
 
     Raises:
-        ModelError: the file of what was learned is damaged or missing.
+        ModelError: the file with the trained values is damaged or missing.
     """
     try:
         data = TABLE.read_bytes()
     except OSError as error:
-        raise ModelError(f"dqcodec is not installed whole: {TABLE}: {error.strerror}") from error
+        raise ModelError(f"the installation is incomplete: {TABLE}: {error.strerror}") from error
     if hashlib.sha256(data).hexdigest() != trained.TABLE_SHA256:
-        raise ModelError(f"dqcodec is not installed whole: {TABLE} is damaged")
+        raise ModelError(f"the installation is damaged: {TABLE}")
     with np.load(io.BytesIO(data)) as table:
         parts = {name: table[f"{name}{_KINDS[channels]}"] for name in Prior._fields if name != "done"}
     return Prior(
@@ -94,7 +94,7 @@ def trained_prior(channels: int) -> Prior:
 
 
 def _counters(logits: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """Counters with these logits (n,) int8, in steps of LOGIT_STEP; the first ones where training has seen nothing."""
+    """Counters with these logits (n,) int8, in steps of LOGIT_STEP; those of `first` where training has seen nothing."""
     probabilities = SQUASH[LOGIT_STEP * logits.astype(np.int64).clip(-127) + LIMIT].astype(np.uint32) << 16
     return np.where(logits == UNSEEN, first, probabilities | trained.USES).astype(np.uint32)
 

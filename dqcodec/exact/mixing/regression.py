@@ -1,8 +1,9 @@
 """Local least squares in raster order: the weights that fit the samples around the next one best (Li and Orchard 2001).
 
 A regression of n regressors is a row of numbers: the lower triangle of the matrix of their products, row by row, then their
-products with the target. A sample weighs by its nearness: DECAYS for each row between it and the next sample, and for each
-column to the left in the same row; along the rows above a filter weighs columns, and it peaks at the sample's own column.
+products with the target. Near samples weigh more. The weight is multiplied by DECAYS for each row between a sample and the
+next one, and for each column between them in the same row. A filter weighs the columns of the rows above; it peaks at the
+next sample's own column.
 
 All numbers are float64, and each operation stands alone in a fixed order, so every machine finds the same weights.
 """
@@ -24,8 +25,8 @@ class Regression(NamedTuple):
         columns: sums over a column down to a row, float64 (columns, numbers).
         above: the filtered sums over the rows above, float64 (numbers,).
         left: the sums over the row's own samples, float64 (numbers,).
-        system: those of the next sample, then its factors, float64 (n + 1, n or more). Rows are set to whole vectors; what is above the
-            diagonal is never used.
+        system: the sums of the next sample, then its factors, float64 (n + 1, n or more). Rows are filled to whole vectors;
+            numbers above the diagonal are never used.
         scratch: a column, or the rest of a back substitution, float64 (n + 1 or more,).
         n: the number of regressors.
         decay, persistence: see frozen.experts.
@@ -62,8 +63,10 @@ def start_row(regression):
 
 @part_of_loop_in_place
 def advance(regression, place, period):
-    """Move to a column (margin included), and factor its system: L replaces the numbers below the diagonal, and the
-    right side becomes that of the back substitution."""
+    """Move to a column (margin included), and factor its system.
+
+    L replaces the numbers below the diagonal, and the right side becomes that of the back substitution.
+    """
     columns, above, left, system = regression.columns, regression.above, regression.left, regression.system
     persistence = regression.persistence
     square = persistence * persistence
@@ -84,7 +87,7 @@ def advance(regression, place, period):
 
 @part_of_loop_in_place
 def _factor(system, column, n):
-    """Factor a system; column: room."""
+    """Factor a system. column: scratch."""
     for k in range(n):
         pivot = 1.0 / max(system[k, k] + RIDGE, LEAST_PIVOT)
         for i in range(k + 1, n + 1):

@@ -1,7 +1,7 @@
 """Laws of a sample, in integers: predictions from its neighbours and the channel before, each with a logistic distribution.
 
-A law's scale follows from its mean absolute error, which is learned where neighbours spread, and the channel before surprised, as
-much as here. So bits of smooth and of soft pixels are predicted whose contexts were never seen.
+A law's scale follows from its mean absolute error. The error is learned in rows: by the spread of the neighbours, and by the
+surprise of the channel before. So laws also predict bits of smooth and soft pixels whose contexts were never seen.
 
 Predictions are in eighths of a sample.
 """
@@ -24,9 +24,9 @@ class SampleLaws(NamedTuple):
     Attributes:
         errors: of each law in each row, uint32 (LAW_ROWS, LAWS): the mean absolute error, 22 bits, in units of 2^-14; 10 bits of uses.
         means, slopes: of the laws; the slope is 32 times the logits of a sample, int64 (LAWS,).
-        below, above, here: their distribution functions, 65536ths, at both ends of the samples that are left, and between them.
+        below, above, here: their distribution functions, 65536ths, at both ends of the remaining samples, and at the threshold.
 
-    Without laws, LAWS is 0.
+    Without laws, all have 0 laws.
     """
 
     errors: np.ndarray
@@ -100,12 +100,12 @@ def set_laws(laws, layer, at, c, known):
 
 @part_of_loop_in_place
 def law_logit(laws, k, threshold, half):
-    """The logit that a law gives to samples of at least a threshold, among those that are left.
+    """The logit that a law gives to the remaining samples that are at least a threshold.
 
     Args:
         k: the law.
-        threshold: half a sample below the least of them, in eighths.
-        half: the samples that are left at each side of the threshold, in eighths.
+        threshold: half a sample below the least of these, in eighths.
+        half: the remaining samples at each side of the threshold, in eighths.
     """
     below, above, slope, mean = laws.below[k], laws.above[k], laws.slopes[k], laws.means[k]
     here = squash(min(LIMIT, max(-LIMIT, (threshold - mean) * slope >> 8)))

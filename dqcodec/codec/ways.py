@@ -1,0 +1,110 @@
+"""Ways to code layers: alone by WebP, or together by a method without a model or by a model.
+
+Layers are (H, W, C) uint8; those for experts may be uint16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dqcodec.base.errors import LatentOverflow, StackUnderflow
+from dqcodec.codec import suitability, trial
+from dqcodec.codec.effort import Effort
+from dqcodec.format.container import Layer, Method
+from dqcodec.methods import classical, table
+from dqcodec.methods.payload import ModelReport, Payload
+
+if TYPE_CHECKING:
+    from dqcodec.exact.program import Program
+
+
+@dataclass(frozen=True)
+class CodedLayer:
+    """A layer, coded in one way.
+
+    payload: of this layer and those coded with it, `together` layers in all. bytes: this layer's part of the payload.
+    program, report: the model that made the payload and its report, or None.
+    """
+
+    layer: Layer
+    payload: bytes
+    bytes: float
+    program: Program | None = None
+    report: ModelReport | None = None
+    together: int = 1
+
+    @property
+    def cost(self) -> float:
+        """Bytes of the layer, and its part of the model id in the heads."""
+        return self.bytes + len(self.layer.model_id) / self.together
+
+
+def by_webp(pixels: np.ndarray, *, quick: bool) -> CodedLayer:
+    """A layer by WebP; quick: a fast search, for an estimate of the size."""
+    data = classical.encode([pixels], quick=quick).data
+    return CodedLayer(Layer(Method.CLASSICAL), data, len(data))
+
+
+def by_method(layers: Sequence[np.ndarray], method: Method) -> list[list[CodedLayer]]:
+    """Layers of the same number of channels, coded together by a method without a model: one way for each layer."""
+    payload = table.encode(method, layers)
+    return [[CodedLayer(Layer(method), payload.data, size, together=len(layers))] for size in payload.sizes]
+
+
+def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: Effort) -> list[list[CodedLayer]]:
+    """Layers of the same number of channels, coded together by the program that suits them best: ways for each layer.
+
+    Samples have the number of bits that the programs code. A layer that the program cannot code gets no way. No layer gets
+    one if a sample of them shows that mixing is smaller.
+    """
+    program = trial.best_program(layers, programs, effort)
+    rows = [] if program is None else _rows(layers, program, effort)
+    if not rows:
+        return [[] for _ in layers]
+    try:
+        payloads = {row.number: table.encode(row.number, layers, program) for row in rows}
+    except (LatentOverflow, StackUnderflow):  # out of range, or too small for the first loan
+        takes = [program.code_length([pixels]) < float("inf") for pixels in layers]
+        if all(takes) or not any(takes):
+            return [[] for _ in layers]
+        kept = [pixels for pixels, is_taken in zip(layers, takes) if is_taken]
+        coded = iter(by_model(kept, [program], effort))
+        return [next(coded) if is_taken else [] for is_taken in takes]
+    shares = _shares(payloads[rows[0].number])
+    return [
+        [
+            CodedLayer(Layer(number, program.id), data.data, share * len(data.data), program, data.report, len(layers))
+            for number, data in payloads.items()
+        ]
+        for share in shares
+    ]
+
+
+def _rows(layers: Sequence[np.ndarray], program: Program, effort: Effort) -> list[table.Row]:
+    """The methods of a program that may code layers smallest; none if mixing without it is smaller.
+
+    Slow methods are tried on small layers only, unless the effort is best.
+    """
+    is_small = 8 * suitability.MAX_RIVAL_SAMPLES >= program.bits * sum(pixels.size for pixels in layers)
+    is_slow_allowed = effort.best or is_small
+    if program.bits < 8 and not is_slow_allowed and trial.beside_model(Method.TRAINED_MIXING, layers, program) < 1:
+        return []
+    rows = [
+        row
+        for row in table.rows_of(program)
+        if not row.is_slow or (is_slow_allowed and trial.may_win(row.number, layers, program))
+    ]
+    if len(layers) == 1 < len(rows) and trial.is_ahead(rows[-1].number, layers, program):
+        return rows[-1:]
+    return rows
+
+
+def _shares(payload: Payload) -> list[float]:
+    """The part of each layer in a payload, by the model's bounds. A payload without a report has one layer."""
+    if payload.report is None:
+        return [1.0]
+    return [bits / payload.report.vi_bits for bits in payload.report.layer_bits]
