@@ -462,6 +462,8 @@ def test_damage_stays_in_its_group(folder, quick):
     assert {each["member"]: "error" in each for each in images} == dict(zip(STAMPS, (False, True, False)))
     listed = run("list", "set.dqc")
     assert listed.exit_code == 1 and listed.stdout.count("RGB 8 bit") == 2 and "deep/b.png: damaged" in listed.stderr
+    told = json.loads(run("info", "set.dqc", "--json").stdout)
+    assert told["methods"] == {"classical": 2} and told["damage"] == ["group 1: damaged group of files"]
     rest = run("decompress", "set.dqc", "--rm")
     assert rest.exit_code == 1 and tree(folder / "set") == ["a.png", "deep/er/c.png"] and (folder / "set.dqc").exists()
 
@@ -547,6 +549,7 @@ def test_others_keep_and_broken_keep_store_files_verbatim(folder, quick):
     listed = run("list", "set.dqc")
     assert listed.exit_code == 0 and listed.stdout.count("B verbatim") == 5 and "396 B verbatim" in listed.stdout
     assert json.loads(run("info", "--json", "set.dqc").stdout)["methods"] == {"verbatim": 4, "stored": 1, "repeated": 1}
+    assert run("verify", "set.dqc").stderr == "set.dqc: 6 files ok, 5 verbatim\n"
     for options in ([], ["--format", "bmp", "-o", "bmp"]):
         assert run("decompress", "set.dqc", *options).exit_code == bool(options)  # 16 bits do not go into a BMP
     assert tree(folder / "set") == names

@@ -230,8 +230,15 @@ class Unpacking:
     def report(self, run: RunReport) -> UnpackReport:
         """run: the results of this archive."""
         folder = self.decoding.folder
-        pixels_only = sum(not result.report.is_png for result in run.done) or None
-        return UnpackReport(self.decoding.source, folder and str(folder), len(run.done), len(run.failed), pixels_only)
+        reports = [result.report for result in run.done]
+        return UnpackReport(
+            source=self.decoding.source,
+            target=folder and str(folder),
+            images=len(reports),
+            failed=len(run.failed),
+            verbatim=sum(report.method == "verbatim" for report in reports) or None,
+            pixels_only=sum(not report.is_png for report in reports) or None,
+        )
 
 
 def _matching(names: set[str], pattern: str) -> set[str]:
