@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset, Sampler
 
+from dqcodec.base.errors import DqcodecError
 from dqcodec.codec.archive import Archive
 from dqcodec.png import MAX_PIXELS
 
@@ -61,7 +62,9 @@ class ArchiveDataset(Dataset):
         self._start()
 
     def _start(self) -> None:
-        self._kept: OrderedDict[int, list[np.ndarray]] = OrderedDict()  # the group that was used last is the last
+        self._kept: OrderedDict[int, list[np.ndarray | DqcodecError]] = (
+            OrderedDict()
+        )  # the group that was used last is the last
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -76,26 +79,35 @@ class ArchiveDataset(Dataset):
         return len(self.names)
 
     def __getitem__(self, index: int) -> Any:
-        """An item, see the class; raises IndexError, and the errors of Archive.read."""
+        """An item, see the class; raises IndexError, and the errors of Archive.read, which then name the file."""
         if not -len(self) <= index < len(self):
             raise IndexError(index)
         index %= len(self)
         group = int(self._group_of[index])
-        pixels = self._decoded(group)[index - self.groups[group].start].copy()
+        decoded = self._decoded(group)[index - self.groups[group].start]
+        if isinstance(decoded, DqcodecError):
+            raise type(decoded)(f"{self.names[index]}: {decoded}")
+        pixels = decoded.copy()
         item = _tensor(pixels) if self.transform is None else self.transform(pixels)
         return item if self.target is None else (item, self.target(self.names[index]))
 
-    def _decoded(self, group: int) -> list[np.ndarray]:
-        """The pixels of a group's images."""
+    def _decoded(self, group: int) -> list[np.ndarray | DqcodecError]:
+        """The pixels of a group's images; an error does not keep the others from being read."""
         with self._lock:
             if group not in self._kept:
-                self._kept[group] = [self._archive.read(self.names[index]) for index in self.groups[group]]
-                sizes = [sum(pixels.nbytes for pixels in images) for images in self._kept.values()]
+                self._kept[group] = [self._read(self.names[index]) for index in self.groups[group]]
+                sizes = [sum(getattr(each, "nbytes", 0) for each in images) for images in self._kept.values()]
                 while len(self._kept) > 1 and sum(sizes) > self.cache_bytes:
                     self._kept.popitem(last=False)
                     del sizes[0]
             self._kept.move_to_end(group)
             return self._kept[group]
+
+    def _read(self, name: str) -> np.ndarray | DqcodecError:
+        try:
+            return self._archive.read(name)
+        except DqcodecError as error:
+            return error.with_traceback(None)
 
     def __getstate__(self) -> dict[str, Any]:
         """The state without the decoded groups."""

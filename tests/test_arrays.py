@@ -66,8 +66,9 @@ def test_chunks_that_hold_no_images_are_refused():
 def test_a_damaged_chunk_or_one_of_another_shape_is_an_error():
     for chunk in (volume(9, 7), volume(3, 9, 7)):
         data = bytearray(chunks.encode(chunk))
-        with pytest.raises(CorruptError):
-            chunks.decode(bytes(data), (9, 8))
+        for shape in ((9, 8), (*chunk.shape[:-2], 7, 9)):
+            with pytest.raises(CorruptError):
+                chunks.decode(bytes(data), shape)
         for position in range(8, len(data), 41):
             damaged = data.copy()
             damaged[position] ^= 16

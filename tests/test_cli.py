@@ -462,6 +462,8 @@ def test_damage_stays_in_its_group(folder, quick):
     assert {each["member"]: "error" in each for each in images} == dict(zip(STAMPS, (False, True, False)))
     listed = run("list", "set.dqc")
     assert listed.exit_code == 1 and listed.stdout.count("RGB 8 bit") == 2 and "deep/b.png: damaged" in listed.stderr
+    told = json.loads(run("info", "set.dqc", "--json").stdout)
+    assert told["methods"] == {"classical": 2} and told["damage"] == ["group 1: damaged group of files"]
     rest = run("decompress", "set.dqc", "--rm")
     assert rest.exit_code == 1 and tree(folder / "set") == ["a.png", "deep/er/c.png"] and (folder / "set.dqc").exists()
 
@@ -547,6 +549,7 @@ def test_others_keep_and_broken_keep_store_files_verbatim(folder, quick):
     listed = run("list", "set.dqc")
     assert listed.exit_code == 0 and listed.stdout.count("B verbatim") == 5 and "396 B verbatim" in listed.stdout
     assert json.loads(run("info", "--json", "set.dqc").stdout)["methods"] == {"verbatim": 4, "stored": 1, "repeated": 1}
+    assert run("verify", "set.dqc").stderr == "set.dqc: 6 files ok, 5 verbatim\n"
     for options in ([], ["--format", "bmp", "-o", "bmp"]):
         assert run("decompress", "set.dqc", *options).exit_code == bool(options)  # 16 bits do not go into a BMP
     assert tree(folder / "set") == names
@@ -696,7 +699,8 @@ def test_other_files_are_taken_as_pixels_and_given_back_in_other_formats(folder,
     assert run("decompress", "a.bmp.dqc").exit_code == 0
     assert np.array_equal(png.read((folder / "a.png").read_bytes()).pixels, PIXELS)
     for format in names.FORMATS[1:]:
-        assert run("decompress", "a.bmp.dqc", "--format", format, "-f").exit_code == 0
+        told = run("decompress", "a.bmp.dqc", "--format", format, "-f")
+        assert told.exit_code == 0 and ", pixels only" in told.stderr
         pixels = formats.from_png(formats.to_png((folder / f"a.{format}").read_bytes()), "npy")
         assert np.array_equal(np.load(io.BytesIO(pixels)), PIXELS)
     (folder / "deep.png").write_bytes(DEEP)
@@ -705,6 +709,7 @@ def test_other_files_are_taken_as_pixels_and_given_back_in_other_formats(folder,
     assert (
         bmp.exit_code == 1 and "bmp cannot hold 16-bit RGB exactly" in bmp.stderr and tree(folder / "set") == ["a.bmp"]
     )
+    assert bmp.stderr.endswith("set.dqc -> set: 1 image ok, pixels only of 1 image, 1 failed\n")
 
 
 @pytest.fixture(scope="module")

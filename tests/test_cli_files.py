@@ -320,6 +320,12 @@ def test_rm_is_for_files_that_become_files(folder, arguments):
     assert run("compress", "--rm", *arguments, data=SOURCE).exit_code == 2 and (folder / "a.png").exists()
 
 
+def test_rm_keeps_sources_whose_archive_goes_to_a_device(folder):
+    grow(folder, ["in/a.png"])
+    (folder / "set.dqc").symlink_to(os.devnull)
+    assert run("compress", "in", "-o", "set.dqc", "--rm").exit_code == 2 and (folder / "in/a.png").exists()
+
+
 def test_files_that_would_share_an_output_fail_alone(folder):
     grow(folder, ["in/a.jpg", "in/a.png", "in/b.png"])
     assert run("compress", "-r", "in", "--rm").exit_code == 0
@@ -539,6 +545,24 @@ def test_pipes_and_devices_are_inputs_and_outputs(folder):
         assert result.returncode == 0 and (folder / "out").read_bytes() == SOURCE, (command, result.stderr)
     assert run("compress", "a.png", "-o", os.devnull).exit_code == 0
     assert run("compress", "a.png", "a.png.dqc", "-o", os.devnull).exit_code == 2
+
+
+def test_pipes_do_not_go_into_an_archive_and_are_not_read(folder, piped):
+    grow(folder, ["a.png"])
+    pipe = piped(SOURCE)
+    for arguments in (["a.png", pipe], ["a.png", "-"]):
+        told = run("compress", *arguments, "-o", "set.dqc", "-f")
+        assert told.exit_code == 2 and "does not go into an archive" in told.stderr
+    assert Path(pipe).read_bytes() == SOURCE and not (folder / "set.dqc").exists()
+
+
+def test_an_archives_images_do_not_go_into_pipes(folder):
+    grow(folder, ["in/a.png", "in/b.png"])
+    run("compress", "in", "-o", "set.dqc")
+    (folder / "set").mkdir()
+    os.mkfifo("set/a.png")
+    told = run("decompress", "set.dqc", "--rm", "-f")
+    assert told.exit_code == 1 and "set/a.png is a pipe or a device" in told.stderr and (folder / "set.dqc").exists()
 
 
 def test_archives_are_read_from_streams(folder):

@@ -2,6 +2,7 @@ import contextlib
 import dataclasses
 import errno
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -452,11 +453,18 @@ with files.writing(Path(sys.argv[1])) as file:
     process = subprocess.run([sys.executable, "-c", code, tmp_path / name], env=environment, timeout=60)
     (left,) = tmp_path.iterdir()
     assert process.returncode == 1 and left.name.startswith(".a." if name == "a" else f".{name[:90]}")
-    alive = tmp_path / f".{name[:60]}.{os.getpid()}-01234567.tmp"
+    alive = tmp_path / f".{name[:60]}.{os.getppid()}-01234567.tmp"
     for other in (alive, tmp_path / f".{name[:60]}.tmp", tmp_path / ".other.999999999-01234567.tmp"):
         other.touch()
+    same = tmp_path / re.sub(r"\d+-", f"{os.getpid()}-", left.name)  # processes of containers have equal numbers
+    same.touch()
     files.write(tmp_path / name, b"new")
-    assert not left.exists() and len([*tmp_path.iterdir()]) == 4 and (tmp_path / name).read_bytes() == b"new"
+    assert (
+        not left.exists()
+        and not same.exists()
+        and len([*tmp_path.iterdir()]) == 4
+        and (tmp_path / name).read_bytes() == b"new"
+    )
 
 
 def test_write_follows_links(tmp_path):

@@ -71,7 +71,8 @@ def test_arrays_come_back(shape, dtype):
 
 @pytest.mark.parametrize(
     "pixels", [np.zeros((2, 2)), np.zeros((2, 2), bool), np.zeros(4, np.uint8), np.zeros((2, 2, 5), np.uint8),
-               np.zeros((0, 2), np.uint8), np.zeros((1, 2, 2, 3), np.uint8)]
+               np.zeros((0, 2), np.uint8), np.zeros((1, 2, 2, 3), np.uint8),
+               np.ma.masked_array(np.zeros((2, 2), np.uint8), np.eye(2))]
 )  # fmt: skip
 def test_arrays_that_are_no_images_are_refused(pixels):
     with pytest.raises(UnsupportedImageError):
@@ -429,6 +430,8 @@ def refused():
     yield from (("several images", 2 * saved(pillow(mode), "ppm")) for mode in ("1", "L", "RGB"))
     yield "several images", 2 * (b"P5 3 2 65535\n" + bytes(range(65, 77)))
     yield "mode CMYK", saved(pillow("RGB").convert("CMYK"), "jpeg")
+    yield "unsigned integers", saved(pillow("L"), "tiff", tiffinfo={339: 2})
+    yield "0 is white", tagged(saved(Image.new("I;16", (3, 3)), "tiff"), 262, 0)  # Pillow inverts 8 bits only
     yield "32 bits a sample", saved(Image.new("F", (3, 3)), "tiff")
     yield "32 bits a sample", saved(Image.new("I", (3, 3)), "tiff")
     yield "is not an image", npy(np.zeros((3, 3)))

@@ -16,6 +16,7 @@ from dqcodec.bench import peers
 from dqcodec.codec import codec, formats, group, zoo
 from dqcodec.codec.source import read
 from dqcodec.command.cli import main
+from dqcodec.format import archive
 from dqcodec.format.container import Method
 from dqcodec.methods import table
 from dqcodec.page import lengths, maps
@@ -117,3 +118,5 @@ def test_inspect_says_in_one_line_what_it_cannot_show(quick_folder):
     for arguments in (["bad.png", "-o", "a.html"], ["nothing.png", "-o", "a.html"], ["a.png", "-o", "a.png"]):
         told = run(main, ["inspect", *arguments])
         assert told.exit_code == 3 and told.stderr.count("\n") == 1 and not (quick_folder / "a.html").exists()
+    (quick_folder / "set.dqc").write_bytes(archive.START)
+    assert "set.dqc: not a .dqc file of one image" in run(main, ["inspect", "set.dqc", "-o", "a.html"]).stderr

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch.utils.data import DataLoader
 
+from dqcodec.base.errors import UnsupportedImageError
 from dqcodec.codec import archive
 from dqcodec.command.cli import main
 from dqcodec.torch import ArchiveDataset, GroupBatchSampler
@@ -66,6 +67,17 @@ def test_transform_gets_pixels_of_its_own_and_names_choose(packed):
     assert np.array_equal(dataset[0].permute(1, 2, 0).numpy(), PIXELS[names[0]])
     with pytest.raises(KeyError, match="nothing"):
         ArchiveDataset(packed, names=["nothing"])
+
+
+def test_a_file_that_is_no_image_fails_alone_and_is_named(quick_folder):
+    (quick_folder / "in").mkdir()
+    (quick_folder / "in/notes.txt").write_text("text")
+    Image.fromarray(PIXELS["a/00.png"]).save("in/a.png")
+    assert CliRunner().invoke(main, ["compress", "in", "-o", "set.dqc", "--others", "keep"]).exit_code == 0
+    dataset = ArchiveDataset("set.dqc")
+    assert dataset[0].shape == (3, 8, 9)
+    with pytest.raises(UnsupportedImageError, match="^notes.txt: "):
+        dataset[1]
 
 
 def test_gray_16_bit_images_are_one_plane(quick_folder):

@@ -8,6 +8,7 @@ archive are named by their numbers, 0 first.
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -67,9 +68,17 @@ def decode(data: bytes, shape: Sequence[int] | None = None) -> np.ndarray:
         chunk = library.decompress(data)
     if shape is None:
         return chunk
-    if chunk.size != np.prod(shape, dtype=object):
+    if not _fits(chunk.shape, shape):
         raise CorruptError(f"a chunk of shape {chunk.shape}, not {tuple(shape)}")
     return chunk.reshape(shape)
+
+
+def _fits(images: Sequence[int], shape: Sequence[int]) -> bool:
+    """Whether images of one shape make a chunk of another, which may count them by several axes. Axes of one element may
+    be missing."""
+    images, shape = ([size for size in each if size > 1] for each in (images, shape))
+    within = images[1:]
+    return math.prod(images) == math.prod(shape) and shape[len(shape) - len(within) :] == within
 
 
 def _encode_stack(images: np.ndarray, *, best: bool) -> bytes:

@@ -31,7 +31,9 @@ _PNM_NUMBER = rb"(?:\s|#[^\n]*\n)+(\d{1,9})"
 _PNM, _PNM_LIMIT = re.compile(rb"P([1-6])" + 2 * _PNM_NUMBER), re.compile(_PNM_NUMBER + rb"\s")
 _PNM_NEXT = re.compile(rb"\s*P[1-6]\s")
 _BITS_PER_SAMPLE, _SAMPLES_PER_PIXEL, _COLOR_MAP, _EXTRA_SAMPLES = 258, 277, 320, 338  # tags of TIFF
+_PHOTOMETRIC, _SAMPLE_FORMAT = 262, 339
 _STRAIGHT_ALPHA = 2  # a kind of extra sample; 1 is premultiplied alpha
+_WHITE_IS_ZERO, _UNSIGNED = 0, 1  # what 0 means; a kind of numbers
 _HOLDS = {  # format -> (samples per pixel, bits) that it can hold
     "ppm": {(1, 8), (1, 16), (3, 8), (3, 16)},
     "bmp": {(1, 8), (3, 8)},
@@ -194,6 +196,10 @@ def _check_tiff(image: Any) -> None:
     bits = max(tags.get(_BITS_PER_SAMPLE, (1,)))
     if bits > 8 and not (bits == 16 and image.mode.startswith("I;16")):
         raise UnsupportedImageError(f"a TIFF file with {bits} bits a sample is not supported, except gray with 16 bits")
+    if {*tags.get(_SAMPLE_FORMAT, ())} - {_UNSIGNED}:
+        raise UnsupportedImageError("the TIFF file has samples that are not unsigned integers")
+    if bits == 16 and tags.get(_PHOTOMETRIC) == _WHITE_IS_ZERO:  # Pillow inverts samples of up to 8 bits only
+        raise UnsupportedImageError("a TIFF file with 16 bits a sample in which 0 is white is not supported")
     if tags.get(_SAMPLES_PER_PIXEL, bands) != bands or {*tags.get(_EXTRA_SAMPLES, ())} - {_STRAIGHT_ALPHA}:
         raise UnsupportedImageError("the TIFF file has samples beside colours and straight alpha")
     colors = np.array(tags[_COLOR_MAP] if image.mode == "P" else (), np.uint16)  # 8 bits, times 256 or 257

@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from dqcodec import png
-from dqcodec.base.errors import FormatError
+from dqcodec.base.errors import FormatError, UnsupportedImageError
 from dqcodec.codec import codec, zoo
 from dqcodec.codec.effort import Effort
 from dqcodec.codec.formats import from_array, from_pillow, lone_image, pixels, to_png
@@ -109,6 +109,8 @@ def _png_bytes(source: Images, max_pixels: int, *, is_whole: bool) -> bytes:
     if isinstance(source, Image.Image):
         check_size(*source.size, max_pixels)
         return png.write(from_pillow(source))
+    if np.ma.is_masked(source):
+        raise UnsupportedImageError("an image cannot hold the mask of an array; fill its values first")
     return png.write(from_array(np.asarray(source), max_pixels))
 
 

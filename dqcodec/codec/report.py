@@ -104,17 +104,19 @@ class CompressReport(Report):
 
 @dataclass(frozen=True)
 class DecompressReport(Report):
-    """One decompressed image. dropped: types of the .dqc file's chunks that the PNG file lacks."""
+    """One decompressed image. dropped: types of the .dqc file's chunks that the PNG file lacks. is_png: whether the
+    output is a PNG file; another file has only the pixels."""
 
     method: str
     dqc_bytes: int
     png_bytes: int
     dropped: tuple[str, ...]
     seconds: float
+    is_png: bool = True
 
     def line(self) -> str:
         """`512003 -> 736501 B (mixing)`"""
-        return f"{self.dqc_bytes} -> {self.png_bytes} B ({self.method}){_left_out(self.dropped)}"
+        return f"{self.dqc_bytes} -> {self.png_bytes} B ({self.method}){_lost(self.is_png, self.dropped)}"
 
     def details(self) -> str:
         """A second line: seconds."""
@@ -126,7 +128,7 @@ class RegionReport(Report):
     """A region of an image that was decoded. region: WIDTHxHEIGHT+LEFT+TOP. png_bytes: of the region's PNG file.
 
     is_checked: whether the samples were compared with a checksum; the checksum covers the whole image. dqc_bytes: None,
-    because the .dqc file holds more than the region.
+    because the .dqc file holds more than the region. is_png: see DecompressReport.
     """
 
     method: str
@@ -134,11 +136,12 @@ class RegionReport(Report):
     png_bytes: int
     is_checked: bool = False
     dqc_bytes: int | None = None
+    is_png: bool = True
 
     def line(self) -> str:
         """`640x480+0+0 -> 736501 B (autoregressive), pixels not compared with the checksum`"""
         note = "" if self.is_checked else ", pixels not compared with the checksum"
-        return f"{self.region} -> {self.png_bytes} B ({self.method}){note}"
+        return f"{self.region} -> {self.png_bytes} B ({self.method}){_lost(self.is_png)}{note}"
 
 
 @dataclass(frozen=True)
@@ -167,15 +170,17 @@ class PackedReport(Report):
 
 @dataclass(frozen=True)
 class DecodedReport(Report):
-    """One image that was decoded and checked. dqc_bytes: None for an image in an archive."""
+    """One image that was decoded and checked. dqc_bytes: None for an image in an archive. is_png: see
+    DecompressReport."""
 
     method: str
     png_bytes: int
     dqc_bytes: int | None = None
+    is_png: bool = True
 
     def line(self) -> str:
         """`ok (mixing)`"""
-        return f"ok ({self.method})"
+        return f"ok ({self.method}){_lost(self.is_png)}"
 
 
 def rate(png_bytes: int, dqc_bytes: int, dims: int) -> str:
@@ -190,7 +195,7 @@ def _way(method: str, broken: str | None) -> str:
     return f"({method}, a broken PNG: {broken})" if broken else f"({method})"
 
 
-def _lost(is_png: bool, dropped: tuple[str, ...]) -> str:
+def _lost(is_png: bool, dropped: tuple[str, ...] = ()) -> str:
     return ("" if is_png else ", pixels only") + _left_out(dropped)
 
 

@@ -187,4 +187,4 @@ def _convert(data: bytes, options: Decompressing) -> tuple[bytes, Report]:
         else:
             restored, report = codec.decompress(data, find_program, repack=options.repack, max_pixels=max_pixels)
     restored = formats.from_png(restored, options.format, max_pixels)
-    return restored, dataclasses.replace(report, png_bytes=len(restored))
+    return restored, dataclasses.replace(report, png_bytes=len(restored), is_png=options.format == "png")

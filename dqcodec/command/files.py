@@ -374,12 +374,15 @@ def _temporary(target: Path, mode: int) -> Iterator[tuple[int, Path]]:
 
 @functools.lru_cache(1 << 10)  # a folder of many files is listed once, not for each file
 def _leftovers(folder: Path) -> dict[str, list[Path]]:
-    """The temporary files in a folder whose processes are dead, by the targets' names that they contain."""
+    """The temporary files in a folder whose processes are dead, by the targets' names that they contain.
+
+    A file with the number of this process is of a dead one, too: in a container every process has the same number.
+    """
     found: dict[str, list[Path]] = {}
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             match = _LEFT.fullmatch(entry.name)
-            if match and not _is_alive(int(match["process"])):
+            if match and (int(match["process"]) == os.getpid() or not _is_alive(int(match["process"]))):
                 found.setdefault(match["name"], []).append(folder / entry.name)
     return found
 

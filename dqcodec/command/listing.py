@@ -106,11 +106,15 @@ def listed(source: Path | None, max_pixels: int = MAX_PIXELS) -> Iterator[Listed
 
 
 def info(packed: Archive) -> dict[str, Any]:
-    """Facts about a whole archive; raises the errors of Archive.group."""
+    """Facts about a whole archive, and what is wrong with it; a damaged group counts in `images` only."""
     methods: Counter[str] = Counter()
     models: Counter[str] = Counter()
+    damage = [each.what for each in packed.damage]
     for number in range(len(packed.group_sizes)):
-        _count(packed.group(number), methods, models)
+        try:
+            _count(packed.group(number), methods, models)
+        except FAILURES as error:
+            damage.append(f"group {number}: {one_line(error)}")
     return {
         "images": len(packed),
         "groups": len(packed.group_sizes),
@@ -119,7 +123,7 @@ def info(packed: Archive) -> dict[str, Any]:
         "models": dict(models.most_common()),
         "own_models": {each.model_id.hex(): each.base.hex() for each in packed.model_places},
         "own_model_bytes": 2 * sum(each.length for each in packed.model_places),
-    } | ({"damage": [each.what for each in packed.damage]} if packed.damage else {})
+    } | ({"damage": damage} if damage else {})
 
 
 def _open_damaged(file: Path | BinaryIO, max_pixels: int) -> Archive:

@@ -93,10 +93,12 @@ def plan(found: Found, output: str | None, rename: Callable[[Path], str]) -> lis
 def plan_archive(found: Found, target: Path, keep_others: bool = False) -> list[tuple[Path, str]]:
     """Each input with its name in an archive, sorted by name; with `keep_others`, also the other files of folders.
 
-    Raises ValueError if two names are the same, one is a folder of another, or the archive would replace an input.
+    Raises ValueError if two names are the same, one is a folder of another, the archive would replace an input, or an
+    input is a pipe or a device, which could be read only once.
     """
-    if any(source is None for source, _ in found.inputs):
-        raise ValueError("standard input does not go into an archive")
+    for source, _ in found.inputs:
+        if files.is_stream(source):
+            raise ValueError(f"{source or 'standard input'} does not go into an archive; only files do")
     inputs = [(source, member_name(_image_path(source, relative))) for source, relative in found.inputs]
     inputs += [(source, member_name(relative)) for source, relative in found.others] if keep_others else []
     named: dict[str, Path] = {}

@@ -169,12 +169,16 @@ class UnpackReport:
     """An archive that was decoded into a folder, or only checked.
 
     images: the number of those without error. failed: the number of errors, of images and of the archive as a whole.
+    verbatim: of files that are no images; pixels_only: of images that were written in another format than PNG; None:
+    of none.
     """
 
     source: str
     target: str | None
     images: int
     failed: int
+    verbatim: int | None = None
+    pixels_only: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Its fields that have a value."""
@@ -183,8 +187,11 @@ class UnpackReport:
     def line(self) -> str:
         """`set.dqc -> set: 2000 images ok, 3 failed`"""
         target = f" -> {shown(self.target)}" if self.target else ""
+        pixels = f", pixels only of {_count(self.pixels_only, 'image')}" if self.pixels_only else ""
         failed = f", {self.failed} failed" if self.failed else ""
-        return f"{shown(self.source)}{target}: {_count(self.images, 'image')} ok{failed}"
+        members = _count(self.images, "file" if self.verbatim else "image")
+        kept = f", {self.verbatim} verbatim" if self.verbatim else ""
+        return f"{shown(self.source)}{target}: {members} ok{kept}{pixels}{failed}"
 
 
 def shown(text: str) -> str:

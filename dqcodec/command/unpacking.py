@@ -63,7 +63,9 @@ class Decoding:
         """Where a file of a kind, `image` or `verbatim`, goes; raises OSError if the place is not allowed."""
         if self.folder is None:
             return None
-        below(self.options.working_folder / self.folder, self.renamed(name, kind))
+        place = below(self.options.working_folder / self.folder, self.renamed(name, kind))
+        if files.is_stream(place):
+            raise OSError(f"{place} is a pipe or a device")
         return below(self.folder, self.renamed(name, kind))
 
     def renamed(self, name: str, kind: str) -> str:
@@ -137,9 +139,10 @@ class Decoding:
                 data = restore(entry, images[image], repack=self.options.repack)
         if self.folder is not None:
             data = formats.from_png(data, self.options.format, max_pixels)
+        is_png = self.options.format == "png"
         if crop:
-            return data, RegionReport(entry.method, str(crop), len(data), is_checked=not is_lone)
-        return data, DecodedReport(entry.method, len(data))
+            return data, RegionReport(entry.method, str(crop), len(data), is_checked=not is_lone, is_png=is_png)
+        return data, DecodedReport(entry.method, len(data), is_png=is_png)
 
 
 @dataclass(frozen=True)
@@ -227,7 +230,15 @@ class Unpacking:
     def report(self, run: RunReport) -> UnpackReport:
         """run: the results of this archive."""
         folder = self.decoding.folder
-        return UnpackReport(self.decoding.source, folder and str(folder), len(run.done), len(run.failed))
+        reports = [result.report for result in run.done]
+        return UnpackReport(
+            source=self.decoding.source,
+            target=folder and str(folder),
+            images=len(reports),
+            failed=len(run.failed),
+            verbatim=sum(report.method == "verbatim" for report in reports) or None,
+            pixels_only=sum(not report.is_png for report in reports) or None,
+        )
 
 
 def _matching(names: set[str], pattern: str) -> set[str]:

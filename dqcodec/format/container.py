@@ -234,7 +234,7 @@ class Group:
             return cls._unpack_short(data, max_pixels)
         start, end = len(MAGIC) + 1, len(data) - CRC_BYTES
         if data[: len(MAGIC)] != MAGIC:
-            raise FormatError("not a .dqc file")
+            raise FormatError("not a .dqc file of one image")
         if end <= start:
             raise CorruptError("truncated .dqc file")
         if data[start - 1] != VERSION:
