@@ -150,7 +150,9 @@ class Container:
 
     def change(self, data: bytes, rng: random.Random) -> bytes:
         from dqcodec.base.errors import DqcodecError
-        from dqcodec.format.container import Reader, is_short, pack_section, read_section
+        from dqcodec.format.container import is_short
+        from dqcodec.format.reader import Reader
+        from dqcodec.format.section import pack_section, read_section
 
         at = 3 if is_short(data) else 5  # of the head
         if rng.random() < 0.5 and len(data) > 20:
@@ -262,8 +264,9 @@ class Archive:
         """A header or a body changed under right checksums."""
         from dqcodec.base.errors import DqcodecError
         from dqcodec.format.archive import pack_frame
-        from dqcodec.format.container import Reader, pack_section, read_section
         from dqcodec.format.directory import Positional, read_frame
+        from dqcodec.format.reader import Reader
+        from dqcodec.format.section import pack_section, read_section
 
         places = [place for place, frame in enumerate(frames) if frame[:4] in (b"\x89DQG", b"\x89DQI", b"\x89DQM")]
         with contextlib.suppress(DqcodecError, IndexError):
@@ -447,7 +450,7 @@ class Model:
 
         from dqcodec.codec.suitability import takes_model
         from dqcodec.exact.program import load_program
-        from dqcodec.format.container import Layer
+        from dqcodec.format.layer import Layer
         from dqcodec.methods import table
 
         self.path.write_bytes(data)
@@ -570,7 +573,7 @@ class Payloads:
         import numpy as np
 
         from dqcodec.exact.jpeg.recovery import recover
-        from dqcodec.format.container import Layer, Method
+        from dqcodec.format.layer import Layer, Method
         from dqcodec.methods import classical, jpeg, table
 
         rng = np.random.default_rng(1)
@@ -613,7 +616,7 @@ class Payloads:
     def _add_animation(self, channels: int) -> None:
         """The frames of an animation, blended and disposed of in every way."""
         from dqcodec.codec.source import read
-        from dqcodec.format.container import Layer, Method
+        from dqcodec.format.layer import Layer, Method
         from dqcodec.format.split import Split, Step
         from dqcodec.methods import table
 
@@ -633,7 +636,9 @@ class Payloads:
         import numpy as np
 
         from dqcodec.codec import codec
-        from dqcodec.format.container import Entry, Group, Method, sample_checksum
+        from dqcodec.format.container import Group, sample_checksum
+        from dqcodec.format.head import Entry
+        from dqcodec.format.layer import Method
         from dqcodec.format.split import Split, Step
         from dqcodec.methods import table
 

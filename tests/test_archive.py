@@ -35,7 +35,10 @@ from dqcodec.format.archive import (
     pack_group,
     unpack_group,
 )
-from dqcodec.format.container import Entry, Group, Layer, Method, pack_section
+from dqcodec.format.container import Group
+from dqcodec.format.head import Entry
+from dqcodec.format.layer import Layer, Method
+from dqcodec.format.section import pack_section
 from dqcodec.png import metadata
 
 quick = settings(max_examples=60)

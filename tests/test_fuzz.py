@@ -33,9 +33,11 @@ from dqcodec.exact.flow.tables import TableLaw
 from dqcodec.exact.mixing import model_mixing
 from dqcodec.exact.mixing.context_mixing import Mixer
 from dqcodec.exact.program import load_program
-from dqcodec.format import archive, container
+from dqcodec.format import archive
 from dqcodec.format.canvas import Spot
-from dqcodec.format.container import MAGIC, Group, Layer, Method, sample_checksum
+from dqcodec.format.container import MAGIC, Group, sample_checksum
+from dqcodec.format.layer import Layer, Method
+from dqcodec.format.section import LZMA_FILTERS
 from dqcodec.format.split import Split, possible_splits, skeleton
 from dqcodec.methods import table
 from dqcodec.png.chunks import KINDS
@@ -138,7 +140,7 @@ def test_a_dqc_bomb_is_refused(body):
 
 
 def test_an_lzma_bomb_is_refused():
-    bomb = write_varint(16) + lzma.compress(bytes(1 << 25), lzma.FORMAT_RAW, filters=container._LZMA_FILTERS)
+    bomb = write_varint(16) + lzma.compress(bytes(1 << 25), lzma.FORMAT_RAW, filters=LZMA_FILTERS)
     data = sealed(bytes([RGB | LZMA << 4, 1, 1]) + write_varint(len(bomb)) + bomb + b"\x10" + SUM)
     with little_memory(FEW), pytest.raises(CorruptError):
         Group.unpack(data)

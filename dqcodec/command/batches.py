@@ -16,7 +16,7 @@ from dqcodec.command.files import Stamp
 from dqcodec.command.kinds import check_image
 from dqcodec.command.options import Compressing
 from dqcodec.format.archive import Member
-from dqcodec.format.container import MAX_UNPACKED_BYTES
+from dqcodec.format.reader import MAX_UNPACKED_BYTES
 from dqcodec.png import Png
 
 GROUP_SECONDS = 1.0  # about the time to decode a group on one core; a single image may take longer

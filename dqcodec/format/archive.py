@@ -29,18 +29,11 @@ from typing import BinaryIO
 
 from dqcodec.base.errors import CorruptError
 from dqcodec.base.varint import folded, unfolded, write_varint
-from dqcodec.format.container import (
-    CHECKSUM_BYTES,
-    CRC_BYTES,
-    MODEL_ID_BYTES,
-    Group,
-    Reader,
-    count_pixels,
-    pack_section,
-    read_heads,
-    read_section,
-    read_tail,
-)
+from dqcodec.format.container import CHECKSUM_BYTES, CRC_BYTES, Group, read_tail
+from dqcodec.format.head import count_pixels, pack_heads, read_heads
+from dqcodec.format.layer import MODEL_ID_BYTES
+from dqcodec.format.reader import Reader
+from dqcodec.format.section import pack_section, read_section
 from dqcodec.png import MAX_PIXELS
 
 MAGIC = b"\x89DQA"
@@ -152,7 +145,7 @@ def pack_header(group: ArchiveGroup) -> bytes:
         heads = [
             write_varint(0)
             if isinstance(part, Verbatim)
-            else write_varint(len(part.entries)) + part.heads(are_lone=are_lone)
+            else write_varint(len(part.entries)) + pack_heads(part.entries, are_lone=are_lone)
             for part in group.parts
         ]
         return _pack(b"".join(start + heads))
