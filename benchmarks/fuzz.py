@@ -204,7 +204,8 @@ class Archive:
         from dqcodec.codec import archive as mapping
         from dqcodec.codec import codec
         from dqcodec.format import archive
-        from dqcodec.format.directory import Positional, read_frame
+        from dqcodec.format.frame import read_frame
+        from dqcodec.format.positional import Positional
 
         self.seeds, self.files = [], {}
         for size in (1, 3, 50):
@@ -263,8 +264,8 @@ class Archive:
     def _forged(self, frames: list[bytes], rng: random.Random, within: bool) -> bytes:
         """A header or a body changed under right checksums."""
         from dqcodec.base.errors import DqcodecError
-        from dqcodec.format.archive import pack_frame
-        from dqcodec.format.directory import Positional, read_frame
+        from dqcodec.format.frame import pack_frame, read_frame
+        from dqcodec.format.positional import Positional
         from dqcodec.format.reader import Reader
         from dqcodec.format.section import pack_section, read_section
 
@@ -322,7 +323,8 @@ class Archive:
 
 def _frames(data: bytes) -> list[bytes]:
     """An archive, cut where its groups, index blocks and end begin."""
-    from dqcodec.format.directory import Positional, read_frame
+    from dqcodec.format.frame import read_frame
+    from dqcodec.format.positional import Positional
 
     file, places, position = Positional(io.BytesIO(data)), [0], 0
     while (position := data.find(b"\x89DQ", position)) >= 0:
@@ -335,7 +337,8 @@ def _frames(data: bytes) -> list[bytes]:
 
 def _is_forged(data: bytes, heads: set[bytes], frames: dict[bytes, bytes]) -> bool:
     """Whether something in the data has a right checksum, but is not of a seed."""
-    from dqcodec.format.directory import Positional, read_frame
+    from dqcodec.format.frame import read_frame
+    from dqcodec.format.positional import Positional
 
     file, position = Positional(io.BytesIO(data)), -1
     while (position := data.find(b"\x89DQ", position + 1)) >= 0:
@@ -941,7 +944,7 @@ def _child(arguments: argparse.Namespace, shared: Shared) -> None:
 
         with atheris.instrument_imports(include=["dqcodec"], exclude=_compiled_modules()):
             from dqcodec.codec import archive, codec  # noqa: F401
-            from dqcodec.format import directory  # noqa: F401
+            from dqcodec.format import index, salvage  # noqa: F401
             from dqcodec.methods import autoregressive, experts, flow, jpeg, mixing, trained_mixing  # noqa: F401
             from dqcodec.png import exact, samples  # noqa: F401
     try:
