@@ -2,9 +2,9 @@
 
     python benchmarks/fuzz.py TARGET --minutes N [--seed S] [--corpus DIR] [--findings DIR] [--bounds]
 
-Each target of fuzzing/ makes seeds; those in --corpus are taken too. Every input is a seed, changed: bits, numbers, cuts, splices,
-repeats, and parts of a format; checksums and CRCs are made anew, so that deep code is reached. An input is a finding if
-reading it
+Each target of fuzzing/ makes seeds; those in --corpus are taken too. Every input is a seed, changed: bits, numbers, cuts,
+splices, repeats, and parts of a format; checksums and CRCs are made anew, so that deep code is reached. An input is a
+finding if reading it
 
     - raises what is no DqcodecError, or an error of many lines;
     - gives an image that does not match its checksum, or does not survive being written and read again;
