@@ -25,7 +25,7 @@ from dqcodec.bench.machine import machine
 from dqcodec.bench.measure import file_bytes
 from dqcodec.bench.peers import JpegXl, PngAsGiven, WebP
 from dqcodec.codec.archive import Archive
-from dqcodec.command.files import Stamp
+from dqcodec.command.stamp import Stamp
 from dqcodec.format.archive import ArchiveGroup, pack_header
 from dqcodec.format.container import Group
 from dqcodec.png import Skeleton

@@ -32,7 +32,7 @@ import pngs
 
 from dqcodec import png
 from dqcodec.bench.machine import machine
-from dqcodec.command.files import Stamp
+from dqcodec.command.stamp import Stamp
 
 
 def main() -> None:

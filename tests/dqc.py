@@ -4,7 +4,9 @@ import dataclasses
 import zlib
 
 from dqcodec import png
-from dqcodec.format.container import MAGIC, VERSION, Entry, Group, Layer, Method, sample_checksum
+from dqcodec.format.container import MAGIC, VERSION, Group, sample_checksum
+from dqcodec.format.head import Entry
+from dqcodec.format.layer import Layer, Method
 
 
 def group(pixels, method: Method, payload: bytes, model_id: bytes = b"", before=()) -> Group:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dqcodec.base.errors import CorruptError
 from dqcodec.codec import candidates
-from dqcodec.format.container import Method
+from dqcodec.format.layer import Method
 from dqcodec.methods.payload import ModelReport, Payload
 from dqcodec.methods.table import METHODS, Row
 

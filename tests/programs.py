@@ -24,7 +24,7 @@ from dqcodec.exact.program import Program, load_program
 from dqcodec.export.program import export_bytes
 from dqcodec.flows.model import DequantizedModel
 from dqcodec.flows.transforms import Conv1x1
-from dqcodec.format.container import Layer
+from dqcodec.format.layer import Layer
 from dqcodec.methods import table
 from dqcodec.methods.payload import ModelReport
 from dqcodec.training.build import build

@@ -11,7 +11,7 @@ from dqcodec.base.errors import CorruptError
 from dqcodec.codec import codec, source
 from dqcodec.codec.group import encode_sets
 from dqcodec.format.canvas import Canvas, Spot
-from dqcodec.format.container import Method
+from dqcodec.format.layer import Method
 from dqcodec.format.split import Split, Step
 from dqcodec.methods import animation, pixel_mixing
 

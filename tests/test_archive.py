@@ -35,7 +35,11 @@ from dqcodec.format.archive import (
     pack_group,
     unpack_group,
 )
-from dqcodec.format.container import Entry, Group, Layer, Method, pack_section
+from dqcodec.format.container import Group
+from dqcodec.format.frame import INDEX_MARK
+from dqcodec.format.head import Entry
+from dqcodec.format.layer import Layer, Method
+from dqcodec.format.section import pack_section
 from dqcodec.png import metadata
 
 quick = settings(max_examples=60)
@@ -344,8 +348,8 @@ def test_an_archive_of_very_many_names_has_an_index_of_several_blocks():
     """Any of them may be damaged, because the groups have the names, too."""
     names = [f"{'folder' * 30}/{n:05}.png" for n in range(800)]
     data = written(*(group_of([name], stored(numbered(number))) for number, name in enumerate(names)))
-    block = data.index(archive.INDEX_MARK)
-    assert data.count(archive.INDEX_MARK) > 2 and list(opened(data)) == names and not opened(data).damage
+    block = data.index(INDEX_MARK)
+    assert data.count(INDEX_MARK) > 2 and list(opened(data)) == names and not opened(data).damage
     found = opened(data[: block + 30] + b"x" + data[block + 31 :])
     assert list(found) == names and not any(each.is_loss for each in found.damage)
     assert found[names[0]] == numbered(0)

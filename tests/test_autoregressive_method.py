@@ -32,7 +32,7 @@ from dqcodec.codec import codec, trial
 from dqcodec.codec.effort import Effort
 from dqcodec.context import fronts
 from dqcodec.exact.program import load_program
-from dqcodec.format.container import Method
+from dqcodec.format.layer import Method
 from dqcodec.methods import autoregressive
 
 SHAPES = [(1, 1), (1, 2), (2, 1), (1, 15), (9, 1), (7, 5)]

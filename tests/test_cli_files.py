@@ -17,12 +17,13 @@ from test_broken import BROKEN
 
 import dqcodec
 from dqcodec.codec import codec
-from dqcodec.command import files, kinds, names
+from dqcodec.command import atomic, kinds, names, removal
 from dqcodec.command.cli import main
 from dqcodec.command.compress import compress_bytes
 from dqcodec.command.options import Compressing, Decompressing
 from dqcodec.command.plan import Job
 from dqcodec.command.run import Work
+from dqcodec.command.stamp import Stamp
 from dqcodec.command.unpacking import Unpacking
 from dqcodec.format import archive, container
 
@@ -294,11 +295,11 @@ def test_rm_removes_all_names_of_a_file(folder, arguments):
 def test_rm_keeps_the_other_name_of_a_file_that_changed(folder):
     grow(folder, ["a.png"])
     os.link("a.png", "b.png")
-    stamp = files.Stamp.at("a.png")
-    files.remove(folder / "a.png", stamp)
+    stamp = Stamp.at("a.png")
+    removal.remove(folder / "a.png", stamp)
     (folder / "b.png").write_bytes(b"new")
     with pytest.raises(OSError, match="changed meanwhile"):
-        files.remove(folder / "b.png", stamp)
+        removal.remove(folder / "b.png", stamp)
 
 
 def test_rm_says_that_a_source_cannot_be_removed(folder, monkeypatch):
@@ -307,9 +308,9 @@ def test_rm_says_that_a_source_cannot_be_removed(folder, monkeypatch):
     def refuse(path):
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    monkeypatch.setattr("dqcodec.command.files.os.unlink", refuse)
+    monkeypatch.setattr("dqcodec.command.removal.os.unlink", refuse)
     with pytest.raises(OSError, match=r"^it cannot be removed: Permission denied$"):
-        files.remove(folder / "a.png", files.Stamp.at(folder / "a.png"))
+        removal.remove(folder / "a.png", Stamp.at(folder / "a.png"))
 
 
 @pytest.mark.parametrize(
@@ -391,10 +392,10 @@ def test_force_overwrites_no_output_behind_a_link_that_comes_meanwhile(folder, m
 
 def test_a_worker_of_a_cluster_overwrites_what_was_there_under_other_numbers(folder):
     grow(folder, ["a"], b"old")
-    files.write(folder / "a", b"new", force=True, former=(-1, -1), may_repeat=True)
+    atomic.write(folder / "a", b"new", force=True, former=(-1, -1), may_repeat=True)
     assert (folder / "a").read_bytes() == b"new"
     with pytest.raises(FileExistsError, match="was not there before"):
-        files.write(folder / "a", b"other", force=True, former=(), may_repeat=True)
+        atomic.write(folder / "a", b"other", force=True, former=(), may_repeat=True)
 
 
 def test_images_of_an_archive_that_would_share_a_file_fail_alone(folder):

@@ -22,7 +22,9 @@ from dqcodec.base.errors import (
 from dqcodec.codec import candidates, choose, codec, suitability, trial
 from dqcodec.codec.effort import Effort
 from dqcodec.codec.ways import CodedLayer
-from dqcodec.format.container import Entry, Group, Layer, Method, owners
+from dqcodec.format.container import Group, owners
+from dqcodec.format.head import Entry
+from dqcodec.format.layer import Layer, Method
 from dqcodec.format.split import Split, Step
 from dqcodec.methods import table
 

@@ -14,23 +14,11 @@ from dqcodec.base.errors import CorruptError, DqcodecError, FormatError, Unsuppo
 from dqcodec.base.varint import folded, unfolded, write_varint
 from dqcodec.codec import codec, zoo
 from dqcodec.codec.group import decode
-from dqcodec.format import container
-from dqcodec.format.container import (
-    LEARNED,
-    MAGIC,
-    TOGETHER,
-    Entry,
-    Group,
-    Layer,
-    Method,
-    Reader,
-    owners,
-    pack_section,
-    read_heads,
-    read_section,
-    read_tail,
-    sample_checksum,
-)
+from dqcodec.format.container import MAGIC, Group, frame_bytes, may_be_short, owners, read_tail, sample_checksum
+from dqcodec.format.head import Entry, read_heads
+from dqcodec.format.layer import LEARNED, TOGETHER, Layer, Method
+from dqcodec.format.reader import Reader
+from dqcodec.format.section import LZMA_FILTERS, pack_section, read_section
 from dqcodec.format.split import Split, Step
 from dqcodec.png.chunks import KINDS
 
@@ -169,8 +157,8 @@ def test_any_flipped_byte_is_an_error(group, index, flip):
 def test_a_short_file_is_read_as_it_was_written_and_has_10_bytes_less(group):
     made = group.shortened()
     assert Group.unpack(made.pack()) == made
-    assert len(group.pack()) - len(made.pack()) == (10 if group.entries[0].may_be_short else 0)
-    assert len(made.pack()) == len(group.heads()) + len(group.tail()) + group.entries[0].frame_bytes
+    assert len(group.pack()) - len(made.pack()) == (10 if may_be_short(group.entries[0]) else 0)
+    assert len(made.pack()) == len(group.heads()) + len(group.tail()) + frame_bytes(group.entries[0])
 
 
 SHORT = codec.compress(pngs.write(np.indices((3, 4)).sum(0)[..., None], before=pngs.chunk(b"tEXt", b"Comment\0hello")))[
@@ -313,7 +301,7 @@ def test_claimed_lengths_take_no_memory(coding):
         stream = zlib.compressobj(9, wbits=-15)
         bomb = stream.compress(bytes(1 << 25)) + stream.flush()
     else:
-        bomb = lzma.compress(bytes(1 << 25), lzma.FORMAT_RAW, filters=container._LZMA_FILTERS)
+        bomb = lzma.compress(bytes(1 << 25), lzma.FORMAT_RAW, filters=LZMA_FILTERS)
     section = b"\x10" + bomb  # claims 16 bytes, expands to 32 MiB
     data = sealed(bytes([RGB | coding << 4, 1, 1]) + write_varint(len(section)) + section + b"\x10" + SUM)
     with little_memory(1 << 22):
@@ -351,7 +339,7 @@ def test_the_chunks_of_an_image_are_packed_once_for_all_tried_ways(packed_by_lzm
 
 
 def test_lzma_is_skipped_for_long_noise_but_not_for_distant_repeats(packed_by_lzma, monkeypatch):
-    monkeypatch.setattr(container, "_MAX_NOISE_BYTES", 1 << 16)
+    monkeypatch.setattr("dqcodec.format.section._MAX_NOISE_BYTES", 1 << 16)
     noise = np.random.default_rng(0).bytes(1 << 17)
     packing, section = pack_section(noise)
     assert packing == 1 and not packed_by_lzma

@@ -15,11 +15,12 @@ import pytest
 from dqcodec import png
 from dqcodec.base.errors import UnsupportedImageError
 from dqcodec.codec.region import Region
-from dqcodec.command import files, names, walk
+from dqcodec.command import atomic, kinds, names, reading, removal, walk
 from dqcodec.command import plan as plans
 from dqcodec.command.kinds import DQC, PNG
 from dqcodec.command.options import Decompressing
 from dqcodec.command.plan import Job
+from dqcodec.command.stamp import Stamp
 from dqcodec.png import chunks
 
 IMAGE = PNG.starts[0]
@@ -151,11 +152,11 @@ def test_an_unreadable_folder_is_an_input_that_fails(tmp_path, no_root):
         assert [str(relative) for _, relative in found.inputs] == ["b.png", "c", "in/a.png", "in/text"]
         for source, _ in (found.inputs[1], found.inputs[2], found.inputs[3]):
             with pytest.raises(PermissionError):
-                files.read(source)
+                reading.read(source)
         Path("tree").chmod(0)
         (job,) = plan(["tree"], "out/", recursive=True)
         with pytest.raises(PermissionError):
-            files.read(job.source)
+            reading.read(job.source)
         Path("tree").chmod(0o700)
 
 
@@ -163,7 +164,7 @@ def test_symbolic_links_that_lead_nowhere_fail_when_they_are_read(tmp_path):
     (tmp_path / "loop").symlink_to("loop")
     (job,) = plan([tmp_path / "loop"])
     with pytest.raises(OSError):
-        files.read(job.source)
+        reading.read(job.source)
 
 
 def test_names_in_an_archive_are_relative_sorted_and_all_different(tmp_path):
@@ -235,7 +236,7 @@ def read(tmp_path):
     """A file that was read, and its stamp."""
     grow(tmp_path, "a", data=b"x")
     os.utime(tmp_path / "a", (10**9, 10**9))
-    return tmp_path / "a", files.read(tmp_path / "a")[1]
+    return tmp_path / "a", reading.read(tmp_path / "a")[1]
 
 
 def replace(path):
@@ -258,12 +259,12 @@ def test_only_the_file_that_was_read_is_removed(read, change):
     path.chmod(mode)
     os.utime(path, (10**9, 10**9))  # whoever changes a file may set its times back
     with pytest.raises(OSError, match="not removed"):
-        files.remove(path, stamp)
+        removal.remove(path, stamp)
     assert path.exists()
 
 
 def test_an_unchanged_file_is_removed(read):
-    files.remove(*read)
+    removal.remove(*read)
     assert not read[0].exists()
 
 
@@ -271,11 +272,11 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path):
     grow(tmp_path, "a", data=b"x" * 9000)
 
     def change(start):
-        assert start == b"x" * files.START_BYTES
+        assert start == b"x" * kinds.START_BYTES
         (tmp_path / "a").write_bytes(b"y" * 9000)
 
     with pytest.raises(OSError, match="changed while"):
-        files.read(tmp_path / "a", check=change)
+        reading.read(tmp_path / "a", check=change)
 
 
 def test_no_file_is_read_beyond_its_size_or_the_limit(tmp_path, monkeypatch):
@@ -285,19 +286,19 @@ def test_no_file_is_read_beyond_its_size_or_the_limit(tmp_path, monkeypatch):
     def refuse(start):
         raise ValueError(len(start))
 
-    with pytest.raises(ValueError, match=str(files.START_BYTES)):
-        files.read(tmp_path / "a", check=refuse)
+    with pytest.raises(ValueError, match=str(kinds.START_BYTES)):
+        reading.read(tmp_path / "a", check=refuse)
     with pytest.raises(OSError, match="more than the limit of 1000 "):
-        files.read(tmp_path / "a", 1000)
+        reading.read(tmp_path / "a", 1000)
     with open("/dev/zero", "rb") as endless:
         monkeypatch.setattr(sys, "stdin", endless)
         endless.buffer = endless
         with pytest.raises(OSError, match="limit of 1000 "):
-            files.read(None, 1000)
+            reading.read(None, 1000)
 
 
 def test_impossible_times_do_not_keep_a_file_from_being_written(tmp_path):
-    files.write(tmp_path / "a", b"x", stamp=files.Stamp(0o644, 1 << 80))
+    atomic.write(tmp_path / "a", b"x", stamp=Stamp(0o644, 1 << 80))
     assert (tmp_path / "a").read_bytes() == b"x"
 
 
@@ -323,12 +324,12 @@ def test_inputs_that_would_share_an_output_get_an_error_and_others_do_not(tmp_pa
 
 def test_the_same_bytes_written_again_are_found_and_other_bytes_are_not_overwritten(tmp_path):
     target = tmp_path / "a"
-    files.write(target, b"x", may_repeat=True)
-    files.write(target, b"x", may_repeat=True)
+    atomic.write(target, b"x", may_repeat=True)
+    atomic.write(target, b"x", may_repeat=True)
     with pytest.raises(FileExistsError):
-        files.write(target, b"y", may_repeat=True)
+        atomic.write(target, b"y", may_repeat=True)
     with pytest.raises(FileExistsError):
-        files.write(tmp_path, b"", may_repeat=True)
+        atomic.write(tmp_path, b"", may_repeat=True)
     assert target.read_bytes() == b"x"
 
 
@@ -339,11 +340,11 @@ def test_a_png_with_much_behind_its_end_is_refused_before_it_is_read(tmp_path, m
         path.write_bytes(image)
         os.truncate(path, len(image) + more)
         if more == limit:
-            assert png.read(files.read(path)[0]).skeleton is None
+            assert png.read(reading.read(path)[0]).skeleton is None
             continue
-        monkeypatch.setattr(files, "_read_stream", None)
+        monkeypatch.setattr(reading, "_read_stream", None)
         with pytest.raises(UnsupportedImageError, match=f"{limit + 1} bytes follow"):
-            files.read(path)
+            reading.read(path)
         with pytest.raises(UnsupportedImageError, match="follow the end"):
             png.read(path.read_bytes())
 
@@ -353,8 +354,8 @@ def test_write_keeps_mode_and_time_and_makes_directories(tmp_path):
     source.write_bytes(b"x")
     source.chmod(0o640)
     os.utime(source, (1_000_000_000, 1_000_000_000))
-    data, stamp = files.read(source)
-    files.write(target, data * 4, stamp=stamp)
+    data, stamp = reading.read(source)
+    atomic.write(target, data * 4, stamp=stamp)
     status = target.stat()
     assert target.read_bytes() == b"xxxx"
     assert (stat.S_IMODE(status.st_mode), status.st_mtime) == (0o640, 1_000_000_000)
@@ -362,10 +363,10 @@ def test_write_keeps_mode_and_time_and_makes_directories(tmp_path):
 
 def test_new_folders_survive_a_loss_of_power_with_their_file(tmp_path, monkeypatch):
     synced = []
-    monkeypatch.setattr(files, "_sync", synced.append)
-    files.write(tmp_path / "deep/er/b", b"x")
+    monkeypatch.setattr(atomic, "_sync", synced.append)
+    atomic.write(tmp_path / "deep/er/b", b"x")
     assert synced == [tmp_path / "deep/er", tmp_path / "deep", tmp_path]
-    files.write(tmp_path / "deep/er/c", b"x")
+    atomic.write(tmp_path / "deep/er/c", b"x")
     assert synced[3:] == [tmp_path / "deep/er"]
 
 
@@ -374,9 +375,9 @@ def test_a_file_keeps_its_owner_or_gives_another_group_no_more_than_all_others(t
     source.write_bytes(b"x")
     source.chmod(0o674)
     user, group = source.stat().st_uid, source.stat().st_gid
-    stamp = dataclasses.replace(files.Stamp.at(source), owner=(user + 1, group + 1))
+    stamp = dataclasses.replace(Stamp.at(source), owner=(user + 1, group + 1))
     if os.geteuid() == 0:
-        files.write(tmp_path / "b", b"x", stamp=stamp)
+        atomic.write(tmp_path / "b", b"x", stamp=stamp)
         status = (tmp_path / "b").stat()
         assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (user + 1, group + 1, 0o674)
 
@@ -385,9 +386,9 @@ def test_a_file_keeps_its_owner_or_gives_another_group_no_more_than_all_others(t
         raise PermissionError
 
     monkeypatch.setattr(os, "chown", refuse)
-    files.write(tmp_path / "c", b"x", stamp=stamp)
+    atomic.write(tmp_path / "c", b"x", stamp=stamp)
     assert (tmp_path / "c").stat().st_mode & 0o777 == 0o644 and asked == [(-1, group + 1), (user + 1, -1)]
-    files.write(tmp_path / "d", b"x", stamp=files.Stamp.at(source))  # its owner needs no change
+    atomic.write(tmp_path / "d", b"x", stamp=Stamp.at(source))  # its owner needs no change
     assert (tmp_path / "d").stat().st_mode & 0o777 == 0o674 and len(asked) == 2
 
 
@@ -395,22 +396,22 @@ def test_write_overwrites_only_with_force_and_only_regular_files(tmp_path):
     target = tmp_path / "a"
     target.write_bytes(b"old")
     with pytest.raises(FileExistsError):
-        files.write(target, b"new")
+        atomic.write(target, b"new")
     assert target.read_bytes() == b"old"
-    files.write(target, b"new", force=True)
+    atomic.write(target, b"new", force=True)
     assert target.read_bytes() == b"new"
     with pytest.raises(FileExistsError):
-        files.write(tmp_path, b"new", force=True)
+        atomic.write(tmp_path, b"new", force=True)
 
 
 def test_pipes_and_devices_are_written_to_and_stay_what_they_are(tmp_path):
-    files.write(Path(os.devnull), b"new")
+    atomic.write(Path(os.devnull), b"new")
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        files.write(pipe, b"new")
+        atomic.write(pipe, b"new")
         assert os.read(reader, 9) == b"new" and [*tmp_path.iterdir()] == [pipe]
     finally:
         os.close(reader)
@@ -420,11 +421,11 @@ def test_pipes_and_devices_are_written_to_and_stay_what_they_are(tmp_path):
 def test_a_file_that_appears_while_another_is_written_is_not_overwritten(tmp_path, monkeypatch, links):
     if not links:
         monkeypatch.setattr(os, "link", no_links)
-    check = files.check_target
+    check = atomic.check_target
     monkeypatch.setattr(
-        files, "check_target", lambda target, **options: None if target.exists() else check(target, **options)
+        atomic, "check_target", lambda target, **options: None if target.exists() else check(target, **options)
     )
-    with pytest.raises(FileExistsError, match="-f overwrites"), files.writing(tmp_path / "a") as file:
+    with pytest.raises(FileExistsError, match="-f overwrites"), atomic.writing(tmp_path / "a") as file:
         file.write(b"new")
         (tmp_path / "a").write_bytes(b"mine")
     assert (tmp_path / "a").read_bytes() == b"mine" and len([*tmp_path.iterdir()]) == 1
@@ -436,7 +437,7 @@ def no_links(*_):
 
 def test_files_are_written_where_there_are_no_hard_links(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "link", no_links)
-    files.write(tmp_path / "a", b"new")
+    atomic.write(tmp_path / "a", b"new")
     assert (tmp_path / "a").read_bytes() == b"new" and len([*tmp_path.iterdir()]) == 1
 
 
@@ -445,11 +446,11 @@ def test_the_next_write_removes_what_a_killed_process_left(tmp_path, name):
     code = """
 import os, sys
 from pathlib import Path
-from dqcodec.command import files
-with files.writing(Path(sys.argv[1])) as file:
+from dqcodec.command import atomic
+with atomic.writing(Path(sys.argv[1])) as file:
     os._exit(1)
 """
-    environment = os.environ | {"PYTHONPATH": str(Path(files.__file__).parents[2])}
+    environment = os.environ | {"PYTHONPATH": str(Path(atomic.__file__).parents[2])}
     process = subprocess.run([sys.executable, "-c", code, tmp_path / name], env=environment, timeout=60)
     (left,) = tmp_path.iterdir()
     assert process.returncode == 1 and left.name.startswith(".a." if name == "a" else f".{name[:90]}")
@@ -458,7 +459,7 @@ with files.writing(Path(sys.argv[1])) as file:
         other.touch()
     same = tmp_path / re.sub(r"\d+-", f"{os.getpid()}-", left.name)  # processes of containers have equal numbers
     same.touch()
-    files.write(tmp_path / name, b"new")
+    atomic.write(tmp_path / name, b"new")
     assert (
         not left.exists()
         and not same.exists()
@@ -470,7 +471,7 @@ with files.writing(Path(sys.argv[1])) as file:
 def test_write_follows_links(tmp_path):
     (tmp_path / "real").write_bytes(b"old")
     (tmp_path / "link").symlink_to("real")
-    files.write(tmp_path / "link", b"new", force=True)
+    atomic.write(tmp_path / "link", b"new", force=True)
     assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_bytes() == b"new"
 
 
@@ -485,7 +486,7 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path, monkeypatch, step, error
 
     monkeypatch.setattr(os, step, fail)
     with pytest.raises(type(error)):
-        files.write(tmp_path / "a", b"data")
+        atomic.write(tmp_path / "a", b"data")
     assert not list(tmp_path.iterdir())
 
 
@@ -497,6 +498,6 @@ def test_a_terminal_is_neither_read_nor_written(monkeypatch):
     monkeypatch.setattr(sys, "stdin", Terminal())
     monkeypatch.setattr(sys, "stdout", Terminal())
     with pytest.raises(OSError, match="terminal"):
-        files.read(None)
+        reading.read(None)
     with pytest.raises(OSError, match="terminal"):
-        files.check_target(None, force=True)
+        atomic.check_target(None, force=True)

@@ -13,7 +13,7 @@ from dqcodec import png
 from dqcodec.base.errors import DqcodecError, LatentOverflow, StackUnderflow
 from dqcodec.codec import choose, codec, ways
 from dqcodec.codec.effort import Effort
-from dqcodec.format.container import Layer, Method
+from dqcodec.format.layer import Layer, Method
 from dqcodec.methods import flow
 
 

@@ -13,7 +13,7 @@ from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import CorruptError, DqcodecError, LatentOverflow, StackUnderflow, UnknownModelError
 from dqcodec.base.varint import write_varint
 from dqcodec.codec import candidates, codec, suitability, trial, ways
-from dqcodec.format.container import Layer, Method
+from dqcodec.format.layer import Layer, Method
 from dqcodec.methods.payload import ModelReport
 
 SHAPES = [(32, 32), (33, 35), (31, 64), (47, 18), (8, 200), (200, 9), (17, 90), (70, 33)]

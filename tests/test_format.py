@@ -25,7 +25,8 @@ from dqcodec.context.fronts import Fronts
 from dqcodec.context.predictions import predict_tiles
 from dqcodec.exact.flow.tables import TableLaw
 from dqcodec.exact.program import load_program
-from dqcodec.format.container import Group, Method
+from dqcodec.format.container import Group
+from dqcodec.format.layer import Method
 from dqcodec.format.split import Split, Step
 from dqcodec.methods.autoregressive import stacks
 from dqcodec.png import dictionary, metadata

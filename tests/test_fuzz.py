@@ -4,7 +4,7 @@ benchmarks/fuzz.py does the same for longer.
 """
 
 import functools
-import importlib.util
+import json
 import lzma
 import random
 import struct
@@ -33,17 +33,17 @@ from dqcodec.exact.flow.tables import TableLaw
 from dqcodec.exact.mixing import model_mixing
 from dqcodec.exact.mixing.context_mixing import Mixer
 from dqcodec.exact.program import load_program
-from dqcodec.format import archive, container
+from dqcodec.format import archive
 from dqcodec.format.canvas import Spot
-from dqcodec.format.container import MAGIC, Group, Layer, Method, sample_checksum
+from dqcodec.format.container import MAGIC, Group, sample_checksum
+from dqcodec.format.layer import Layer, Method
+from dqcodec.format.section import LZMA_FILTERS
 from dqcodec.format.split import Split, possible_splits, skeleton
 from dqcodec.methods import table
 from dqcodec.png.chunks import KINDS
 
-_path = Path(__file__).parents[1] / "benchmarks" / "fuzz.py"
-_spec = importlib.util.spec_from_file_location("fuzz", _path)
-fuzz = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(fuzz)
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+from fuzzing import targets  # noqa: E402
 
 GOLDEN = Path(__file__).parent / "golden"
 SUM = b"checksum"
@@ -56,7 +56,7 @@ EXAMPLES = {"container": 60, "archive": 40, "model": 20, "png": 12, "payloads": 
 
 @functools.cache
 def target(name: str):
-    return fuzz.TARGETS[name]()
+    return targets.target_of(name)
 
 
 def sealed(body: bytes) -> bytes:
@@ -84,10 +84,10 @@ def plain(pixels: np.ndarray, recipe: bytes = b"", kind: int = GRAY) -> bytes:
 def modelled(kind: str, description: dict | None = None, **tensors: np.ndarray) -> bytes:
     """The golden model of a kind with another description or other tensors, __ in their names for dots."""
     content = (GOLDEN / f"{kind}.safetensors").read_bytes()
-    header = fuzz.json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]["dqcodec"]
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]["dqcodec"]
     changed = {name.replace("__", "."): tensor for name, tensor in tensors.items()}
-    told = fuzz.json.loads(header) | (description or {})
-    return save(load(content) | changed, {"dqcodec": fuzz.json.dumps(told)})
+    told = json.loads(header) | (description or {})
+    return save(load(content) | changed, {"dqcodec": json.dumps(told)})
 
 
 def find(model_id: bytes):
@@ -97,7 +97,7 @@ def find(model_id: bytes):
 # Laws of any broken file.
 
 
-@pytest.mark.parametrize("name", fuzz.TARGETS)
+@pytest.mark.parametrize("name", targets.NAMES)
 def test_broken_inputs_give_the_right_result_or_a_named_error_in_bounded_time_and_memory(name, capfd):
     target(name)
 
@@ -105,7 +105,7 @@ def test_broken_inputs_give_the_right_result_or_a_named_error_in_bounded_time_an
     @given(st.integers(0, (1 << 32) - 1))
     def check(seed):
         rng = random.Random(seed)
-        data = fuzz.mutated(target(name), rng.choice(target(name).seeds), rng)
+        data = targets.mutated(target(name), rng.choice(target(name).seeds), rng)
         tracemalloc.reset_peak()
         with no_hang():
             target(name).check(data)
@@ -138,7 +138,7 @@ def test_a_dqc_bomb_is_refused(body):
 
 
 def test_an_lzma_bomb_is_refused():
-    bomb = write_varint(16) + lzma.compress(bytes(1 << 25), lzma.FORMAT_RAW, filters=container._LZMA_FILTERS)
+    bomb = write_varint(16) + lzma.compress(bytes(1 << 25), lzma.FORMAT_RAW, filters=LZMA_FILTERS)
     data = sealed(bytes([RGB | LZMA << 4, 1, 1]) + write_varint(len(bomb)) + bomb + b"\x10" + SUM)
     with little_memory(FEW), pytest.raises(CorruptError):
         Group.unpack(data)
@@ -321,7 +321,7 @@ def test_a_palette_with_two_lists_of_alphas_is_split_without_loss():
 
 @pytest.mark.parametrize("dtype", ["F8_E5M2", "F8_E4M3", "F8_E8M0", "F4"])
 def test_a_tensor_of_a_type_that_numpy_lacks_is_a_model_error(dtype, tmp_path):
-    header = fuzz.json.dumps({"x": {"dtype": dtype, "shape": [0], "data_offsets": [0, 0]}}).encode()
+    header = json.dumps({"x": {"dtype": dtype, "shape": [0], "data_offsets": [0, 0]}}).encode()
     (tmp_path / "x.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     with pytest.raises(ModelError):
         load_program(tmp_path / "x.safetensors")

@@ -16,7 +16,7 @@ from dqcodec.codec import codec
 from dqcodec.codec.archive import Archive
 from dqcodec.exact.program import load_program
 from dqcodec.format.archive import Member
-from dqcodec.format.container import Method
+from dqcodec.format.layer import Method
 
 GOLDEN = Path(__file__).parent / "golden"
 FILES = sorted({*GOLDEN.glob("*.dqc")} - {*GOLDEN.glob("archive*.dqc")})

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dqcodec import png
 from dqcodec.base.errors import CorruptError
 from dqcodec.codec import codec
-from dqcodec.format.container import pack_chunks
+from dqcodec.format.head import pack_chunks
 from dqcodec.png import dictionary, exact, inflated, metadata
 from dqcodec.png.deflate import LEVELS, deflate
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dqcodec import png
 from dqcodec.base.errors import CorruptError
 from dqcodec.format import palette
-from dqcodec.format.container import Entry
+from dqcodec.format.head import Entry
 from dqcodec.format.split import Split, Step, for_models, possible_splits, skeleton
 from dqcodec.format.values import views
 

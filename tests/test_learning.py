@@ -31,7 +31,8 @@ from dqcodec.command.packing import Packing
 from dqcodec.exact.autoregressive import changes
 from dqcodec.exact.program import load_program
 from dqcodec.export.restore import restore
-from dqcodec.format.archive import MODEL_MARK, OwnModel, model_bytes, pack_model, unpack_model
+from dqcodec.format.archive import OwnModel, model_bytes, pack_model, unpack_model
+from dqcodec.format.frame import MODEL_MARK
 from dqcodec.training import learning
 from dqcodec.training.progress import Progress
 from dqcodec.training.trainer import Budget

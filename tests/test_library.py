@@ -19,7 +19,7 @@ from dqcodec.codec import codec, formats
 from dqcodec.codec.archive import Archive
 from dqcodec.command import names
 from dqcodec.format import archive
-from dqcodec.format.container import Method
+from dqcodec.format.layer import Method
 from dqcodec.methods import autoregressive
 
 RNG = np.random.default_rng(0)

@@ -13,7 +13,7 @@ from dqcodec import png
 from dqcodec.base.errors import CorruptError, DqcodecError
 from dqcodec.codec import candidates, codec, suitability, zoo
 from dqcodec.codec.effort import Effort
-from dqcodec.format.container import Layer, Method
+from dqcodec.format.layer import Layer, Method
 from dqcodec.methods import autoregressive, classical, mixing, model_mixing, table
 from dqcodec.methods.payload import Payload
 

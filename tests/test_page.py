@@ -17,7 +17,7 @@ from dqcodec.codec import codec, formats, group, zoo
 from dqcodec.codec.source import read
 from dqcodec.command.cli import main
 from dqcodec.format import archive
-from dqcodec.format.container import Method
+from dqcodec.format.layer import Method
 from dqcodec.methods import table
 from dqcodec.page import lengths, maps
 

@@ -22,7 +22,8 @@ from dqcodec.codec.region import Region
 from dqcodec.codec.source import read
 from dqcodec.command.cli import main
 from dqcodec.exact.boxes import whole
-from dqcodec.format.container import Group, Layer, Method
+from dqcodec.format.container import Group
+from dqcodec.format.layer import Layer, Method
 from dqcodec.methods import autoregressive, classical, table
 
 RNG = np.random.default_rng(3)

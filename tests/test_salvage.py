@@ -17,7 +17,8 @@ from test_archive import NAMED, group_of, numbered, opened, stored, written
 
 from dqcodec.base.errors import CorruptError, FormatError
 from dqcodec.codec.archive import Archive
-from dqcodec.format.archive import GROUP_MARK, INDEX_MARK, START, Member, Verbatim, Writer, pack_frame
+from dqcodec.format.archive import START, Member, Verbatim, Writer
+from dqcodec.format.frame import GROUP_MARK, INDEX_MARK, pack_frame
 
 GROUPS = [["a.png", "b/a.png"], ["b/c.png"], ["d.png", "e.png", "again.png"], ["f.txt", "g.png"], ["h.png"]]
 NAMES = [name for group in GROUPS for name in group]

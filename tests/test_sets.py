@@ -17,7 +17,10 @@ from dqcodec.codec import candidates, codec, group
 from dqcodec.command.batches import equal_together
 from dqcodec.command.options import Compressing
 from dqcodec.command.packing import Packing
-from dqcodec.format.container import Entry, Group, Layer, Method, Reader, read_heads, sample_checksum
+from dqcodec.format.container import Group, sample_checksum
+from dqcodec.format.head import Entry, read_heads
+from dqcodec.format.layer import Layer, Method
+from dqcodec.format.reader import Reader
 
 
 def text(comment: bytes) -> bytes:

@@ -12,7 +12,7 @@ from dqcodec import png
 from dqcodec.codec import codec, sampling, suitability, ways, zoo
 from dqcodec.codec.effort import Effort
 from dqcodec.context.fronts import Fronts
-from dqcodec.format.container import Method
+from dqcodec.format.layer import Method
 from dqcodec.methods import model_mixing
 
 few = settings(max_examples=10)

@@ -17,7 +17,7 @@ from dqcodec.exact.mixing import priors, sample_laws
 from dqcodec.exact.mixing.bit_mixing import BitMixer
 from dqcodec.exact.mixing.priors import TABLE, trained_prior
 from dqcodec.exact.mixing.sample_laws import SampleLaws
-from dqcodec.format.container import Method
+from dqcodec.format.layer import Method
 from dqcodec.methods import pixel_mixing, trained_mixing
 
 law_logit, narrow_laws = map(compiled, (sample_laws.law_logit, sample_laws.narrow_laws))

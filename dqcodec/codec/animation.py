@@ -20,7 +20,7 @@ from dqcodec.codec.suitability import takes_mixing
 from dqcodec.codec.ways import CodedLayer, by_model
 from dqcodec.exact.program import Program
 from dqcodec.format.canvas import Spot
-from dqcodec.format.container import Layer, Method
+from dqcodec.format.layer import Layer, Method
 from dqcodec.format.split import Split, possible_splits
 from dqcodec.format.values import views
 from dqcodec.methods import table

@@ -18,7 +18,7 @@ from dqcodec.codec.image_layers import Place, is_alpha, is_drawing, is_icon, lay
 from dqcodec.codec.suitability import differing, is_drawn, mixing_samples, takes_experts, takes_mixing
 from dqcodec.codec.ways import CodedLayer, by_method, by_model, by_webp
 from dqcodec.exact.jpeg import recovery
-from dqcodec.format.container import Method
+from dqcodec.format.layer import Method
 from dqcodec.format.split import Split, Step, possible_splits
 
 if TYPE_CHECKING:

@@ -28,7 +28,8 @@ from dqcodec.codec.animation import code_animations, has_canvas
 from dqcodec.codec.candidates import code_together
 from dqcodec.codec.effort import Effort
 from dqcodec.codec.ways import CodedLayer, by_webp
-from dqcodec.format.container import CHECKSUM_BYTES, Entry
+from dqcodec.format.container import CHECKSUM_BYTES, frame_bytes
+from dqcodec.format.head import Entry
 from dqcodec.format.split import Split, possible_splits, skeleton
 from dqcodec.format.values import views
 from dqcodec.methods import table
@@ -211,7 +212,7 @@ def _for_each(sources: Sequence[Source], choices: Sequence[Sequence[Choice]]) ->
 
 def _candidates(choices: Sequence[Choice]) -> dict[str, int]:
     """Method -> bytes of the .dqc file by its smallest choice, largest first."""
-    sizes = [(choice.entry.method, round(choice.size) + choice.entry.frame_bytes) for choice in choices]
+    sizes = [(choice.entry.method, round(choice.size) + frame_bytes(choice.entry)) for choice in choices]
     return dict(sorted(sizes, key=lambda item: -item[1]))
 
 

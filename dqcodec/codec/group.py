@@ -35,7 +35,8 @@ from dqcodec.codec.region import Region
 from dqcodec.codec.source import Source
 from dqcodec.exact.boxes import Window, hull, inside, whole
 from dqcodec.exact.program import FindProgram, Program
-from dqcodec.format.container import Entry, Group, owners, sample_checksum
+from dqcodec.format.container import Group, frame_bytes, owners, sample_checksum
+from dqcodec.format.head import Entry
 from dqcodec.methods import table
 from dqcodec.methods.payload import ModelReport, Payload
 from dqcodec.png import Header, Png
@@ -134,7 +135,7 @@ def _may_leave(choice: Choice) -> bool:
     """Whether an image may be smaller alone: it is coded alone anyway, or the group's usual method does not suit it best."""
     if all(coded.together == 1 for coded in choice.coded):
         return True
-    return min(choice.candidates.values()) - choice.entry.frame_bytes < _SUITED * choice.size
+    return min(choice.candidates.values()) - frame_bytes(choice.entry) < _SUITED * choice.size
 
 
 def decode(group: Group, find_program: FindProgram, max_pixels: int = png.MAX_PIXELS) -> list[Decoded]:

@@ -14,7 +14,9 @@ from PIL.PngImagePlugin import PngImageFile
 
 from dqcodec.base.errors import CorruptError, DqcodecError
 from dqcodec.codec import codec, zoo
-from dqcodec.format.container import MAGIC, SHORT_MAGIC, VERSION, Reader, is_short, read_heads
+from dqcodec.format.container import MAGIC, SHORT_MAGIC, VERSION, is_short
+from dqcodec.format.head import read_heads
+from dqcodec.format.reader import Reader
 from dqcodec.format.split import Step
 from dqcodec.png import MAX_PIXELS, Skeleton, chunks
 

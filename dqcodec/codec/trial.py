@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dqcodec.codec.effort import Effort
-from dqcodec.format.container import Method
+from dqcodec.format.layer import Method
 from dqcodec.methods import table
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 from dqcodec.base.errors import LatentOverflow, StackUnderflow
 from dqcodec.codec import suitability, trial
 from dqcodec.codec.effort import Effort
-from dqcodec.format.container import Layer, Method
+from dqcodec.format.layer import Layer, Method
 from dqcodec.methods import classical, table
 from dqcodec.methods.payload import ModelReport, Payload
 

@@ -11,12 +11,12 @@ from pathlib import Path, PurePath
 from dqcodec import png
 from dqcodec.base.errors import FAILURES, UnsupportedImageError, one_line
 from dqcodec.codec import formats
-from dqcodec.command import files
-from dqcodec.command.files import Stamp
+from dqcodec.command import reading
 from dqcodec.command.kinds import check_image
 from dqcodec.command.options import Compressing
+from dqcodec.command.stamp import Stamp
 from dqcodec.format.archive import Member
-from dqcodec.format.container import MAX_UNPACKED_BYTES
+from dqcodec.format.reader import MAX_UNPACKED_BYTES
 from dqcodec.png import Png
 
 GROUP_SECONDS = 1.0  # about the time to decode a group on one core; a single image may take longer
@@ -104,7 +104,7 @@ def read_item(path: Path, name: str, options: Compressing) -> Item:
     """Read a source; an error becomes the item's."""
     try:
         check = {} if options.keep_others else {"check": check_image}
-        data, stamp = files.read(path, files.max_bytes(options.max_pixels), **check)
+        data, stamp = reading.read(path, reading.max_bytes(options.max_pixels), **check)
     except FAILURES as error:
         return Item(path, name, error=one_line(error))
     is_png = data.startswith(png.SIGNATURE)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dqcodec.base.errors import DqcodecError
-from dqcodec.command import files
+from dqcodec.command import atomic
 from dqcodec.command.failures import not_installed, one_line_failures
 
 if TYPE_CHECKING:
@@ -84,13 +84,13 @@ def bench(paths, output, markdown, figure, names, models, threads, repeat, force
     click.echo(data if as_json else text, nl=False)
     with one_line_failures("bench"):
         if output:
-            files.write(output, data.encode(), force=force)
+            atomic.write(output, data.encode(), force=force)
         if markdown:
-            files.write(markdown, text.encode(), force=force)
+            atomic.write(markdown, text.encode(), force=force)
         if figure:
             from dqcodec.bench.figure import draw
 
-            files.write(figure, draw(report), force=force)
+            atomic.write(figure, draw(report), force=force)
     sys.exit(report.return_code)
 
 
@@ -125,4 +125,4 @@ def _check_targets(targets: Sequence[Path], figure: Path | None, force: bool) ->
         raise not_installed("matplotlib", "bench")
     with one_line_failures("bench"):
         for target in targets:
-            files.check_target(target, force=force)
+            atomic.check_target(target, force=force)

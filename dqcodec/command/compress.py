@@ -13,7 +13,7 @@ import click
 
 from dqcodec.base.errors import DqcodecError
 from dqcodec.codec.report import CompressReport
-from dqcodec.command import files
+from dqcodec.command import atomic, streams
 from dqcodec.command import options as opts
 from dqcodec.command.failures import ending_with_failure, one_line_failures, usage
 from dqcodec.command.kinds import PNG, check_image
@@ -74,7 +74,7 @@ def compress(paths: tuple[str, ...], options: Compressing) -> None:
 
 def _noted(job: Job) -> Job:
     """The job, with a note if decompress gives the image another name."""
-    if files.is_stream(job.source) or files.is_stream(job.target):
+    if streams.is_stream(job.source) or streams.is_stream(job.target):
         return job
     name = decompressed_name(job.target.name)
     return job if name == job.source.name else dataclasses.replace(job, note=f"comes back as {name}")
@@ -95,7 +95,7 @@ def _to_archive(inputs: Sequence[tuple[Path, str]], printer: Printer, options: C
 
     target = Path(options.output)
     with ending_with_failure(str(target), options.as_json):
-        files.check_target(target, force=options.force)
+        atomic.check_target(target, force=options.force)
         learned = _learn(inputs, options) if options.learn else None
         with mapping(options, len(inputs)) as mapped, printer.progress(len(inputs)):
             report = Packing(target, options, learned).pack(inputs, mapped, printer.print_result)

@@ -15,8 +15,8 @@ import click
 
 from dqcodec.base.errors import FAILURES, one_line
 from dqcodec.codec.report import RegionReport, Report
-from dqcodec.command import files
 from dqcodec.command import options as opts
+from dqcodec.command import reading, streams
 from dqcodec.command.failures import usage
 from dqcodec.command.kinds import ARCHIVE, DQC, check_dqc, hinting_at_salvage
 from dqcodec.command.names import decompressed_name, stripped_name
@@ -53,13 +53,13 @@ def decompress(paths: tuple[str, ...], options: Decompressing) -> None:
     is_alone = len(found.inputs) == 1
     if is_alone and options.output not in (None, "") and _is_archive(found.inputs[0][0], options.salvage):
         jobs = [Job(found.inputs[0][0], Path(options.output))]  # a folder; it may not exist yet
-        if files.is_stream(jobs[0].target) or options.output == "-":
+        if streams.is_stream(jobs[0].target) or options.output == "-":
             raise click.UsageError("an archive goes to a folder.")
     else:
         jobs = usage(lambda: plan(found, options.output, functools.partial(_renamed, options=options)))
         jobs = [_noted(job, options) for job in jobs]
     check_outputs(options, jobs)
-    are_images = (files.starts_as(job.source, DQC) and not _is_archive(job.source, options.salvage) for job in jobs)
+    are_images = (reading.starts_as(job.source, DQC) and not _is_archive(job.source, options.salvage) for job in jobs)
     if options.only and any(are_images):
         raise click.UsageError("--only is for archives.")
     printer = Printer(options.placed())
@@ -86,7 +86,7 @@ def verify(paths: tuple[str, ...], options: Running) -> None:
 
 def _is_archive(source: Path | None, salvage: bool, data: bytes | None = None) -> bool:
     """data: of a stream. With --salvage every file counts as an archive, since its first bytes may be damaged."""
-    return salvage or (files.starts_as(source, ARCHIVE) if data is None else ARCHIVE.has(data))
+    return salvage or (reading.starts_as(source, ARCHIVE) if data is None else ARCHIVE.has(data))
 
 
 def _renamed(source: Path, options: Decompressing) -> str:
@@ -98,7 +98,7 @@ def _renamed(source: Path, options: Decompressing) -> str:
 
 def _noted(job: Job, options: Decompressing) -> Job:
     """The job, with a note if its output has another name than the .dqc file says."""
-    if files.is_stream(job.source) or files.is_stream(job.target):
+    if streams.is_stream(job.source) or streams.is_stream(job.target):
         return job
     name = _renamed(job.source, options)
     is_said = job.target.name != name or name == stripped_name(job.source.name)
@@ -126,9 +126,9 @@ class _Plan:
         """Plan a job, or print why it cannot be done."""
         salvage = self.options.salvage
         try:
-            if files.is_stream(job.source):  # only its bytes say what it is
+            if streams.is_stream(job.source):  # only its bytes say what it is
                 check = {} if salvage else {"check": check_dqc}
-                data, _ = files.read(job.source, files.max_bytes(self.options.max_pixels), **check)
+                data, _ = reading.read(job.source, reading.max_bytes(self.options.max_pixels), **check)
                 job = dataclasses.replace(job, data=data)
             if job.error is None and _is_archive(job.source, salvage, job.data):
                 self._add_archive(job)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from dqcodec.base.errors import one_line
-from dqcodec.command import files
+from dqcodec.command import atomic, reading
 from dqcodec.command import options as opts
 from dqcodec.command.failures import ending_with_failure, usage
 from dqcodec.command.kinds import DQC, PNG
@@ -47,8 +47,8 @@ def _inspect(path: str, options: Looking) -> None:
 
     targets = [None if name == STDIO else Path(name) for name in (options.output, options.map) if name]
     for target in targets:
-        files.check_target(target, force=options.force)
-    data, _ = files.read(source_path(path), files.max_bytes(options.max_pixels))
+        atomic.check_target(target, force=options.force)
+    data, _ = reading.read(source_path(path), reading.max_bytes(options.max_pixels))
     given = data
     if not DQC.has(data):
         models = options.models or None
@@ -58,7 +58,7 @@ def _inspect(path: str, options: Looking) -> None:
         whole = lengths.per_sample(spent)
         most = maps.scale([bits for layer in spent for _, bits in layer.planes])
         map_png = png.write(png.plain(maps.colored(whole, most)))
-        files.write(targets[-1], map_png, force=options.force)
+        atomic.write(targets[-1], map_png, force=options.force)
         print_line(f"{shown(options.map)}: from 0 bits a sample, dark, to {most} and more, light")
     if options.output:
         image = library.decompress_png(data, options.models, repack=True, max_pixels=options.max_pixels)
@@ -66,7 +66,7 @@ def _inspect(path: str, options: Looking) -> None:
         info = codec.info(data, max_pixels=options.max_pixels)
         peers = _peers(given if PNG.has(given) else image, is_given=PNG.has(given))
         text = page.page(Path(path).name, pixels, info, spent, len(given), peers)
-        files.write(targets[0], text.encode(), force=options.force)
+        atomic.write(targets[0], text.encode(), force=options.force)
 
 
 def _peers(image: bytes, *, is_given: bool) -> dict[str, int | str]:

@@ -13,9 +13,9 @@ from typing import Any, BinaryIO
 from dqcodec import png
 from dqcodec.base.errors import FAILURES, CorruptError, one_line
 from dqcodec.codec.archive import Archive
-from dqcodec.command import files
-from dqcodec.command.files import Stamp
+from dqcodec.command import reading
 from dqcodec.command.kinds import ARCHIVE, check_dqc, hinting_at_salvage
+from dqcodec.command.stamp import Stamp
 from dqcodec.format.archive import ArchiveGroup, Verbatim
 from dqcodec.format.container import Group, owners
 from dqcodec.png import MAX_PIXELS, Header
@@ -71,10 +71,10 @@ def opened(source: Path | None, max_pixels: int = MAX_PIXELS) -> tuple[Archive |
 
     An archive opens even if some of its names are lost. Raises OSError, FormatError, CorruptError.
     """
-    if files.starts_as(source, ARCHIVE):
-        with hinting_at_salvage(files.start(source)):
+    if reading.starts_as(source, ARCHIVE):
+        with hinting_at_salvage(reading.start(source)):
             return _open_damaged(source, max_pixels), b"", None
-    data, stamp = files.read(source, files.max_bytes(max_pixels), check_dqc)
+    data, stamp = reading.read(source, reading.max_bytes(max_pixels), check_dqc)
     if ARCHIVE.has(data):
         with hinting_at_salvage(data):
             return _open_damaged(io.BytesIO(data), max_pixels), b"", None

@@ -148,7 +148,7 @@ class Converting(Running):
 
     @property
     def writing(self) -> dict[str, bool]:
-        """Options of files.write. The worker of a cluster may be lost after it has written a file."""
+        """Options of atomic.write. The worker of a cluster may be lost after it has written a file."""
         return {"force": self.force, "may_repeat": bool(self.cluster)}
 
 

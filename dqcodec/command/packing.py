@@ -25,7 +25,7 @@ from dqcodec.codec.choose import Choice
 from dqcodec.codec.group import CodedGroup
 from dqcodec.codec.report import PackedReport
 from dqcodec.codec.source import Source, read
-from dqcodec.command import files
+from dqcodec.command import atomic, removal
 from dqcodec.command.batches import Item, batches, equal_together, read_item
 from dqcodec.command.learning import Learned
 from dqcodec.command.names import member_name
@@ -74,7 +74,7 @@ class Packing:
         archive.
         """
         start = time.perf_counter()
-        files.check_target(self.target, force=self.options.force)
+        atomic.check_target(self.target, force=self.options.force)
         packed = iter(mapped(self.pack_batch, self._batches(inputs)))
         if self.learned:
             held = _until(packed, self.learned.report.bytes) if self.learned.is_hopeful else []
@@ -98,7 +98,7 @@ class Packing:
                 saved += packed.saved
                 if packed.group:
                     if writer is None:
-                        file = stack.enter_context(files.writing(self.target, force=self.options.force))
+                        file = stack.enter_context(atomic.writing(self.target, force=self.options.force))
                         writer = archive.Writer(file, models)
                     writer.add(packed.group)
                     items += packed.items
@@ -233,7 +233,7 @@ class Packing:
         left = 0
         for item in items:
             try:
-                files.remove(item.path, item.stamp)
+                removal.remove(item.path, item.stamp)
             except OSError as error:
                 left += 1
                 on_result(FileResult(str(item.path), str(self.target), error=f"packed, but {one_line(error)}"))

@@ -10,10 +10,11 @@ from pathlib import Path, PurePath
 
 import click
 
-from dqcodec.command import files
+from dqcodec.command import reading, streams
 from dqcodec.command.kinds import PNG
 from dqcodec.command.names import DQC_SUFFIX, STDIO, member_name, png_name
 from dqcodec.command.options import Converting
+from dqcodec.command.stamp import identity, is_same
 from dqcodec.command.walk import Found
 
 _STDOUT = {STDIO, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}
@@ -23,7 +24,7 @@ _STDOUT = {STDIO, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}
 class Job:
     """One input and its output; None stands for standard input and standard output.
 
-    former: identity of the file that is at the target before the command; see files.check_target. data: of a stream
+    former: identity of the file that is at the target before the command; see atomic.check_target. data: of a stream
     that was read already. error: why the job cannot be done. note: what the user should know of the names.
     """
 
@@ -42,7 +43,7 @@ class Job:
     @property
     def is_local(self) -> bool:
         """Whether only this process can do it, since it alone has the streams."""
-        return files.is_stream(self.source) or files.is_stream(self.target)
+        return streams.is_stream(self.source) or streams.is_stream(self.target)
 
 
 def is_for_archive(sources: Sequence[str], output: str | None) -> bool:
@@ -72,7 +73,7 @@ def plan(found: Found, output: str | None, rename: Callable[[Path], str]) -> lis
     elif output is not None:
         targets = [None if is_stdout else Path(output)] * len(inputs)
     else:
-        targets = [None if files.is_stream(source) else source.with_name(rename(source)) for source, _ in inputs]
+        targets = [None if streams.is_stream(source) else source.with_name(rename(source)) for source, _ in inputs]
     places = [target and Path(os.path.realpath(target)) for target in targets]
     uses = Counter(places)
     if uses[None] > 1:
@@ -80,12 +81,12 @@ def plan(found: Found, output: str | None, rename: Callable[[Path], str]) -> lis
     if [source for source, _ in inputs].count(None) > 1:
         raise ValueError("standard input can be read only once")
     jobs = [
-        Job(source, target, files.identity(target) if target else (), error=_clash(target, uses[place]))
+        Job(source, target, identity(target) if target else (), error=_clash(target, uses[place]))
         for (source, _), target, place in zip(inputs, targets, places)
     ]
     for job in jobs:
         check_apart([job.source], job.target)
-    sources = {files.identity(source): source for source, _ in inputs if source and not files.is_stream(source)}
+    sources = {identity(source): source for source, _ in inputs if source and not streams.is_stream(source)}
     sources.pop((), None)  # of what is not there
     return [job if job.error else _apart(job, sources.get(job.former)) for job in jobs]
 
@@ -97,7 +98,7 @@ def plan_archive(found: Found, target: Path, keep_others: bool = False) -> list[
     input is a pipe or a device, which could be read only once.
     """
     for source, _ in found.inputs:
-        if files.is_stream(source):
+        if streams.is_stream(source):
             raise ValueError(f"{source or 'standard input'} does not go into an archive; only files do")
     inputs = [(source, member_name(_image_path(source, relative))) for source, relative in found.inputs]
     inputs += [(source, member_name(relative)) for source, relative in found.others] if keep_others else []
@@ -117,10 +118,10 @@ def plan_archive(found: Found, target: Path, keep_others: bool = False) -> list[
 
 def check_apart(sources: Sequence[Path | None], target: Path | None) -> None:
     """Raise ValueError if a target is the same file as one of the sources."""
-    if target is None or files.is_stream(target) or not os.path.exists(target):
+    if target is None or streams.is_stream(target) or not os.path.exists(target):
         return
     for source in sources:
-        if source is not None and files.is_same(source, target):
+        if source is not None and is_same(source, target):
             raise ValueError(f"{target} would replace its own input {source}")
 
 
@@ -128,7 +129,7 @@ def check_outputs(options: Converting, jobs: Sequence[Job]) -> None:
     """Raise UsageError if --json and an output would both go to stdout, or --rm would leave no file."""
     if options.as_json and any(job.target is None for job in jobs):
         raise click.UsageError("--json and the image cannot both go to stdout.")
-    if options.rm and any(files.is_stream(job.source) or files.is_stream(job.target) for job in jobs):
+    if options.rm and any(streams.is_stream(job.source) or streams.is_stream(job.target) for job in jobs):
         raise click.UsageError("--rm is for files that become files, not for pipes, devices and standard streams.")
 
 
@@ -145,4 +146,4 @@ def _clash(target: Path | None, uses: int) -> str | None:
 def _image_path(source: Path, relative: Path) -> Path:
     """An image's path in an archive. A PNG keeps its path, with any suffix."""
     name = png_name(relative.name)
-    return relative if name == relative.name or files.starts_as(source, PNG) else relative.with_name(name)
+    return relative if name == relative.name or reading.starts_as(source, PNG) else relative.with_name(name)

@@ -15,12 +15,12 @@ import click
 
 from dqcodec.base.errors import FAILURES, WorkerError, one_line
 from dqcodec.codec.report import DecodedReport, Report
-from dqcodec.command import files
-from dqcodec.command.files import Stamp
+from dqcodec.command import atomic, reading, removal
 from dqcodec.command.options import Converting, Running
 from dqcodec.command.plan import Job
 from dqcodec.command.progress import Printer
 from dqcodec.command.results import FileResult
+from dqcodec.command.stamp import Stamp
 
 if TYPE_CHECKING:
     from dqcodec.command.packing import Map
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class Work:
     """The work on each file.
 
-    convert: the file's bytes -> (bytes of the output, report). check: see files.read. is_written: write the output;
+    convert: the file's bytes -> (bytes of the output, report). check: see reading.read. is_written: write the output;
     otherwise only count it.
     """
 
@@ -46,12 +46,12 @@ class Work:
         try:
             data, stamp = job.data, None
             if data is None:
-                limit = files.max_bytes(self.options.max_pixels)
-                data, stamp = files.read(self._placed(job.source), limit, self.check)
+                limit = reading.max_bytes(self.options.max_pixels)
+                data, stamp = reading.read(self._placed(job.source), limit, self.check)
             output, report = self.convert(data)
             if self.is_written:
                 where = self._placed(job.target)
-                files.write(where, output, former=job.former, stamp=stamp, **self.options.writing)
+                atomic.write(where, output, former=job.former, stamp=stamp, **self.options.writing)
             else:
                 report = DecodedReport(report.method, report.png_bytes, report.dqc_bytes)
         except FAILURES as error:
@@ -74,7 +74,7 @@ class Work:
         """The reason why the output cannot be written, if it is known before the work."""
         try:
             if self.is_written:
-                files.check_target(job.target, force=self.options.force, former=job.former)
+                atomic.check_target(job.target, force=self.options.force, former=job.former)
         except OSError as error:
             return one_line(error)
         return None
@@ -105,7 +105,7 @@ class Removal:
         try:
             if is_damaged:
                 raise OSError("the archive is damaged and is not removed")
-            files.remove(*self._noted.pop(result.source))
+            removal.remove(*self._noted.pop(result.source))
         except OSError as error:
             self.printer.print_result(FileResult(result.source, result.target, error=f"written, but {one_line(error)}"))
 

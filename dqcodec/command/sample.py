@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from dqcodec.command import files
+from dqcodec.command import atomic
 from dqcodec.command.failures import ending_with_failure, usage
 from dqcodec.command.names import STDIO
 
@@ -36,6 +36,6 @@ def sample(model: str, output: str, count: int, side: int, seed: int, force: boo
     target = None if output == STDIO else Path(output)
     program = usage(lambda: zoo.load(model))
     with ending_with_failure(output):
-        files.check_target(target, force=force)
+        atomic.check_target(target, force=force)
         sheet = sampling.grid(sampling.sample(program, count, side, seed), program.bits)
-        files.write(target, png.write(png.plain(sheet)), force=force)
+        atomic.write(target, png.write(png.plain(sheet)), force=force)

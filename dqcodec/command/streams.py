@@ -1,12 +1,15 @@
-"""Standard streams may be closed, be full, or not encode a name: the command goes on, or ends with one line."""
+"""Which paths are streams; and standard streams that are closed, full, or cannot encode a name: the command goes on, or ends
+with one line."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import stat
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
@@ -55,6 +58,19 @@ def one_line_errors() -> Iterator[None]:
 def drop_output() -> None:
     """Discard what standard output could not write; its buffer would fail again at exit."""
     sys.stdout = open(os.devnull, "w")
+
+
+def is_stream(path: Path | None) -> bool:
+    """Whether a path is a standard stream (None), a pipe or a device. These are used once and never replaced."""
+    try:
+        return path is None or is_stream_mode(os.stat(path).st_mode)
+    except OSError:  # nothing there, or no permission
+        return False
+
+
+def is_stream_mode(mode: int) -> bool:
+    """Whether a mode is that of a pipe, a device or a socket."""
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode)
 
 
 def _open_closed(descriptor: int, flags: int) -> None:

@@ -22,12 +22,12 @@ from dqcodec.codec import formats, own_models, zoo
 from dqcodec.codec.archive import Archive
 from dqcodec.codec.group import Decoded, decode, decode_regions, restore
 from dqcodec.codec.report import DecodedReport, RegionReport, Report
-from dqcodec.command import files
-from dqcodec.command.files import Stamp
+from dqcodec.command import atomic, streams
 from dqcodec.command.names import PNG_ENDING, below, image_name, in_utf8
 from dqcodec.command.options import Decompressing
 from dqcodec.command.plan import Job
 from dqcodec.command.results import FileResult, RunReport, UnpackReport
+from dqcodec.command.stamp import Stamp, identity, is_same
 from dqcodec.exact.program import FindProgram
 from dqcodec.format.archive import ArchiveGroup, OwnModel, Verbatim
 from dqcodec.format.container import Group
@@ -39,7 +39,7 @@ Task = Callable[[], list[FileResult]]
 class Wanted(NamedTuple):
     """A file to decode, or the error that it gets instead.
 
-    number: of the member in its group. former: see files.check_target.
+    number: of the member in its group. former: see atomic.check_target.
     """
 
     number: int
@@ -64,7 +64,7 @@ class Decoding:
         if self.folder is None:
             return None
         place = below(self.options.working_folder / self.folder, self.renamed(name, kind))
-        if files.is_stream(place):
+        if streams.is_stream(place):
             raise OSError(f"{place} is a pipe or a device")
         return below(self.folder, self.renamed(name, kind))
 
@@ -78,7 +78,7 @@ class Decoding:
         try:
             target = self.target(wanted.name, kind)
             if target:
-                files.check_target(target, force=self.options.force, former=wanted.former)
+                atomic.check_target(target, force=self.options.force, former=wanted.former)
         except FAILURES as error:
             return one_line(error)
         return None
@@ -107,7 +107,7 @@ class Decoding:
         here = self.options.working_folder
         try:
             target = self.target(wanted.name, _kind(part))
-            if target and files.is_same(here / target, here / self.source):
+            if target and is_same(here / target, here / self.source):
                 raise OSError("it would replace its own archive")
             if isinstance(part, Verbatim):
                 if self.options.crop:
@@ -118,7 +118,7 @@ class Decoding:
             if target:
                 member = group.members[wanted.number]
                 stamp = Stamp(member.mode, member.mtime_ns)
-                files.write(here / target, data, former=wanted.former, stamp=stamp, **self.options.writing)
+                atomic.write(here / target, data, former=wanted.former, stamp=stamp, **self.options.writing)
         except FAILURES as error:
             return FileResult(self.source, target and str(target), error=one_line(error), member=wanted.name)
         return FileResult(self.source, target and str(target), report, member=wanted.name)
@@ -150,7 +150,7 @@ class Unpacking:
     """The files of an archive that are to be decoded.
 
     names: of the files. clashing: names of files that would go to the place of another; they are not decoded.
-    former: name -> identity of the file that is at its place before the command; see files.check_target. unmatched:
+    former: name -> identity of the file that is at its place before the command; see atomic.check_target. unmatched:
     patterns that no name matches. damage: to the archive as a whole.
     """
 
@@ -279,6 +279,6 @@ def _former(kinds: Mapping[str, str], decoding: Decoding) -> dict[str, tuple[int
     former = {}
     for name, kind in kinds.items() if decoding.options.force else ():
         with contextlib.suppress(OSError):  # a place that is not allowed gives its own error later
-            if (target := decoding.target(name, kind)) and (taken := files.identity(target)):
+            if (target := decoding.target(name, kind)) and (taken := identity(target)):
                 former[name] = taken
     return former

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from dqcodec.command import files
+from dqcodec.command import reading
 from dqcodec.command.kinds import PNG, Kind
 from dqcodec.command.names import STDIO
+from dqcodec.command.temporary import is_temporary
 
 _STDIN = {STDIO, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}
 LINK, SPECIAL, EMPTY, TEMPORARY = "symbolic link", "special file", "empty folder", "temporary file"
@@ -89,7 +90,7 @@ def _walk(top: Path, kind: Kind, found: Found) -> None:
                 folders.append(path)
             elif not entry.is_file(follow_symlinks=False):
                 left_out.append(LeftOut(path, SPECIAL))
-            elif files.is_temporary(entry.name):
+            elif is_temporary(entry.name):
                 left_out.append(LeftOut(path, TEMPORARY))
             else:
                 (inputs if _is_of(path, kind) else others).append(path)
@@ -103,6 +104,6 @@ def _is_of(path: Path, kind: Kind) -> bool:
     if path.name.lower().endswith(kind.suffixes):
         return True
     try:
-        return kind.has(files.start(path))
+        return kind.has(reading.start(path))
     except OSError:
         return True

@@ -3,7 +3,7 @@
 Both give a map. Its results come in order and are the same as those of this process. It takes few items ahead. Each
 worker uses one thread. The workers of a cluster need this version of dqcodec and its models. They read and write single
 files themselves, under the same absolute paths. If a worker is lost, another repeats its work, and may find its output;
-see files.write.
+see atomic.write.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 must agree.
 
     archive      magic, version, models, groups, index blocks, models again, end     Writer
-    frame        mark, archive id, number, lengths, header, CRC, body, CRC           pack_frame, directory.read_frame
+    frame        mark, archive id, number, lengths, header, CRC, body, CRC           frame.py: pack_frame, read_frame
     group        a frame. header: members and heads; body: payloads                  pack_group, unpack_group
     index block  a frame without a body: places and names of groups                  Writer, unpack_block
     model        a frame: what changes another model                                 pack_model, unpack_model
@@ -29,26 +29,18 @@ from typing import BinaryIO
 
 from dqcodec.base.errors import CorruptError
 from dqcodec.base.varint import folded, unfolded, write_varint
-from dqcodec.format.container import (
-    CHECKSUM_BYTES,
-    CRC_BYTES,
-    MODEL_ID_BYTES,
-    Group,
-    Reader,
-    count_pixels,
-    pack_section,
-    read_heads,
-    read_section,
-    read_tail,
-)
+from dqcodec.format.container import CHECKSUM_BYTES, CRC_BYTES, Group, read_tail
+from dqcodec.format.frame import GROUP_MARK, ID_BYTES, INDEX_MARK, MARK, MODEL_MARK, crc_field, pack_frame
+from dqcodec.format.head import count_pixels, pack_heads, read_heads
+from dqcodec.format.layer import MODEL_ID_BYTES
+from dqcodec.format.reader import Reader
+from dqcodec.format.section import pack_section, read_section
 from dqcodec.png import MAX_PIXELS
 
 MAGIC = b"\x89DQA"
 VERSION = 2
 START = MAGIC + bytes([VERSION])
-MARK = b"\x89DQ"  # the start of all marks
-GROUP_MARK, INDEX_MARK, MODEL_MARK, END_MARK = MARK + b"G", MARK + b"I", MARK + b"M", MARK + b"E"
-ID_BYTES = 4
+END_MARK = MARK + b"E"
 END_BYTES = len(END_MARK) + ID_BYTES + 4 + 4 + CRC_BYTES
 MAX_MEMBERS = 1 << 12
 _SECOND = 10**9
@@ -136,6 +128,13 @@ def is_archive(start: bytes) -> bool:
     return start.startswith(MAGIC)
 
 
+def is_end(data: bytes) -> bool:
+    """Whether bytes are the end of an archive, with a right CRC."""
+    return (
+        len(data) == END_BYTES and data.startswith(END_MARK) and data.endswith(crc_field(zlib.crc32(data[:-CRC_BYTES])))
+    )
+
+
 def pack_group(group: ArchiveGroup) -> PackedGroup:
     """The header and the body of a group."""
     parts = [_pack_part(part) for part in group.parts]
@@ -152,7 +151,7 @@ def pack_header(group: ArchiveGroup) -> bytes:
         heads = [
             write_varint(0)
             if isinstance(part, Verbatim)
-            else write_varint(len(part.entries)) + part.heads(are_lone=are_lone)
+            else write_varint(len(part.entries)) + pack_heads(part.entries, are_lone=are_lone)
             for part in group.parts
         ]
         return _pack(b"".join(start + heads))
@@ -243,15 +242,6 @@ def unpack_block(header: bytes) -> Block:
     return Block(groups, offset, tuple(places))
 
 
-def pack_frame(mark: bytes, archive_id: bytes, number: int, header: bytes, body: bytes = b"") -> bytes:
-    """A group, an index block or a model with mark, archive id, number, lengths and CRCs; header is packed."""
-    sizes = write_varint(number) + write_varint(len(header)) + write_varint(len(body))
-    start = b"".join((mark, archive_id, sizes, header))
-    crc = zlib.crc32(start)
-    end = body + _crc(zlib.crc32(body, crc)) if body else b""
-    return start + _crc(crc) + end
-
-
 def model_bytes(model: OwnModel) -> int:
     """The bytes that an archive takes for a model, both copies."""
     return 2 * len(pack_frame(MODEL_MARK, bytes(ID_BYTES), 0, *pack_model(model)))
@@ -282,7 +272,7 @@ class Writer:
         """Write the index, the models again, and the end."""
         index = b"".join(self._blocks()) + (self._model_frames() if self._places else b"")
         end = END_MARK + self._id + len(self._places).to_bytes(4, "little") + len(index).to_bytes(4, "little")
-        self._stream.write(index + end + _crc(zlib.crc32(end)))
+        self._stream.write(index + end + crc_field(zlib.crc32(end)))
 
     def _model_frames(self) -> bytes:
         return b"".join(pack_frame(MODEL_MARK, self._id, *each) for each in self._models)
@@ -314,10 +304,6 @@ def clashes(names: Sequence[str]) -> set[int]:
 
 def _count(part: Group | Verbatim) -> int:
     return 1 if isinstance(part, Verbatim) else len(part.entries)
-
-
-def _crc(value: int) -> bytes:
-    return value.to_bytes(CRC_BYTES, "little")
 
 
 def _pack(raw: bytes) -> bytes:

@@ -25,7 +25,7 @@ from dqcodec.base.errors import CorruptError, DqcodecError
 from dqcodec.exact.boxes import Window
 from dqcodec.exact.program import FindProgram, Program
 from dqcodec.format.canvas import Spot
-from dqcodec.format.container import Layer, Method
+from dqcodec.format.layer import Layer, Method
 from dqcodec.methods.payload import Payload
 
 

@@ -21,7 +21,9 @@ from dqcodec.exact.jpeg.tables import standard
 from dqcodec.exact.program import Program, load_program
 from dqcodec.format import split
 from dqcodec.format.canvas import Spot
-from dqcodec.format.container import LEARNED, Entry, Group, Layer, Method, owners, sample_checksum
+from dqcodec.format.container import Group, owners, sample_checksum
+from dqcodec.format.head import Entry
+from dqcodec.format.layer import LEARNED, Layer, Method
 from dqcodec.format.split import Split, Step
 from dqcodec.format.values import Values, views
 from dqcodec.frozen.jpeg import CHROMA, LUMA

@@ -24,7 +24,9 @@ from dqcodec import png
 from dqcodec.exact.autoregressive import changes
 from dqcodec.exact.program import load_program
 from dqcodec.format.archive import ArchiveGroup, Member, OwnModel, Verbatim, Writer, pack_group
-from dqcodec.format.container import Entry, Group, Layer, Method, sample_checksum
+from dqcodec.format.container import Group, sample_checksum
+from dqcodec.format.head import Entry
+from dqcodec.format.layer import Layer, Method
 from dqcodec.methods import classical, mixing, model_mixing, pixel_mixing, table, trained_mixing
 
 HERE = Path(__file__).parent

@@ -1,0 +1,79 @@
+"""Reads a file once, whole, within a limit; it tells if the file changes meanwhile."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from dqcodec.command.kinds import START_BYTES, Kind
+from dqcodec.command.stamp import Stamp
+from dqcodec.command.streams import is_stream
+from dqcodec.png import MAX_PIXELS
+from dqcodec.png.chunks import check_trailing
+
+_PIXEL_BYTES, _MORE_BYTES = 8, 1 << 28
+_BLOCK_BYTES = 1 << 20
+
+
+def max_bytes(max_pixels: int) -> int:
+    """The largest file that is read: 8 bytes a pixel of the limit, for 16-bit RGBA, and 256 MiB more."""
+    return _PIXEL_BYTES * max_pixels + _MORE_BYTES
+
+
+def read(
+    source: Path | None, limit: int = max_bytes(MAX_PIXELS), check: Callable[[bytes], None] = lambda start: None
+) -> tuple[bytes, Stamp | None]:
+    """All bytes of a file and its stamp; standard input (None) has no stamp.
+
+    limit: bytes. check: gets the first kilobytes and raises for a wrong kind of file. Raises what `check` raises,
+    OSError if the file is larger than the limit or changes meanwhile, UnsupportedImageError for a PNG with more than
+    chunks.MAX_TRAILING_BYTES after its end; those are not read.
+    """
+    if source is None:
+        if sys.stdin.isatty():
+            raise OSError("standard input is a terminal")
+        return _read_stream(sys.stdin.buffer, limit, check), None
+    with open(source, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            return _read_stream(file, limit, check), Stamp.of(status)
+        check(file.read(START_BYTES))
+        if status.st_size > limit:
+            raise OSError(f"it has {status.st_size} bytes, more than the limit of {limit} (see --max-pixels)")
+        check_trailing(file, status.st_size)
+        file.seek(0)
+        data = file.read(status.st_size + 1)
+        stamp = Stamp.of(status)
+        if len(data) != status.st_size or Stamp.of(os.fstat(file.fileno())).identity != stamp.identity:
+            raise OSError("it changed while it was read")
+        return data, stamp
+
+
+def _read_stream(file: BinaryIO, limit: int, check: Callable[[bytes], None]) -> bytes:
+    data = bytearray(file.read(START_BYTES))
+    check(bytes(data))
+    while block := file.read(_BLOCK_BYTES):
+        data += block
+        if len(data) > limit:
+            raise OSError(f"it has more bytes than the limit of {limit} (see --max-pixels)")
+    return bytes(data)
+
+
+def start(source: Path) -> bytes:
+    """The first bytes of a file, enough to know its kind; b"" for a stream. Raises OSError."""
+    if is_stream(source):
+        return b""
+    with open(source, "rb") as file:
+        return file.read(START_BYTES)
+
+
+def starts_as(source: Path | None, kind: Kind) -> bool:
+    """Whether a file can be read and is of a kind by its first bytes."""
+    try:
+        return source is not None and kind.has(start(source))
+    except OSError:
+        return False

@@ -1,0 +1,37 @@
+"""Reads the fields of bytes one after the other, within bounds."""
+
+from __future__ import annotations
+
+from dqcodec.base.errors import CorruptError
+from dqcodec.base.varint import read_varint
+
+MAX_UNPACKED_BYTES = 1 << 28  # of all sections of a file, or of a group of an archive
+
+
+class Reader:
+    """Reads fields of data[position:end] one after the other. A field that runs past the end raises CorruptError.
+
+    Attributes:
+        unpacked: the bytes that sections may still unpack to.
+    """
+
+    def __init__(self, data: bytes, position: int, end: int, unpacked: int = MAX_UNPACKED_BYTES) -> None:
+        """data: the bytes. position, end: where reading starts and must stop."""
+        self.data, self.position, self.end, self.unpacked = data, position, end, unpacked
+
+    def take(self, count: int) -> bytes:
+        """The next `count` bytes."""
+        start, self.position = self.position, self.position + count
+        if self.position > self.end:
+            raise CorruptError("a field of the .dqc file runs past its end")
+        return self.data[start : self.position]
+
+    def varint(self) -> int:
+        """The next varint."""
+        value, position = read_varint(self.data, self.position)
+        self.take(position - self.position)
+        return value
+
+    def rest(self) -> bytes:
+        """All remaining bytes."""
+        return self.take(self.end - self.position)
