@@ -42,7 +42,7 @@ def test_type_checkers_see_every_public_name():
         ("| mixture | `dqcodec/exact/autoregressive/`: `program.py`, `mixture.py`; `dqcodec/ans/stack.py` |", ["mixture.py"]),
         ("`dqcodec/exact/mixture.py`; `dqcodec/exact/autoregressive/`: `program.py`", []),
         ("`dqcodec/codec/candidates.py` tries it, `choose.py`\nand `chosen.py` take it", ["chosen.py"]),
-        ("`dqcodec/flows/dequantizers.py`: `Hypercube`, `Hypercubes`", ["Hypercubes"]),
+        ("`dqcodec/flows/bins.py`: `Hypercube`, `Hypercubes`", ["Hypercubes"]),
         ("`dqcodec/flow/dequantizers.py`: `Hypercube`", ["dqcodec/flow/dequantizers.py"]),
         ("`format.md` and `results.py`, before any folder is named", ["results.py"]),
     ],
