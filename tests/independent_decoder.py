@@ -1877,7 +1877,8 @@ def flow(payload, shapes, model):
     seed_words = stack.save()
     seed = np.array(seed_words, "<u4").tobytes()[:seed_bytes]
     stack.check_seed(seed)
-    put(layers, first, mixing(seed, [(h, w, model.channels) for *_, h, w in first]))
+    shapes = [(h, w, model.channels) for *_, h, w in first]
+    put(layers, first, mixing(seed, shapes) if particles else pixel_mixing(seed, shapes, is_trained=True))
     return layers
 
 

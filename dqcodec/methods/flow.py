@@ -5,12 +5,12 @@ are multiples of the model's `multiple`. Strips narrower than that remain. The t
 largest first, tiles of one size layer after layer, row by row.
 
 Bits-back coding borrows bits from the stack before it pays them back. So the strips and the first `loan_tiles` tiles
-are coded by methods/mixing.py, and lie at the bottom of the stack, as its seed. The other tiles follow in batches of
+are coded by methods/trained_mixing.py, and lie at the bottom of the stack, as its seed. The other tiles follow in batches of
 one shape. A batch has at most 1/loan_tiles of the number of tiles before it: `loan_tiles` coded tiles hold the bits
 that one more tile borrows.
 
-The payload: varint particles, 1 in new files, see ans/particles.py; varint loan_tiles; varint, the length of the seed
-in bytes; the stack, 32-bit words.
+The payload: varint 0; varint loan_tiles; varint, the length of the seed in bytes; the stack, 32-bit words. Older
+releases wrote the number of particles in place of 0, see ans/particles.py, and a seed by methods/mixing.py.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.exact.boxes import Box, part, sides
 from dqcodec.exact.flow.program import FlowProgram, bound, stacked
 from dqcodec.frozen.flow import MAX_BATCH_DIMS, MAX_PARTICLES
-from dqcodec.methods import mixing
+from dqcodec.methods import mixing, trained_mixing
 from dqcodec.methods.payload import ModelReport, Payload
 
 _FIRST_LOAN_TILES = 3
@@ -41,7 +41,7 @@ def encode(layers: Sequence[np.ndarray], program: FlowProgram) -> Payload:
     strips, tiles = program.layout([layer.shape[:2] for layer in layers])
     loan_tiles = _FIRST_LOAN_TILES
     while loan_tiles < len(tiles):
-        seed = mixing.encode([part(layers, box) for box in strips + tiles[:loan_tiles]]).data
+        seed = trained_mixing.encode([part(layers, box) for box in strips + tiles[:loan_tiles]]).data
         stack = Stack(seed)
         seeded_bits, bits = stack.bits, np.zeros(len(tiles))
         try:
@@ -53,7 +53,7 @@ def encode(layers: Sequence[np.ndarray], program: FlowProgram) -> Payload:
         break
     else:
         raise StackUnderflow("the image is too small for the model's first loan")
-    payload = b"".join(map(write_varint, (1, loan_tiles, len(seed)))) + stack.to_bytes()
+    payload = b"".join(map(write_varint, (0, loan_tiles, len(seed)))) + stack.to_bytes()
     flow_bits = float(bits.sum())
     bits[:loan_tiles] = bound(layers, tiles[:loan_tiles], program.codec)
     layer_bits, dims = np.zeros((2, len(layers)))
@@ -94,18 +94,21 @@ def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Flow
                 part(layers, box)[:] = value
     except (LatentOverflow, StackUnderflow, SymbolError) as error:
         raise CorruptError(f"damaged flow payload ({error})") from error
-    lenders = [part(layers, box) for box in strips + tiles[:loan_tiles]]
-    for pixels, value in zip(lenders, mixing.decode(stack.seed(seed_bytes), [pixels.shape for pixels in lenders])):
+    lenders, lending = (
+        [part(layers, box) for box in strips + tiles[:loan_tiles]],
+        mixing if particles else trained_mixing,
+    )
+    for pixels, value in zip(lenders, lending.decode(stack.seed(seed_bytes), [pixels.shape for pixels in lenders])):
         pixels[:] = value
     return layers
 
 
 def _codec(program: FlowProgram, particles: int) -> BitsBack | CoupledBitsBack:
     """The codec of a payload with this number of particles. Raises CorruptError: the program codes with no such number."""
-    if particles == 1:
+    if particles <= 1:
         return program.codec
     d = program.description
-    if not 1 < particles <= MAX_PARTICLES or d.dequantizer != "uniform" or d.mixtures:
+    if particles > MAX_PARTICLES or d.dequantizer != "uniform" or d.mixtures:
         raise CorruptError(f"damaged flow payload ({particles} particles)")
     return CoupledBitsBack(program.codec.dequantizer, program.codec.density, particles)
 

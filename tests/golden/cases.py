@@ -33,6 +33,7 @@ from dqcodec.png import dictionary, exact
 HERE = Path(__file__).parent
 TINY = HERE / "tiny"
 _MODELS = HERE.parents[1] / "models"
+FLOWS = ("uniform", "gaussian", "bipartite", "ard", "alternating", "interlaced")
 SHIPPED = sorted([*_MODELS.glob("*.safetensors"), *(_MODELS / "earlier").glob("*.safetensors")])
 EXAMPLE = np.array([[128, 129, 131, 130], [127, 130, 133, 131], [126, 129, 132, 140]])[..., None]  # of docs/format.md
 
@@ -209,7 +210,8 @@ def _shipped(path: Path) -> Case:
         table.rows_of(program)[0].number == Method.FLOW
     ):  # eight tiles of the least height, of noise: its code is large enough to be lent from
         pixels = noise(program.multiple, 8 * program.tile, program.channels)
-        return Case(lambda: pngs.write(pixels), Method.FLOW, path, is_quick=False)
+        is_written = path.parent == _MODELS  # mixing coded what was lent in files of earlier models
+        return Case(lambda: pngs.write(pixels), Method.FLOW, path, is_quick=False, is_written=is_written)
     pixels, is_quick = smooth(10, 12, program.channels) >> 8 - program.bits, multiplications(program) <= 100_000
     return Case(lambda: pngs.write(pixels, program.bits), Method.AUTOREGRESSIVE, path, is_quick=is_quick)
 
@@ -309,12 +311,8 @@ def cases() -> dict[str, Case]:
         "animation-rgb": Case(lambda: moving(3), method.ANIMATION, is_quick=False),
         "animation-rgba": Case(lambda: moving(4), method.ANIMATION, is_quick=False),
         "animation-alpha": Case(lambda: moving(2), method.ANIMATION, split=Split(step.PLAIN, True), is_quick=False),
-        "uniform": _flow("uniform", is_quick=True),
-        "gaussian": _flow("gaussian"),
-        "bipartite": _flow("bipartite"),
-        "ard": _flow("ard"),
-        "alternating": _flow("alternating"),
-        "interlaced": _flow("interlaced"),
+        **{name: _flow(name, is_quick=name == "uniform", is_written=False) for name in FLOWS},  # mixing codes what is lent
+        **{f"{name}-trained-mixing": _flow(name) for name in FLOWS},
         "particles": _flow("uniform", is_written=False),
         **{path.stem: _shipped(path) for path in SHIPPED},
     }  # fmt: skip
