@@ -12,6 +12,7 @@ from dqcodec.context import context as contexts
 from dqcodec.context.context import TilePixels, log_spreads
 from dqcodec.context.least_squares import predictor
 from dqcodec.flows import context as flows
+from dqcodec.flows.planes import differences
 from dqcodec.frozen.autoregressive import (
     FEATURE_PLACES,
     GRID,
@@ -59,7 +60,7 @@ def of_tiles(tiles: list[np.ndarray], bits: int, features: list[np.ndarray]) -> 
 
 def planes_of(tiles: list[np.ndarray]) -> np.ndarray:
     """(pixels, P)"""
-    planes = [flows.planes(torch.from_numpy(x.transpose(2, 0, 1)[None].copy()).float())[0].numpy() for x in tiles]
+    planes = [differences(torch.from_numpy(x.transpose(2, 0, 1)[None].copy()).float())[0].numpy() for x in tiles]
     return np.concatenate([plane.reshape(len(plane), -1).T for plane in planes])
 
 

@@ -193,7 +193,7 @@ def test_the_last_word_is_still_lent(words, lanes, seed):
     """An underflow occurs exactly where craystack itself would draw random bits."""
     message, sizes = random_message((lanes,), words, seed), np.full(lanes, 1 << 16)
     stack, expected = CraystackStack(message), message
-    for _ in range(40):
+    for _ in range(2 * words + 3):  # a pop takes half a word, and the head has less than two
         lacking = len(words_of(expected)) - 2 * lanes < int(((expected[0] >> np.uint64(16)) < 1 << 31).sum())
         if lacking:
             with pytest.raises(StackUnderflow):

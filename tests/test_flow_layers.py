@@ -85,7 +85,7 @@ def by_models_alone(monkeypatch, quick):
     monkeypatch.setattr(choose, "by_webp", lambda pixels, quick: loser)
 
 
-def gray(bits: int, count: int = 90) -> bytes:
+def gray(bits: int, count: int = 120) -> bytes:
     """A PNG with this number of bits: tiles side by side, and a comment that keeps it larger than its model's code."""
     sheet = np.concatenate(list(digits(count, bits=bits, seed=4)), 1).astype(np.uint8)
     header, text = png.Header(sheet.shape[1], sheet.shape[0], 0, bits), png.Chunk(b"tEXt", b"Comment\0" + bytes(9999))

@@ -91,7 +91,7 @@ def test_what_was_learned_is_a_named_error_if_it_is_damaged_or_missing(tmp_path,
     if content is not None:
         (tmp_path / "table.npz").write_bytes(content)
     monkeypatch.setattr(priors, "TABLE", tmp_path / "table.npz")
-    with pytest.raises(ModelError, match="installed.*table.npz"):
+    with pytest.raises(ModelError, match="installation.*table.npz"):
         trained_prior.__wrapped__(4)
 
 
