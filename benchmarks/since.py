@@ -90,7 +90,9 @@ def started(tree: Path, loops: Path, options: dict) -> subprocess.Popen:
     """A process that codes with the code and the models of a tree, and keeps its compiled loops in a folder."""
     environment = os.environ | {"PYTHONPATH": str(tree), "NUMBA_CACHE_DIR": str(loops), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", _WORK, json.dumps(options)]
-    return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(  # Python looks for packages in the working folder first
+        command, cwd=tree, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
 
 
 def coded(coder: subprocess.Popen, file: Path) -> list[float]:
