@@ -431,7 +431,17 @@ def test_an_archive_never_replaces_its_own_input(folder):
     assert run("compress", "c", "-o", "set.dqc").exit_code == 0
     packed = (folder / "set.dqc").read_bytes()
     result = run("decompress", "-f", "set.dqc", "-o", ".")
-    assert result.exit_code == 3 and "its own archive" in result.stderr and (folder / "set.dqc").read_bytes() == packed
+    assert result.exit_code == 3 and "replace an input" in result.stderr and (folder / "set.dqc").read_bytes() == packed
+
+
+def test_force_lets_no_archive_replace_another_input(folder):
+    grow(folder, ["in/b.dqc", "in/c.png"])
+    assert run("compress", "in", "-o", "set.dqc").exit_code == 0
+    (folder / "set").mkdir()
+    assert run("compress", "in/c.png", "-o", "set/b.dqc").exit_code == 0
+    result = run("decompress", "-f", "set.dqc", "set/b.dqc")
+    assert result.exit_code == 1 and "set/b.dqc would replace an input" in result.stderr
+    assert tree(folder / "set") == ["b", "b.dqc", "c.png"] and (folder / "set/b").read_bytes() == SOURCE
 
 
 def test_what_is_no_image_is_refused_by_its_first_bytes_and_what_is_too_large_by_its_size(folder):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -64,7 +65,7 @@ def decompress(paths: tuple[str, ...], options: Decompressing) -> None:
         raise click.UsageError("--only is for archives.")
     printer = Printer(options.placed())
     printer.leave_out(found.not_taken)
-    _decode(jobs, _Plan(printer))
+    _decode(jobs, _Plan(printer, _real_paths(jobs)))
 
 
 @click.command()
@@ -81,7 +82,11 @@ def verify(paths: tuple[str, ...], options: Running) -> None:
     found = usage(lambda: find(paths, options.recursive, DQC))
     printer = Printer(Decompressing(**vars(options.placed())))
     printer.leave_out(found.not_taken)
-    _decode([Job(source, None) for source, _ in found.inputs], _Plan(printer, is_written=False))
+    _decode([Job(source, None) for source, _ in found.inputs], _Plan(printer, frozenset(), is_written=False))
+
+
+def _real_paths(jobs: Sequence[Job]) -> frozenset[str]:
+    return frozenset(os.path.realpath(job.source) for job in jobs if job.source)
 
 
 def _is_archive(source: Path | None, salvage: bool, data: bytes | None = None) -> bool:
@@ -109,10 +114,11 @@ def _noted(job: Job, options: Decompressing) -> Job:
 class _Plan:
     """The work on files and archives: tasks, and how many results they give.
 
-    is_written: write the images; otherwise only check them.
+    inputs: the real paths of all inputs. is_written: write the images; otherwise only check them.
     """
 
     printer: Printer
+    inputs: frozenset[str]
     is_written: bool = True
     tasks: list[Iterable[Task]] = field(default_factory=list)
     unpackings: list[Unpacking] = field(default_factory=list)
@@ -143,7 +149,7 @@ class _Plan:
 
         if self.is_written and job.target is None:
             raise OSError("an archive goes to a folder: give one with -o")
-        unpacking = Unpacking.plan(job, self.options)
+        unpacking = Unpacking.plan(job, self.options, self.inputs)
         for failure in unpacking.failures():
             self.printer.print_result(failure)
         for what in unpacking.oddities():
