@@ -181,14 +181,14 @@ def test_images_that_are_coded_together_take_their_bound():
 # --- payloads
 
 
-LAYERS = list(digits(90, seed=3).astype(np.uint8))
+LAYERS = list(digits(150, seed=3).astype(np.uint8))
 SHAPES = [layer.shape for layer in LAYERS]
 
 
-@pytest.mark.parametrize("number", [0, MAX_PARTICLES + 1, 1 << 30])
+@pytest.mark.parametrize("number", [MAX_PARTICLES + 1, 1 << 30])
 def test_a_wrong_number_of_particles_is_a_corrupt_file(number):
     payload, _ = programs.encode(LAYERS, uniform())
-    assert payload[0] == 1
+    assert payload[0] == 0
     with pytest.raises(CorruptError, match=f"{number} particles"):
         programs.decode(write_varint(number) + payload[1:], SHAPES, uniform())
 

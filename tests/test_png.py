@@ -300,7 +300,7 @@ def test_reading_takes_two_copies_of_the_samples_at_once_writing_one_besides_and
     png.write(other)  # compiled
     with little_memory(int(2.3 * ramp.size)):
         image = png.read(data)
-    with little_memory(int(1.3 * ramp.size)):
+    with little_memory(int(1.4 * ramp.size)):
         png.write(image)
     with little_memory(ramp.size * 2 // 3):
         assert image.same(other)

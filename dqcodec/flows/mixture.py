@@ -29,9 +29,11 @@ class LogisticMixture(NamedTuple):
 
     def log_mass(self, x: Float[Tensor, "..."], bits: int) -> Float[Tensor, "..."]:
         """Log mass of the bins of the symbols x, nats; at least log(LEAST_MASS)."""
-        low, high = self._bin(x, bits)
-        mass = ((high - low) * self.log_weight.exp()).sum(-1)
-        return torch.log(mass * (1 - 2**bits * LEAST_MASS) + LEAST_MASS)
+        centre, half = self._middle(x)
+        masses = _sigmoid_rise(centre, half)
+        masses = torch.where((x == 0)[..., None], torch.sigmoid(centre + half), masses)
+        masses = torch.where((x == 2**bits - 1)[..., None], torch.sigmoid(half - centre), masses)
+        return self._log_sum(masses, bits)
 
     def log_prob(self, y: Float[Tensor, "..."], bits: int) -> Float[Tensor, "..."]:
         """Log density at y, nats: that of the logistics and of the uniform part."""
@@ -52,9 +54,8 @@ class LogisticMixture(NamedTuple):
         if not outer.any():
             return log_prob
         at_border = LogisticMixture(*(part[outer] for part in self))
-        low, high = at_border._ends(x[outer])
-        inside = ((high - low) * at_border.log_weight.exp()).sum(-1) * (1 - 2**bits * LEAST_MASS) + LEAST_MASS
-        gain = at_border.log_mass(x[outer], bits) - inside.log()
+        inside = at_border._log_sum(_sigmoid_rise(*at_border._middle(x[outer])), bits)
+        gain = at_border.log_mass(x[outer], bits) - inside
         return log_prob.masked_scatter(outer, log_prob[outer] + gain)
 
     def sample(
@@ -114,8 +115,22 @@ class LogisticMixture(NamedTuple):
 
     def _ends(self, x: Float[Tensor, "..."]) -> tuple[Float[Tensor, "... K"], Float[Tensor, "... K"]]:
         """Each component's distribution function at x - 1/2 and x + 1/2."""
-        centre, half = (x[..., None] - self.mean) * self.inverse_scale, 0.5 * self.inverse_scale
+        centre, half = self._middle(x)
         return torch.sigmoid(centre - half), torch.sigmoid(centre + half)
+
+    def _middle(self, x: Float[Tensor, "..."]) -> tuple[Float[Tensor, "... K"], Float[Tensor, "... K"]]:
+        """Where x lies, and half a bin, in scales from each component's mean."""
+        return (x[..., None] - self.mean) * self.inverse_scale, 0.5 * self.inverse_scale
+
+    def _log_sum(self, masses: Float[Tensor, "... K"], bits: int) -> Float[Tensor, "..."]:
+        """Log mass of a bin, nats, from the components' masses in it."""
+        return torch.log((masses * self.log_weight.exp()).sum(-1) * (1 - 2**bits * LEAST_MASS) + LEAST_MASS)
+
+
+def _sigmoid_rise(centre: Float[Tensor, "..."], half: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """sigmoid(centre + half) - sigmoid(centre - half), precise far to the right, too: there both are nearly 1."""
+    distance = centre.abs()
+    return torch.sigmoid(half - distance) - torch.sigmoid(-half - distance)
 
 
 def initial_parameters(mixtures: int) -> Float[Tensor, "_"]:
