@@ -383,7 +383,9 @@ def by_image(name: str, codec: str) -> list[int]:
 def speeds(total: dict) -> list[str]:
     """Encoding and decoding, MP/s; none of a run on a busy machine."""
     rates = (total["encode_mp_s"], total["decode_mp_s"])
-    return ["-" if rate is None or total["is_busy"] else f"{rate:.2g}" for rate in rates]
+    return [
+        "-" if rate is None or total["is_busy"] else f"{rate:.0f}" if rate >= 100 else f"{rate:.2g}" for rate in rates
+    ]
 
 
 def count(number: int) -> str:
