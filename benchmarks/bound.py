@@ -18,6 +18,7 @@ from dqcodec.bench.machine import machine
 from dqcodec.codec import codec, zoo
 from dqcodec.flows.interlaced import InterlacedFlow
 from dqcodec.flows.model import DequantizedModel, bits_per_dim
+from dqcodec.training.evaluate import mass_bpd
 from dqcodec.training.trainer import load_model
 
 _DRAWS = 4
@@ -42,7 +43,9 @@ def main() -> None:
     dims = pixels.size
     model, _ = load_model(arguments.run)
     x = tiles(pixels, arguments.tile)
-    float_bpd, mass_bpd = float_bound(model, x), float_mass(model, x)
+    float_bpd, float_mass_bpd = float_bound(model, x), None
+    if isinstance(model.density, InterlacedFlow):
+        float_mass_bpd = mass_bpd(model.density, [part.numpy() for part in x.split(_BATCH)])
     coded_bpd, bits = 8 * len(packed) / dims, report.learned
     result = {
         "machine": machine(),
@@ -52,7 +55,7 @@ def main() -> None:
         "bytes": len(packed),
         "coded_bpd": round(coded_bpd, 4),
         "float_vi_bpd": round(float_bpd, 4),
-        **({} if mass_bpd is None else {"float_mass_bpd": round(mass_bpd, 4)}),
+        **({} if float_mass_bpd is None else {"float_mass_bpd": round(float_mass_bpd, 4)}),
         "gap_bpd": round(coded_bpd - float_bpd, 4),
         "gap_parts_bpd": {
             "rounded weights, less what learning gains; for the flow also noise of the estimate": round(
@@ -81,16 +84,6 @@ def float_bound(model: DequantizedModel, x: torch.Tensor) -> float:
     torch.manual_seed(0)
     bounds = [bits_per_dim(model.bound(batch), batch[0].numel()) for _ in range(_DRAWS) for batch in x.split(_BATCH)]
     return float(torch.cat(bounds).mean())
-
-
-@torch.no_grad()
-def float_mass(model: DequantizedModel, x: torch.Tensor) -> float | None:
-    """Mean -log2 P of tiles, bits per dimension, if the density is one of flows.interlaced."""
-    if not isinstance(model.density, InterlacedFlow):
-        return None
-    return float(
-        torch.cat([bits_per_dim(model.density.log_mass(part), part[0].numel()) for part in x.split(_BATCH)]).mean()
-    )
 
 
 if __name__ == "__main__":

@@ -49,6 +49,20 @@ def test_the_masses_of_all_images_add_up_to_one(channels, bits, height, width):
     assert math.isclose(density(channels, bits).log_mass(images).exp().sum(), 1, rel_tol=1e-9)
 
 
+@pytest.mark.parametrize("mean", [-9.0, 9.0, 200.0, 260.0])
+def test_single_precision_keeps_the_masses_and_densities_far_from_a_mean(mean):
+    x, bits = torch.arange(256.0), 8
+    parts = torch.zeros(1), torch.tensor([mean]), torch.tensor([1.5])
+    single = LogisticMixture(*(part.expand(len(x), 1) for part in parts))
+    double = LogisticMixture(*(part.double() for part in single))
+    assert torch.allclose(single.log_mass(x, bits).double(), double.log_mass(x.double(), bits), rtol=0, atol=1e-4)
+    outer = x[[0, -1]]
+    single, double = (LogisticMixture(*(part[:2] for part in mixture)) for mixture in (single, double))
+    assert torch.allclose(
+        single.log_density(outer, bits).double(), double.log_density(outer.double(), bits), rtol=0, atol=1e-4
+    )
+
+
 @every_bits
 def test_the_density_of_a_bin_integrates_to_its_mass(bits):
     mixture = random_mixture(200, bits=bits)

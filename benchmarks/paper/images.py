@@ -16,7 +16,6 @@ cifar10: the folder that benchmarks/cifar10.py makes, with cifar10.npz and test_
 """
 
 import argparse
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,12 +28,12 @@ from results import RESULTS, Results
 from dqcodec.export.program import has_exact_twin
 from dqcodec.flows.densities import CovarianceGaussian
 from dqcodec.flows.interlaced import InterlacedFlow
-from dqcodec.flows.model import DequantizedModel, bits_per_dim
+from dqcodec.flows.model import DequantizedModel
 from dqcodec.training import config as configs
 from dqcodec.training import data
 from dqcodec.training.config import Config
 from dqcodec.training.data import Crops, Images
-from dqcodec.training.evaluate import evaluate
+from dqcodec.training.evaluate import evaluate, mass_bpd
 from dqcodec.training.progress import LineProgress
 from dqcodec.training.trainer import Budget, Trainer
 
@@ -234,26 +233,15 @@ def measure(trainer: Trainer, splits: Splits, test_images: int | None, iw_images
         "kl_bpd": kl_bpd,
         "valid_vi_bpd": valid.vi_bpd,
     }
-    return (
-        {key: round(rate / splits.share, 5) for key, rate in bounds.items()}
-        | {
-            "test_images": vi.crops,
-            "iw_images": iw_images,
-            "minutes": round(trainer.seconds / 60, 1),
-            "steps": trainer.step,
-            "images": trainer.step * trainer.config.training.batch,
-            "seed": trainer.config.training.seed,
-            "parameters": sum(p.numel() for p in model.parameters()),
-        }
-        | (coded(trainer.folder.path, splits, test_images) if has_exact_twin(model) else {})
-    )
-
-
-@torch.no_grad()
-def mass_bpd(density: InterlacedFlow, batches: Iterable[np.ndarray]) -> float:
-    """-log2 P(x), bits per dimension, averaged over images."""
-    masses = [bits_per_dim(density.log_mass(torch.from_numpy(batch).float()), batch[0].size) for batch in batches]
-    return float(torch.cat(masses).double().mean())
+    return {key: round(rate / splits.share, 5) for key, rate in bounds.items()} | {
+        "test_images": vi.crops,
+        "iw_images": iw_images,
+        "minutes": round(trainer.seconds / 60, 1),
+        "steps": trainer.step,
+        "images": trainer.step * trainer.config.training.batch,
+        "seed": trainer.config.training.seed,
+        "parameters": sum(p.numel() for p in model.parameters()),
+    }
 
 
 def coded(run: Path, splits: Splits, count: int | None) -> dict:

@@ -59,7 +59,7 @@ def compress(paths: tuple[str, ...], options: Compressing) -> None:
     found = usage(lambda: find(paths, options.recursive or is_archive, PNG))
     if is_archive:
         inputs = usage(lambda: plan_archive(found, Path(options.output), options.keep_others))
-        check_outputs(options, [Job(source, Path(options.output)) for source, _ in inputs])
+        check_outputs(options, [Job(source, Path(options.output)) for source, _ in inputs[:1]])  # all are files
     else:
         inputs = [_noted(job) for job in usage(lambda: plan(found, options.output, compressed_name))]
         check_outputs(options, inputs)

@@ -94,11 +94,9 @@ def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Flow
                 part(layers, box)[:] = value
     except (LatentOverflow, StackUnderflow, SymbolError) as error:
         raise CorruptError(f"damaged flow payload ({error})") from error
-    lenders, lending = (
-        [part(layers, box) for box in strips + tiles[:loan_tiles]],
-        mixing if particles else trained_mixing,
-    )
-    for pixels, value in zip(lenders, lending.decode(stack.seed(seed_bytes), [pixels.shape for pixels in lenders])):
+    lenders = [part(layers, box) for box in strips + tiles[:loan_tiles]]
+    method = mixing if particles else trained_mixing
+    for pixels, value in zip(lenders, method.decode(stack.seed(seed_bytes), [pixels.shape for pixels in lenders])):
         pixels[:] = value
     return layers
 

@@ -10,6 +10,7 @@ import torch
 
 from dqcodec.ans.stack import Stack
 from dqcodec.exact.program import Program
+from dqcodec.flows.interlaced import InterlacedFlow
 from dqcodec.flows.model import DequantizedModel, bits_per_dim
 from dqcodec.flows.transforms import Images, PerImage
 
@@ -63,6 +64,13 @@ def evaluate(model: DequantizedModel, batches: Iterable[np.ndarray], samples: in
         iw_bits += bits_per_dim(iw, x[0].numel()).sum().item()
         crops += len(x)
     return Evaluation(crops, samples, vi_bits / crops, iw_bits / crops)
+
+
+@torch.no_grad()
+def mass_bpd(density: InterlacedFlow, batches: Iterable[np.ndarray]) -> float:
+    """-log2 P(x), bits per dimension, averaged over images: symbols (B, C, H, W)."""
+    masses = [bits_per_dim(density.log_mass(torch.from_numpy(batch).float()), batch[0].size) for batch in batches]
+    return float(torch.cat(masses).double().mean())
 
 
 def _bounds(model: DequantizedModel, x: Images, samples: int) -> tuple[PerImage, PerImage]:
