@@ -94,6 +94,43 @@ def test_a_folder_names_every_file_that_it_leaves_out(mixed, arguments):
     }  # fmt: skip
 
 
+def test_update_does_what_is_missing_or_older_than_its_source_and_nothing_else(folder):
+    grow(folder / "in", ["a.png", "b.png", "c.png", "d.png"])
+    for source in (folder / "in").iterdir():
+        os.utime(source, (0, 1000))
+    update = ["compress", "-r", "in", "-o", "out/", "-u"]
+    assert run(*update).exit_code == 0
+    done = folder / "out/a.png.dqc"
+    kept = done.stat().st_ino
+    (folder / "out/b.png.dqc").unlink()
+    (folder / "in/c.png").write_bytes(OTHER)
+    os.utime(folder / "in/c.png", (0, 1001))
+    os.utime(folder / "in/d.png", (0, 999))
+    told = run(*update)
+    newer = "dqcodec: in/d.png: out/d.png.dqc is newer than its source (-f overwrites it)\n"
+    assert told.exit_code == 1 and newer in told.stderr
+    assert told.stderr.endswith(", 1 failed, 1 left out (done before: 1)\n")
+    assert run("decompress", "-r", "out", "-o", "back/").exit_code == 0
+    assert {name: (folder / "back" / name).read_bytes() for name in tree(folder / "in")} == {
+        "a.png": SOURCE, "b.png": SOURCE, "c.png": OTHER, "d.png": SOURCE,
+    }  # fmt: skip
+    assert run(*update, "-f").exit_code == 0 and done.stat().st_ino == kept
+    told = run(*update)
+    assert told.exit_code == 0 and told.stderr == "0 files, 4 left out (done before: 4)\n"
+
+
+def test_update_removes_no_source_that_was_done_before(folder):
+    grow(folder, ["a.png"])
+    assert run("compress", "a.png").exit_code == 0
+    assert run("compress", "a.png", "-u", "--rm").exit_code == 0 and (folder / "a.png").exists()
+
+
+def test_update_is_not_for_archives(folder):
+    grow(folder / "in", ["a.png"])
+    told = run("compress", "in", "-o", "set.dqc", "-u")
+    assert told.exit_code == 2 and "--update is for files" in told.stderr and not (folder / "set.dqc").exists()
+
+
 def test_pngs_of_any_name_come_back_under_their_names_from_an_archive(mixed):
     assert run("compress", "in", "-o", "set.dqc").exit_code == 0 and run("decompress", "set.dqc").exit_code == 0
     assert tree(mixed / "set") == IMAGES

@@ -23,6 +23,7 @@ from dqcodec.command.plan import Job, check_outputs, is_for_archive, plan, plan_
 from dqcodec.command.progress import Printer
 from dqcodec.command.run import Removal, Work, mapping, run
 from dqcodec.command.streams import print_line
+from dqcodec.command.update import pending
 from dqcodec.command.walk import find
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ def compress(paths: tuple[str, ...], options: Compressing) -> None:
     for name, value in (("--group", options.group), ("--others keep", options.keep_others), ("--learn", options.learn)):
         if value and not is_archive:
             raise click.UsageError(f"{name} is for archives: a directory or many files, with -o FILE.dqc.")
+    if is_archive and options.update:
+        raise click.UsageError("--update is for files, not for an archive.")
     from dqcodec.codec import zoo
 
     options = options.placed()
@@ -68,6 +71,9 @@ def compress(paths: tuple[str, ...], options: Compressing) -> None:
     printer = Printer(options)
     printer.announce_compiling()
     printer.leave_out(found.left_out if options.keep_others else found.not_taken)
+    if options.update:
+        inputs, done = pending(inputs, force=options.force)
+        printer.leave_out(done)
     (_to_archive if is_archive else _to_files)(inputs, printer, options)
     sys.exit(printer.run.return_code)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dqcodec.codec.report import PackedReport, Report, rate
+from dqcodec.command.walk import DONE
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,8 @@ class RunReport:
 
     @property
     def return_code(self) -> int:
-        """0 all done, 1 some failed, 3 nothing done."""
-        return 3 if not self.done else 1 if self.failed else 0
+        """0 all done, 1 some failed, 3 nothing done, now or before."""
+        return 3 if not self.done and not self.left_out[DONE] else 1 if self.failed else 0
 
     def of(self, source: str) -> RunReport:
         """The results of one source."""

@@ -74,7 +74,7 @@ class Work:
         """The reason why the output cannot be written, if it is known before the work."""
         try:
             if self.is_written:
-                atomic.check_target(job.target, force=self.options.force, former=job.former)
+                atomic.check_target(job.target, force=self.options.may_replace, former=job.former)
         except OSError as error:
             return one_line(error)
         return None

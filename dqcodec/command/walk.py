@@ -15,10 +15,11 @@ from dqcodec.command.temporary import is_temporary
 
 _STDIN = {STDIO, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}
 LINK, SPECIAL, EMPTY, TEMPORARY = "symbolic link", "special file", "empty folder", "temporary file"
+DONE = "done before"
 
 
 class LeftOut(NamedTuple):
-    """An entry of a folder that a command does not take."""
+    """A file, or another entry of a folder, that a command does not take."""
 
     path: Path
     reason: str

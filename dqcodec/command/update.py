@@ -1,0 +1,39 @@
+"""`--update`: what is left to do after an interrupted run, or after sources have changed.
+
+An output has the modification time of its source. Equal times mean that it was made from the source as it is.
+"""
+
+import dataclasses
+import os
+from collections.abc import Iterable
+
+from dqcodec.command import streams
+from dqcodec.command.plan import Job
+from dqcodec.command.walk import DONE, LeftOut
+
+
+def pending(jobs: Iterable[Job], *, force: bool) -> tuple[list[Job], list[LeftOut]]:
+    """The jobs that are left to do, and the sources whose outputs have their times.
+
+    A job whose output is newer than its source gets an error, unless `force`: somebody else may have made that file.
+    """
+    left, done = [], []
+    for job in jobs:
+        age = None if job.error else _age(job)
+        if age == 0:
+            done.append(LeftOut(job.source, DONE))
+        elif age is None or age > 0 or force:
+            left.append(job)
+        else:
+            left.append(dataclasses.replace(job, error=f"{job.target} is newer than its source (-f overwrites it)"))
+    return left, done
+
+
+def _age(job: Job) -> int | None:
+    """How much older the output is than the source, nanoseconds; None if there are not two files to compare."""
+    if streams.is_stream(job.source) or streams.is_stream(job.target):
+        return None
+    try:
+        return os.stat(job.source).st_mtime_ns - os.stat(job.target).st_mtime_ns
+    except OSError:
+        return None
