@@ -119,6 +119,19 @@ def test_update_does_what_is_missing_or_older_than_its_source_and_nothing_else(f
     assert told.exit_code == 0 and told.stderr == "0 files, 4 left out (done before: 4)\n"
 
 
+def test_update_restores_what_is_missing_of_a_tree(folder):
+    grow(folder / "in", ["a.png", "b/c.png"])
+    assert run("compress", "-r", "in", "-o", "out/").exit_code == 0
+    restore = ["decompress", "-r", "out", "-o", "back/", "-u"]
+    assert run(*restore).exit_code == 0
+    (folder / "back/b/c.png").unlink()
+    told = run(*restore)
+    assert told.exit_code == 0 and told.stderr.endswith(" 1 left out (done before: 1)\n")
+    assert {name: (folder / "back" / name).read_bytes() for name in tree(folder / "in")} == {
+        "a.png": SOURCE, "b/c.png": SOURCE,
+    }  # fmt: skip
+
+
 def test_update_removes_no_source_that_was_done_before(folder):
     grow(folder, ["a.png"])
     assert run("compress", "a.png").exit_code == 0
@@ -129,6 +142,9 @@ def test_update_is_not_for_archives(folder):
     grow(folder / "in", ["a.png"])
     told = run("compress", "in", "-o", "set.dqc", "-u")
     assert told.exit_code == 2 and "--update is for files" in told.stderr and not (folder / "set.dqc").exists()
+    assert run("compress", "in", "-o", "set.dqc").exit_code == 0
+    told = run("decompress", "set.dqc", "-u")
+    assert told.exit_code == 2 and "--update is for files" in told.stderr and not (folder / "set").exists()
 
 
 def test_pngs_of_any_name_come_back_under_their_names_from_an_archive(mixed):

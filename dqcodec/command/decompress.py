@@ -27,6 +27,7 @@ from dqcodec.command.progress import Printer
 from dqcodec.command.results import FileResult, shown
 from dqcodec.command.run import Removal, Work, run
 from dqcodec.command.streams import print_line
+from dqcodec.command.update import pending
 from dqcodec.command.walk import find
 
 if TYPE_CHECKING:
@@ -63,8 +64,13 @@ def decompress(paths: tuple[str, ...], options: Decompressing) -> None:
     are_images = (reading.starts_as(job.source, DQC) and not _is_archive(job.source, options.salvage) for job in jobs)
     if options.only and any(are_images):
         raise click.UsageError("--only is for archives.")
+    if options.update and any(_is_archive(job.source, options.salvage) for job in jobs):
+        raise click.UsageError("--update is for files, not for archives.")
     printer = Printer(options.placed())
     printer.leave_out(found.not_taken)
+    if options.update:
+        jobs, done = pending(jobs, force=options.force)
+        printer.leave_out(done)
     _decode(jobs, _Plan(printer, _real_paths(jobs)))
 
 

@@ -144,12 +144,15 @@ class Converting(Running):
 
     output: str | None = option("-o", "--output", metavar="FILE|DIR|-", help="Write here; - is stdout.")
     force: bool = option("-f", "--force", is_flag=True, help="Overwrite existing files.")
+    update: bool = option(
+        "-u", "--update", is_flag=True, help="Do what is missing, or older than its source; leave out the rest."
+    )
     rm: bool = option("--rm", is_flag=True, help="Remove each source once its output is checked.")
 
     @property
     def may_replace(self) -> bool:
-        """Whether an output may take the place of a file that was there before."""
-        return self.force
+        """Whether an output may take the place of a file that was there before. With --update, only older ones are left."""
+        return self.force or self.update
 
     @property
     def writing(self) -> dict[str, bool]:
@@ -162,9 +165,6 @@ class Compressing(Converting):
     """The options of `compress`."""
 
     models: tuple[str, ...] = _models("Use only this model (repeatable).")
-    update: bool = option(
-        "-u", "--update", is_flag=True, help="Do what is missing, or older than its source; leave out the rest."
-    )
     strip: bool = option("--strip", is_flag=True, help="Leave out texts, times and Exif.")
     exact: bool = option("--exact", is_flag=True, help="Keep the PNG file byte for byte.")
     broken: str = option(
@@ -182,11 +182,6 @@ class Compressing(Converting):
     learn: float | None = option(
         "--learn", type=_Duration(), metavar="TIME", help="Train an archive's own model for TIME: 10m, 90s."
     )
-
-    @property
-    def may_replace(self) -> bool:
-        """With --update, only jobs whose output is missing or older are left."""
-        return self.force or self.update
 
     @property
     def reading(self) -> dict[str, Any]:
