@@ -454,12 +454,31 @@ def test_a_model_is_tried_on_a_large_drawing_only_if_a_sample_shows_that_it_may_
 ):
     tried = []
     monkeypatch.setattr(candidates, "by_model", lambda layers, *_: tried.extend(layers) or [[] for _ in layers])
-    monkeypatch.setattr(trial, "estimated_bits", lambda *_: estimate)
+    monkeypatch.setattr(trial, "drawing_bits", lambda *_: estimate)
     tiles = codec.read(pngs.write(np.tile(noise(20, 20), (16, 16, 1))))
     ways = candidates.code_together({0: tiles}, [fake_learned.Program(kind="autoregressive")], Effort())
     assert bool(tried) == is_tried and {way.layer.method for each in ways.values() for way in each} == {
         Method.TRAINED_MIXING
     }
+
+
+class _CountingProgram(fake_learned.Program):
+    """A pixel takes a bit if it differs from its left or upper neighbour."""
+
+    def code_length(self, parts):
+        return float(sum(suitability.differing(part).sum() for part in parts))
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_the_bits_of_a_drawing_are_estimated_from_where_they_are(seed):
+    rng = np.random.default_rng(seed)
+    flat = np.zeros((400, 500, 3), np.uint8)
+    program = _CountingProgram(kind="autoregressive")
+    assert trial.drawing_bits(flat, [program], Effort()) == 0 and trial.drawing_bits(flat, [], Effort()) == np.inf
+    top, left = rng.integers(0, 300, 2)
+    flat[top : top + 60, left : left + 60] = noise(60, 60)  # little of the image, all of its bits
+    total = suitability.differing(flat).sum()
+    assert trial.drawing_bits(flat, [program], Effort()) == pytest.approx(total, rel=0.1)
 
 
 def test_a_group_that_was_altered_is_found():

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from dqcodec.exact.program import Program
 
 _DRAWN_BITS = 4  # a drawing takes fewer for each pixel that differs from a neighbour; photographs take more
+_SURELY_SMALLER = (
+    1.5  # with this many times mixing's bits, by a sample, a model does not win on what may be a photograph
+)
 _JPEG_PART = 0.5  # the coefficients of a JPEG file take less than this part of WebP's bytes; other methods take more
 
 
@@ -106,13 +109,12 @@ def _modelled(
 
 
 def _is_far_smaller(mixed: CodedLayer, pixels: np.ndarray, programs: Sequence[Program], effort: Effort) -> bool:
-    """Whether mixing codes the colours of a drawing in so few bits that no model is tried.
-
-    They are few for each pixel that differs from a neighbour, and fewer than the best program takes, by a sample.
-    """
-    if pixels.shape[2] != 3 or 8 * mixed.bytes > _DRAWN_BITS * differing(pixels).sum():
+    """Whether mixing codes the colours of a drawing in so few bits that no model is tried."""
+    if pixels.shape[2] != 3:
         return False
-    return 8 * mixed.bytes < trial.estimated_bits([pixels], programs, effort)
+    bits = 8 * mixed.bytes
+    is_usual = bits <= _DRAWN_BITS * differing(pixels).sum()
+    return (1 if is_usual else _SURELY_SMALLER) * bits < trial.drawing_bits(pixels, programs, effort)
 
 
 def _mixed(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dqcodec.codec.effort import Effort
+from dqcodec.codec.suitability import differing
 from dqcodec.format.layer import Method
 from dqcodec.methods import table
 
@@ -52,10 +53,26 @@ def best_program(
     return min(fitting, key=lambda program: _bits(None, program, _frozen(parts)))
 
 
-def estimated_bits(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: Effort) -> float:
-    """The bits that layers take by the program that suits them best, by a sample; inf if no program fits them."""
-    program, parts = best_program(layers, programs, effort), list(sample(layers))
-    return _bits(None, program, _frozen(parts)) * _pixels(layers) / _pixels(parts) if program else float("inf")
+def drawing_bits(pixels: np.ndarray, programs: Sequence[Program], effort: Effort) -> float:
+    """About the bits that a drawing takes by the program that suits it best; inf if no program fits, 0 if no pixel differs.
+
+    Bits go to pixels that differ from their neighbours. So a part is chosen in proportion to its number of such pixels
+    (Hansen and Hurwitz 1943), and its bits stand for those of all.
+    """
+    program = best_program([pixels], programs, effort)
+    if program is None:
+        return float("inf")
+    differs = differing(pixels).astype(np.int64)
+    if not differs.any():
+        return 0.0
+    rows, columns = (np.arange(0, length, _SAMPLE_SIDE) for length in differs.shape)
+    counts = np.add.reduceat(np.add.reduceat(differs, rows, axis=0), columns, axis=1)
+    before = counts.cumsum()
+    parts = _LARGEST_SAMPLE // _SAMPLE_SIDE**2
+    chosen = np.unique(before.searchsorted((np.arange(parts) + 0.5) / parts * before[-1]))
+    corners = np.stack(np.unravel_index(chosen, counts.shape), 1) * _SAMPLE_SIDE
+    some = [pixels[top : top + _SAMPLE_SIDE + 1, left : left + _SAMPLE_SIDE + 1] for top, left in corners]
+    return _bits(None, program, _frozen(some)) * before[-1] / counts.flat[chosen].sum()
 
 
 def multiplications(program: Program) -> int:
