@@ -457,6 +457,21 @@ def test_what_is_no_image_is_refused_by_its_first_bytes_and_what_is_too_large_by
         assert refused.exit_code == 3 and refused.stderr == "dqcodec: t.dqc: not a .dqc file\n"
 
 
+def test_the_output_of_a_folder_is_a_folder_even_for_one_file(folder):
+    grow(folder, ["in/deep/a.png", "b.png"])
+    assert (
+        run("compress", "-r", "in", "-o", "out").exit_code
+        == run("decompress", "-r", "out", "-o", "back").exit_code
+        == 0
+    )
+    assert tree(folder / "out") == ["deep/a.png.dqc"] and tree(folder / "back") == ["deep/a.png"]
+    run("compress", "in", "-o", "sets/s.dqc")
+    assert run("decompress", "-r", "sets", "-o", "all").exit_code == 0 and tree(folder / "all") == ["s/deep/a.png"]
+    for output in ("b.png", "-"):  # even with -f, no file of another run is replaced
+        assert run("compress", "-r", "in", "-f", "-o", output).exit_code == 2
+    assert (folder / "b.png").read_bytes() == SOURCE
+
+
 def test_an_impossible_name_fails_its_own_file_only(folder):
     (folder / "loop").symlink_to("loop")
     name = "x" * 249 + ".png"  # with .dqc one byte too long
