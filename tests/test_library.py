@@ -335,6 +335,18 @@ def test_pillow_reads_no_payload_to_open(folder):
         assert image.load() is not None
 
 
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_exif_and_texts_are_those_of_the_png_before_the_pixels_are_loaded(place):
+    orientation = pngs.chunk(b"eXIf", b"MM\0*\0\0\0\x08\0\1\1\x12\0\3\0\0\0\1\0\6\0\0" + bytes(4))
+    source = pngs.write(COLORS, **{place: orientation + pngs.chunk(b"tEXt", b"Comment\0hello")})
+    for data in (source, dqcodec.compress(source)):
+        assert dict(Image.open(io.BytesIO(data)).getexif()) == {274: 6}
+        assert Image.open(io.BytesIO(data)).text == {"Comment": "hello"}
+        image = Image.open(io.BytesIO(data))
+        image.load()
+        assert dict(image.getexif()) == {274: 6} and image.text == {"Comment": "hello"}
+
+
 def test_pillow_opens_animations_and_refuses_what_is_no_dqc_file():
     source = pngs.animated(COLORS, [((0, 0), COLORS[:4])])
     image = Image.open(io.BytesIO(dqcodec.compress(source)))
