@@ -10,6 +10,7 @@ import programs
 import pytest
 from dqc import group
 from PIL import Image, ImageSequence, UnidentifiedImageError
+from PIL.TiffImagePlugin import TiffImageFile
 
 import dqcodec
 from dqcodec import png
@@ -479,6 +480,15 @@ def test_conversions_that_would_not_be_exact_are_refused(reason, data):
     with pytest.raises((UnsupportedImageError, CorruptError), match=reason) as caught:
         formats.to_png(data, 1 << 20)
     assert "\n" not in str(caught.value)
+
+
+def test_the_images_of_a_long_file_are_not_counted(monkeypatch):
+    def count(_):
+        raise AssertionError("this takes minutes for a long file")
+
+    monkeypatch.setattr(TiffImageFile, "n_frames", property(count))
+    with pytest.raises(UnsupportedImageError, match="several images"):
+        formats.to_png(saved(pillow("L"), "tiff", save_all=True, append_images=[pillow("L")]))
 
 
 @pytest.mark.parametrize("format", names.FORMATS)

@@ -6,6 +6,7 @@ profile and Exif. JPEG and lossy WebP give the pixels that Pillow decodes.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 import re
@@ -196,7 +197,8 @@ def _check_exact(image: Image.Image, data: bytes) -> None:
     """Raise UnsupportedImageError if Pillow would read only a part of the file `data`, or other samples."""
     from PIL.TiffImagePlugin import TiffImageFile
 
-    if getattr(image, "n_frames", 1) > 1:
+    with contextlib.suppress(EOFError):  # there is no second image; to count thousands of them takes minutes
+        image.seek(1)
         raise UnsupportedImageError(f"the {image.format} file holds several images")
     if isinstance(image, TiffImageFile):
         _check_tiff(image)
