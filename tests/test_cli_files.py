@@ -4,6 +4,7 @@ import errno
 import functools
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -230,6 +231,27 @@ def test_salvage_takes_several_archives(folder, inputs):
         run("compress", "in", "-o", f"p/{name}.dqc")
     assert run("decompress", "--salvage", *inputs, "-o", "out").exit_code == 0
     assert tree(folder / "out") == ["a/1.png", "a/2.png", "b/1.png", "b/2.png"]
+
+
+@pytest.mark.parametrize(
+    "change", [os.unlink, lambda path: os.truncate(path, 40), lambda path: shutil.copy("c.dqc", path)]
+)
+def test_an_archive_that_changes_before_its_turn_fails_alone(folder, monkeypatch, change):
+    grow(folder, ["a/a.png", "b/b.png", "c/c.png"])
+    for name in "abc":
+        run("compress", name, "-o", f"{name}.dqc", "-q")
+    shutil.rmtree("a")
+    write = atomic.write
+
+    def change_b(*arguments, **options):
+        monkeypatch.setattr(atomic, "write", write)
+        change("b.dqc")
+        write(*arguments, **options)
+
+    monkeypatch.setattr(atomic, "write", change_b)
+    result = run("decompress", "-f", "a.dqc", "b.dqc", "c.dqc")
+    assert result.exit_code == 1 and result.stderr.count("dqcodec: b.dqc: ") == 1 and "1 failed" in result.stderr
+    assert tree(folder / "a") == ["a.png"] and "c.dqc -> c: 1 image ok" in result.stderr
 
 
 def test_no_command_calls_joined_archives_whole(folder):
