@@ -133,6 +133,12 @@ def test_numcodecs_fills_out_and_keeps_its_configuration():
         codec.encode(data.astype(">u2"))
 
 
+def test_numcodecs_refuses_a_mask_that_it_would_lose():
+    chunk = np.ma.array(volume(5, 6), mask=np.eye(5, 6, dtype=bool))
+    with pytest.raises(UnsupportedImageError, match="mask"):
+        numcodecs.get_codec({"id": "dqcodec"}).encode(chunk)
+
+
 def test_dask_writes_and_reads_with_several_threads():
     data = volume(6, 48, 40, dtype=np.uint16)
     array = zarr.create_array(

@@ -280,6 +280,14 @@ def test_a_model_that_is_not_what_its_name_says_is_never_used(folder):
         zoo.load(paths[1])
 
 
+def test_a_model_file_that_was_replaced_is_read_again(folder):
+    """What it codes then would need a model that is nowhere any more."""
+    path = folder / "own.safetensors"
+    for bits in (1, 8):
+        path.write_bytes(programs.data(programs.AUTOREGRESSIVE, 1, bits=bits))
+        assert zoo.load(path).id == zoo.find(zoo.file_id(path), path).id == zoo.file_id(path)
+
+
 def test_models_are_listed_with_cards_and_found_by_id_or_path(folder, monkeypatch):
     card = {"license": "CC0", "vi_bpd": 3.4}
     module = types.ModuleType("dqcodec.exact.program")

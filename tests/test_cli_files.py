@@ -4,6 +4,7 @@ import errno
 import functools
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -285,6 +286,27 @@ def test_salvage_takes_several_archives(folder, inputs):
     assert tree(folder / "out") == ["a/1.png", "a/2.png", "b/1.png", "b/2.png"]
 
 
+@pytest.mark.parametrize(
+    "change", [os.unlink, lambda path: os.truncate(path, 40), lambda path: shutil.copy("c.dqc", path)]
+)
+def test_an_archive_that_changes_before_its_turn_fails_alone(folder, monkeypatch, change):
+    grow(folder, ["a/a.png", "b/b.png", "c/c.png"])
+    for name in "abc":
+        run("compress", name, "-o", f"{name}.dqc", "-q")
+    shutil.rmtree("a")
+    write = atomic.write
+
+    def change_b(*arguments, **options):
+        monkeypatch.setattr(atomic, "write", write)
+        change("b.dqc")
+        write(*arguments, **options)
+
+    monkeypatch.setattr(atomic, "write", change_b)
+    result = run("decompress", "-f", "a.dqc", "b.dqc", "c.dqc")
+    assert result.exit_code == 1 and result.stderr.count("dqcodec: b.dqc: ") == 1 and "1 failed" in result.stderr
+    assert tree(folder / "a") == ["a.png"] and "c.dqc -> c: 1 image ok" in result.stderr
+
+
 def test_no_command_calls_joined_archives_whole(folder):
     grow(folder, ["in/a.png", "other/b.png"])
     for name in ("in", "other"):
@@ -508,6 +530,21 @@ def test_what_is_no_image_is_refused_by_its_first_bytes_and_what_is_too_large_by
     for command in ("decompress", "verify", "list", "info"):
         refused = run(command, "t.dqc")
         assert refused.exit_code == 3 and refused.stderr == "dqcodec: t.dqc: not a .dqc file\n"
+
+
+def test_the_output_of_a_folder_is_a_folder_even_for_one_file(folder):
+    grow(folder, ["in/deep/a.png", "b.png"])
+    assert (
+        run("compress", "-r", "in", "-o", "out").exit_code
+        == run("decompress", "-r", "out", "-o", "back").exit_code
+        == 0
+    )
+    assert tree(folder / "out") == ["deep/a.png.dqc"] and tree(folder / "back") == ["deep/a.png"]
+    run("compress", "in", "-o", "sets/s.dqc")
+    assert run("decompress", "-r", "sets", "-o", "all").exit_code == 0 and tree(folder / "all") == ["s/deep/a.png"]
+    for output in ("b.png", "-"):  # even with -f, no file of another run is replaced
+        assert run("compress", "-r", "in", "-f", "-o", output).exit_code == 2
+    assert (folder / "b.png").read_bytes() == SOURCE
 
 
 def test_an_impossible_name_fails_its_own_file_only(folder):

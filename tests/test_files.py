@@ -302,6 +302,16 @@ def test_impossible_times_do_not_keep_a_file_from_being_written(tmp_path):
     assert (tmp_path / "a").read_bytes() == b"x"
 
 
+def test_a_file_may_lie_below_a_thousand_folders_that_are_not_there(tmp_path):
+    target, beside = tmp_path / ("a/" * 1100 + "x"), tmp_path / "b"
+    atomic.write(target, b"data")
+    atomic.write(beside, b"other")
+    assert target.read_bytes() == b"data"
+    target.unlink()
+    os.removedirs(target.parent)  # pytest cannot
+    assert [*tmp_path.iterdir()] == [beside]
+
+
 def test_plans_without_one_output_for_each_input_are_refused(tmp_path):
     (tmp_path / "file").touch()
     for sources, output in [

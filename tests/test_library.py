@@ -10,6 +10,7 @@ import programs
 import pytest
 from dqc import group
 from PIL import Image, ImageSequence, UnidentifiedImageError
+from PIL.TiffImagePlugin import TiffImageFile
 
 import dqcodec
 from dqcodec import png
@@ -335,6 +336,18 @@ def test_pillow_reads_no_payload_to_open(folder):
         assert image.load() is not None
 
 
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_exif_and_texts_are_those_of_the_png_before_the_pixels_are_loaded(place):
+    orientation = pngs.chunk(b"eXIf", b"MM\0*\0\0\0\x08\0\1\1\x12\0\3\0\0\0\1\0\6\0\0" + bytes(4))
+    source = pngs.write(COLORS, **{place: orientation + pngs.chunk(b"tEXt", b"Comment\0hello")})
+    for data in (source, dqcodec.compress(source)):
+        assert dict(Image.open(io.BytesIO(data)).getexif()) == {274: 6}
+        assert Image.open(io.BytesIO(data)).text == {"Comment": "hello"}
+        image = Image.open(io.BytesIO(data))
+        image.load()
+        assert dict(image.getexif()) == {274: 6} and image.text == {"Comment": "hello"}
+
+
 def test_pillow_opens_animations_and_refuses_what_is_no_dqc_file():
     source = pngs.animated(COLORS, [((0, 0), COLORS[:4])])
     image = Image.open(io.BytesIO(dqcodec.compress(source)))
@@ -355,6 +368,13 @@ def test_files_of_other_formats_are_taken_as_pixels(mode, format, options):
     data = saved(pillow(mode), format, **options)
     converted, given = Image.open(io.BytesIO(formats.to_png(data))), Image.open(io.BytesIO(data))
     assert np.array_equal(looks(converted), looks(given)) and converted.mode == given.mode
+
+
+@pytest.mark.parametrize("header", ["P6\n%d %d\n%d\n", "P6\r# a\r%d %d\r%d\r", "P6#a\r#b\n%d#c\n%d %010d "])
+def test_all_16_bits_of_a_ppm_are_taken_whatever_its_header_looks_like(header):
+    pixels = RNG.integers(0, 1 << 16, (4, 5, 3)).astype(np.uint16)
+    data = (header % (5, 4, 65535)).encode() + pixels.astype(">u2").tobytes()
+    assert np.array_equal(dqcodec.decompress(dqcodec.compress(data, [])), pixels)
 
 
 def test_exact_refuses_files_of_which_only_the_pixels_would_come_back():
@@ -429,6 +449,7 @@ def refused():
     yield "several images", saved(pillow("RGB"), "mpo", save_all=True, append_images=[pillow("RGB")])
     yield from (("several images", 2 * saved(pillow(mode), "ppm")) for mode in ("1", "L", "RGB"))
     yield "several images", 2 * (b"P5 3 2 65535\n" + bytes(range(65, 77)))
+    yield "several images", saved(pillow("RGB"), "tiff", tiffinfo={330: 8})  # such as a camera's raw file
     yield "mode CMYK", saved(pillow("RGB").convert("CMYK"), "jpeg")
     yield "unsigned integers", saved(pillow("L"), "tiff", tiffinfo={339: 2})
     yield "0 is white", tagged(saved(Image.new("I;16", (3, 3)), "tiff"), 262, 0)  # Pillow inverts 8 bits only
@@ -438,6 +459,8 @@ def refused():
     yield "is not an image", npy(np.zeros((3, 3, 3, 3), np.uint8))
     yield "objects", npy(np.array([{}]))
     yield "maximum of 255", b"P5 2 2 15\n" + bytes(4)
+    yield "maximum of 255", b"P6 1 1\r# a comment\r100\r" + bytes(3)
+    yield "not a PNG", b"P6 1 1 +65535 " + bytes(6)
     yield "truncated", b"P5 2 2 65535\n" + bytes(7)
     yield "decode", saved(pillow("RGB"), "bmp")[:99]
     yield "not a PNG, BMP", b""
@@ -457,6 +480,15 @@ def test_conversions_that_would_not_be_exact_are_refused(reason, data):
     with pytest.raises((UnsupportedImageError, CorruptError), match=reason) as caught:
         formats.to_png(data, 1 << 20)
     assert "\n" not in str(caught.value)
+
+
+def test_the_images_of_a_long_file_are_not_counted(monkeypatch):
+    def count(_):
+        raise AssertionError("this takes minutes for a long file")
+
+    monkeypatch.setattr(TiffImageFile, "n_frames", property(count))
+    with pytest.raises(UnsupportedImageError, match="several images"):
+        formats.to_png(saved(pillow("L"), "tiff", save_all=True, append_images=[pillow("L")]))
 
 
 @pytest.mark.parametrize("format", names.FORMATS)
@@ -488,6 +520,29 @@ def test_sources_that_are_removed_must_be_png_files():
         formats.to_png(saved(pillow("RGB"), "bmp"), is_whole=True)
     source = pngs.write(COLORS)
     assert formats.to_png(source, is_whole=True) is source
+
+
+def test_a_pillow_image_is_loaded_before_it_is_taken():
+    orientation = pngs.chunk(b"eXIf", b"MM\0*\0\0\0\x08" + bytes(6))
+    behind = Image.open(io.BytesIO(pngs.write(COLORS, after=orientation)))
+    assert orientation in dqcodec.decompress_png(dqcodec.compress(behind, []))
+    icon = pngs.write(np.zeros((16, 16, 3), np.uint8) + np.arange(16)[:, None, None])
+    file = b"icns" + struct.pack(">I", len(icon) + 16) + b"icp4" + struct.pack(">I", len(icon) + 8) + icon
+    image = Image.open(io.BytesIO(file))
+    assert image.mode == "RGBA"  # until it is loaded
+    assert dqcodec.decompress_png(dqcodec.compress(image, [])) == dqcodec.decompress_png(dqcodec.compress(icon, []))
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "RGB"])
+@pytest.mark.parametrize(
+    "info",
+    [{"icc_profile": "sRGB"}, {"exif": {274: 6}}, *({"transparency": key} for key in ("x", 1.5, -1, 300, [1, 2, 3], (-1, 0, 0)))],
+)  # fmt: skip
+def test_malformed_facts_of_a_pillow_image_are_errors_of_one_line(mode, info):
+    image = pillow(mode)
+    image.info |= info
+    with pytest.raises(UnsupportedImageError, match="malformed|not bytes"):
+        dqcodec.compress(image, [])
 
 
 def test_a_missing_file_is_an_oserror():

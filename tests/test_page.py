@@ -1,5 +1,6 @@
 """The page of inspect shows where a coder's bits go; the maps add up to what the coder writes; a browser draws it."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -108,6 +109,13 @@ def test_a_browser_draws_the_page(page, tmp_path):
         colors = {tuple(color) for color in image.reshape(-1, 3).tolist()}
         assert len(colors & seen) > 0.9 * len(colors)
     assert {(59, 111, 182), (217, 119, 63)} <= seen  # the histogram's bars
+
+
+def test_inspect_shows_names_that_are_no_text(quick_folder):
+    Image.fromarray(RNG.integers(0, 256, (3, 3), np.uint8)).save("a.png")
+    os.rename("a.png", b"\xff\n.png")
+    assert CliRunner().invoke(main, ["inspect", "\udcff\n.png", "-o", "a.html"]).exit_code == 0
+    assert r"<h1>\udcff\n.png</h1>" in (quick_folder / "a.html").read_text("utf-8")
 
 
 def test_inspect_says_in_one_line_what_it_cannot_show(quick_folder):

@@ -13,7 +13,7 @@ from PIL import Image
 
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, DqcodecError, UnsupportedImageError
-from dqcodec.png import metadata
+from dqcodec.png import chunks, metadata
 from dqcodec.png import samples as png_samples
 
 TEXT = pngs.chunk(b"tEXt", b"Comment\0hello")
@@ -196,6 +196,15 @@ def test_two_pngs_are_the_same_only_if_all_that_they_hold_is():
         assert not image.same(other) and not other.same(image)
     assert not image.same(dataclasses.replace(image, header=image.header._replace(bit_depth=16)))
     assert not image.same(image.stripped())
+
+
+def test_a_png_of_very_many_chunks_is_refused_before_they_take_memory(monkeypatch):
+    monkeypatch.setattr(chunks, "MAX_CHUNKS", 4)
+    few, many = (pngs.write(noise((2, 2, 3), 8), before=count * TEXT) for count in (1, 2))
+    assert png.read(few).skeleton
+    with pytest.raises(UnsupportedImageError, match="more than 4 chunks"):
+        png.read(many)
+    chunks.check_trailing(BytesIO(many + bytes(chunks.MAX_TRAILING_BYTES)), 1 << 25)  # reads no more heads than that
 
 
 def test_large_rasters_are_compared_to_their_ends_whatever_their_types():

@@ -1,8 +1,10 @@
 """A map by several processes is map; an error in one reaches the caller, and no process outlives the map."""
 
+import errno
 import multiprocessing
 import os
 import signal
+from multiprocessing.context import SpawnProcess
 
 import pytest
 
@@ -75,3 +77,18 @@ def test_only_the_main_process_gets_the_signals_of_a_terminal(mapped):
     for held in mapped(held_signals, range(8)):
         assert {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} <= held
     assert not held_signals(0) & {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+
+
+def test_a_process_that_cannot_be_started_is_an_error_and_the_others_end(monkeypatch):
+    real, started = SpawnProcess.start, []
+
+    def start(process):
+        if started:
+            raise OSError(errno.EMFILE, "Too many open files")
+        started.append(process)
+        real(process)
+
+    monkeypatch.setattr(SpawnProcess, "start", start)
+    with pytest.raises(WorkerError, match="cannot be started: Too many open files"), workers.processes(2):
+        pass
+    assert started and not multiprocessing.active_children()

@@ -216,3 +216,16 @@ def test_an_archive_reads_pixels_and_regions(folder):
             images.read("animated")
         with pytest.raises(KeyError):
             images.read("nothing")
+
+
+def test_a_reader_that_writes_into_its_pixels_does_not_change_the_archive(folder):
+    (folder / "in").mkdir()
+    for name, data in kinds().items():
+        (folder / "in" / name).write_bytes(data)
+    assert CliRunner().invoke(main, ["compress", "in", "-o", "set.dqc"]).exit_code == 0
+    with Archive("set.dqc") as images:
+        for name in [name for name in kinds() if name != "animated"]:
+            file, pixels = images[name], images.read(name).copy()
+            images.read(name)[:] = 1
+            images.read(name, region=(1, 0, 3, 2))[:] = 2
+            assert images[name] == file and np.array_equal(images.read(name), pixels)

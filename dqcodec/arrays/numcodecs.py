@@ -30,6 +30,8 @@ class Dqcodec(Codec):
 
         Raises UnsupportedImageError (another type or shape), VerifyError.
         """
+        if np.ma.is_masked(buf):
+            raise UnsupportedImageError("a chunk cannot hold the mask of an array; fill its values first")
         chunk = np.asarray(buf)
         if chunk.dtype not in ("|u1", "<u2"):  # decode does not learn the byte order
             raise UnsupportedImageError(f"chunks of type {chunk.dtype.str} are not supported: |u1 and <u2 are")

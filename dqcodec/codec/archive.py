@@ -109,7 +109,7 @@ class Archive(Mapping[str, bytes]):
         return restore(part.entries[image], self._images(group, part, decoded)[image])
 
     def read(self, name: str, region: tuple[int, int, int, int] | None = None) -> np.ndarray:
-        """The pixels of an image, as in library.decompress.
+        """The pixels of an image, as in library.decompress, in a new array.
 
         region: only this part, (left, top, right, bottom) as in Pillow's crop. Where the method allows it, only what it
         needs is decoded; then its samples are not compared with a checksum. Raises RegionError (not within the image),
@@ -122,7 +122,8 @@ class Archive(Mapping[str, bytes]):
             regions = {image: Region.of(region)}
             return formats.pixels(decode_regions(part, regions, self._finder(group), self._max_pixels)[image])
         whole = formats.lone_image(self._images(group, part, decoded)[image], self._max_pixels)
-        return formats.pixels(whole if region is None else Region.of(region).cut(whole))
+        part = whole if region is None else Region.of(region).cut(whole)
+        return formats.pixels(part).copy()  # the image is kept, and the caller may write into the array
 
     def kind(self, name: str) -> str:
         """`image` or `verbatim`. Nothing is decoded. Raises KeyError, CorruptError, UnsupportedImageError, OSError."""

@@ -6,6 +6,7 @@ profile and Exif. JPEG and lossy WebP give the pixels that Pillow decodes.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 import re
@@ -13,6 +14,7 @@ import sys
 import warnings
 import zlib
 from collections.abc import Iterator
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -27,11 +29,11 @@ from dqcodec.png.chunks import check_size, walk
 from dqcodec.png.color_types import PALETTE
 
 _NPY_MAGIC = b"\x93NUMPY"
-_PNM_NUMBER = rb"(?:\s|#[^\n]*\n)+(\d{1,9})"
-_PNM, _PNM_LIMIT = re.compile(rb"P([1-6])" + 2 * _PNM_NUMBER), re.compile(_PNM_NUMBER + rb"\s")
+_PNM_NUMBER = rb"(?:\s|#[^\r\n]*[\r\n])+(\d{1,10})"
+_PNM = re.compile(rb"P(?:[14]" + 2 * _PNM_NUMBER + rb"|[2356]" + 3 * _PNM_NUMBER + rb")\s")  # size; size and maximum
 _PNM_NEXT = re.compile(rb"\s*P[1-6]\s")
 _BITS_PER_SAMPLE, _SAMPLES_PER_PIXEL, _COLOR_MAP, _EXTRA_SAMPLES = 258, 277, 320, 338  # tags of TIFF
-_PHOTOMETRIC, _SAMPLE_FORMAT = 262, 339
+_PHOTOMETRIC, _SUB_IMAGES, _SAMPLE_FORMAT = 262, 330, 339
 _STRAIGHT_ALPHA = 2  # a kind of extra sample; 1 is premultiplied alpha
 _WHITE_IS_ZERO, _UNSIGNED = 0, 1  # what 0 means; a kind of numbers
 _HOLDS = {  # format -> (samples per pixel, bits) that it can hold
@@ -40,6 +42,7 @@ _HOLDS = {  # format -> (samples per pixel, bits) that it can hold
     "tiff": {(1, 8), (1, 16), (2, 8), (3, 8), (4, 8)},
     "webp": {(1, 8), (2, 8), (3, 8), (4, 8)},
 }
+_MALFORMED_KEY = "the image's transparent colour is malformed"
 _SAVE_OPTIONS = {"webp": {"lossless": True, "exact": True}}
 
 
@@ -57,7 +60,7 @@ def to_png(data: bytes, max_pixels: int = MAX_PIXELS, *, is_whole: bool = False)
         )
     if data.startswith(_NPY_MAGIC):
         return png.write(from_array(_read_npy(data), max_pixels))
-    if (match := _PNM.match(data)) and (samples := _read_pnm(data, match)) is not None:
+    if data.startswith(b"P") and (samples := _read_pnm(data)) is not None:
         return png.write(from_array(samples, max_pixels))
     return png.write(_read_by_pillow(data, max_pixels))
 
@@ -110,12 +113,14 @@ def from_array(pixels: np.ndarray, max_pixels: int = MAX_PIXELS) -> Png:
 def from_pillow(image: Image.Image) -> Png:
     """The PNG of a Pillow image, with its palette, transparent colour, colour profile and Exif.
 
-    Raises UnsupportedImageError: a PNG cannot hold the mode exactly, or the image has several frames.
+    Raises UnsupportedImageError: a PNG cannot hold the mode exactly, the image has several frames, or what it says of
+    colours, transparency or Exif is malformed; and the errors of Pillow's `load`.
     """
     frames = getattr(image, "n_frames", 1)
     if frames > 1:
         advice = "compress its file, or image.copy() of one frame"
         raise UnsupportedImageError(f"the Pillow image has {frames} frames: {advice}")
+    image.load()  # it may change the mode, and find Exif behind the pixels
     before = _pillow_chunks(image)
     if image.mode == "P":
         return _from_palette(image, before)
@@ -127,10 +132,10 @@ def from_pillow(image: Image.Image) -> Png:
     key = image.info.get("transparency")
     if key is not None and header.color_type in (0, 2):
         levels = key if isinstance(key, tuple) else (key,)
-        if len(levels) != header.samples or not all(isinstance(level, int) for level in levels):
-            raise UnsupportedImageError("the image's transparent colour is malformed")
         limit = (1 << header.bit_depth) - 1
-        before = (*before, Chunk(b"tRNS", b"".join(min(level, limit).to_bytes(2, "big") for level in levels)))
+        if len(levels) != header.samples or not all(_is_level(level, max(limit, 255)) for level in levels):
+            raise UnsupportedImageError(_MALFORMED_KEY)
+        before = (*before, Chunk(b"tRNS", np.minimum(levels, limit).astype(">u2").tobytes()))
     return Png(header, Skeleton(header, (before, ())), result.rasters)
 
 
@@ -142,8 +147,10 @@ def _from_palette(image: Image.Image, before: tuple[Chunk, ...]) -> Png:
     transparent = image.info.get("transparency")
     if isinstance(transparent, bytes):
         table[: len(transparent), 3] = np.frombuffer(transparent, np.uint8)[: len(table)]
-    elif transparent is not None and transparent < len(table):
-        table[transparent, 3] = 0
+    elif _is_level(transparent, 255):
+        table[transparent : transparent + 1, 3] = 0  # none, if it is not in the palette
+    elif transparent is not None:
+        raise UnsupportedImageError(_MALFORMED_KEY)
     chunks = [*before, Chunk(b"PLTE", table[:, :3].tobytes())]
     if (table[:, 3] < 255).any():
         chunks.append(Chunk(b"tRNS", table[:, 3].tobytes()))
@@ -151,12 +158,20 @@ def _from_palette(image: Image.Image, before: tuple[Chunk, ...]) -> Png:
     return Png(header, Skeleton(header, (tuple(chunks), ())), (indices,))
 
 
+def _is_level(value: Any, most: int) -> bool:
+    """Whether a value is an integer from 0 to `most`."""
+    return isinstance(value, Integral) and 0 <= value <= most
+
+
 def _pillow_chunks(image: Image.Image) -> tuple[Chunk, ...]:
     """Colour profile and Exif (the latter holds the orientation)."""
     chunks = []
-    if profile := image.info.get("icc_profile"):
+    profile, exif = (image.info.get(key) or b"" for key in ("icc_profile", "exif"))
+    if not isinstance(profile, bytes) or not isinstance(exif, bytes):
+        raise UnsupportedImageError("the image's colour profile or Exif is not bytes")
+    if profile:
         chunks.append(Chunk(b"iCCP", b"ICC profile\0\0" + zlib.compress(profile, 9)))
-    if exif := image.info.get("exif"):
+    if exif:
         chunks.append(Chunk(b"eXIf", exif.removeprefix(b"Exif\0\0")))
     return tuple(chunks)
 
@@ -169,8 +184,7 @@ def _read_by_pillow(data: bytes, max_pixels: int) -> Png:
             image = Image.open(io.BytesIO(data), formats=BY_PILLOW)
             check_size(*image.size, max_pixels)
             _check_exact(image, data)
-            image.load()
-        return from_pillow(image)
+            return from_pillow(image)
     except UnsupportedImageError:
         raise
     except UnidentifiedImageError as error:
@@ -183,7 +197,8 @@ def _check_exact(image: Image.Image, data: bytes) -> None:
     """Raise UnsupportedImageError if Pillow would read only a part of the file `data`, or other samples."""
     from PIL.TiffImagePlugin import TiffImageFile
 
-    if getattr(image, "n_frames", 1) > 1:
+    with contextlib.suppress(EOFError):  # there is no second image; to count thousands of them takes minutes
+        image.seek(1)
         raise UnsupportedImageError(f"the {image.format} file holds several images")
     if isinstance(image, TiffImageFile):
         _check_tiff(image)
@@ -193,6 +208,8 @@ def _check_exact(image: Image.Image, data: bytes) -> None:
 
 def _check_tiff(image: Any) -> None:
     tags, bands = image.tag_v2, len(image.getbands())
+    if _SUB_IMAGES in tags:  # raw files of cameras, whose first image is a thumbnail, and pyramids
+        raise UnsupportedImageError("the TIFF file holds several images")
     bits = max(tags.get(_BITS_PER_SAMPLE, (1,)))
     if bits > 8 and not (bits == 16 and image.mode.startswith("I;16")):
         raise UnsupportedImageError(f"a TIFF file with {bits} bits a sample is not supported, except gray with 16 bits")
@@ -231,25 +248,26 @@ def _read_npy(data: bytes) -> np.ndarray:
         raise CorruptError("the .npy file is damaged") from error
 
 
-def _read_pnm(data: bytes, match: re.Match) -> np.ndarray | None:
+def _read_pnm(data: bytes) -> np.ndarray | None:
     """The samples (H, W) or (H, W, 3) of a 16-bit PGM or PPM, which Pillow would round. None: Pillow reads the file
     exactly."""
-    kind, width, height = (int(group) for group in match.groups())
-    limit = _PNM_LIMIT.match(data, match.end()) if kind not in (1, 4) else None
-    if kind == 4 or kind > 4 and limit:  # a binary file may hold several images
-        start = limit.end() if limit else match.end() + 1
-        row = width * (3 if kind == 6 else 1) * (1 + (int(limit[1]) > 255)) if limit else -(-width // 8)
-        if _PNM_NEXT.match(data, start + height * row):
-            raise UnsupportedImageError("the PBM, PGM or PPM file holds several images")
-    if limit is None or int(limit[1]) == 255:
+    match = _PNM.match(data)
+    if match is None:
+        raise UnsupportedImageError(NOT_AN_IMAGE)
+    kind, start = int(data[1:2]), match.end()
+    width, height, limit = (*(int(group) for group in match.groups() if group), 1)[:3]
+    channels = 3 if kind in (3, 6) else 1
+    row = -(-width // 8) if kind == 4 else width * channels * (2 if limit > 255 else 1)
+    if kind > 3 and _PNM_NEXT.match(data, start + height * row):  # only a binary file may hold several images
+        raise UnsupportedImageError("the PBM, PGM or PPM file holds several images")
+    if kind in (1, 4) or limit == 255:
         return None
-    if kind < 4 or int(limit[1]) != 65535:
+    if kind < 4 or limit != 65535:
         raise UnsupportedImageError("a PGM or PPM file must have a maximum of 255, or of 65535 in binary form")
-    shape = (height, width, 3) if kind == 6 else (height, width)
-    count = height * width * (3 if kind == 6 else 1)
-    if len(data) - limit.end() < 2 * count:
+    if len(data) - start < height * row:
         raise CorruptError("truncated PGM or PPM file")
-    return np.frombuffer(data, ">u2", count, limit.end()).reshape(shape)
+    shape = (height, width, 3) if kind == 6 else (height, width)
+    return np.frombuffer(data, ">u2", height * width * channels, start).reshape(shape)
 
 
 def to_array(data: bytes, max_pixels: int) -> np.ndarray:

@@ -17,7 +17,7 @@ class ImageKind(NamedTuple):
 IMAGE_KINDS = (
     ImageKind("PNG", re.escape(SIGNATURE), (".png", ".apng")),
     ImageKind("BMP", rb"BM", (".bmp",)),
-    ImageKind("PPM", rb"P[0-7fFy]", (".pbm", ".pgm", ".ppm", ".pnm")),
+    ImageKind("PPM", rb"P[1-6]", (".pbm", ".pgm", ".ppm", ".pnm")),
     ImageKind("TIFF", rb"II[*+]|MM\0[*+]", (".tif", ".tiff")),
     ImageKind("WebP", rb"RIFF....WEBP", (".webp",)),
     ImageKind("JPEG", rb"\xff\xd8\xff", (".jpg", ".jpeg")),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from typing import IO
 
-from PIL import ImageFile
+from PIL import Image, ImageFile
 from PIL.PngImagePlugin import PngImageFile
 
 from dqcodec.base.errors import CorruptError, DqcodecError
@@ -48,6 +48,19 @@ class DqcImageFile(ImageFile.ImageFile):
         if self._seek_check(frame):
             self._decode()
             self.seek(frame)
+
+    def getexif(self) -> Image.Exif:
+        """The Exif, as of Pillow's PNG images: it may lie behind the pixels, so they are decoded first; raises OSError."""
+        if "exif" not in self.info:
+            self._decode()
+            return self.getexif()
+        return super().getexif()
+
+    @property
+    def text(self) -> dict[str, str]:
+        """All texts, as of Pillow's PNG images; raises OSError."""
+        self._decode()
+        return self.text
 
     def verify(self) -> None:
         """Check the CRC and structure of the file, not its pixels unless it is short, and close it; raises OSError."""

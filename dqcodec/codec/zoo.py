@@ -62,8 +62,13 @@ def locate(name_or_path: str | os.PathLike) -> Path:
 
 
 def load(name_or_path: str | os.PathLike) -> Program:
-    """Load a model's program; a second call returns the same one. Raises UnknownModelError, ModelError."""
-    return _load(locate(name_or_path).resolve())
+    """Load a model's program; a second call returns the same one unless the file has changed. Raises UnknownModelError,
+    ModelError."""
+    path = locate(name_or_path).resolve()
+    try:
+        return _load(path, file_id(path))
+    except OSError as error:
+        raise ModelError(f"cannot read model {path}: {error.strerror or error}") from error
 
 
 def find(model_id: bytes, named: ModelLike | Iterable[ModelLike] = ()) -> Program:
@@ -79,7 +84,7 @@ def find(model_id: bytes, named: ModelLike | Iterable[ModelLike] = ()) -> Progra
     earlier = sorted((directory() / "earlier").glob(f"*{SUFFIX}"))
     for path in [*map(locate, filter(is_name, given)), *paths().values(), *earlier]:
         if file_id(path.resolve()) == model_id:
-            return _load(path.resolve())
+            return load(path)
     raise UnknownModelError(f"no model with id {model_id.hex()}; {_at_hand(paths())} (name another with -m FILE)")
 
 
@@ -94,13 +99,11 @@ def is_name(model: ModelLike) -> bool:
 
 
 @functools.cache
-def _load(path: Path) -> Program:
+def _load(path: Path, model_id: bytes) -> Program:
+    """The program of a file that has this id."""
     from dqcodec.exact.program import load_program
 
-    try:
-        program = load_program(path)
-    except OSError as error:
-        raise ModelError(f"cannot read model {path}: {error.strerror or error}") from error
+    program = load_program(path)
     name, digits = _NAMED.fullmatch(path.stem).groups()
     if digits and not program.id.hex().startswith(digits):  # nobody else could decode what it codes
         raise ModelError(f"{path}: the model file is damaged: its SHA-256 does not begin with {digits}")

@@ -111,7 +111,8 @@ def writing(
         return
     target = Path(os.path.realpath(target))  # a link stays a link
     made = [each for each in target.parents if not each.exists()]
-    target.parent.mkdir(parents=True, exist_ok=True)
+    for folder in reversed(made):  # mkdir(parents=True) recurses, and cannot make a thousand folders
+        folder.mkdir(exist_ok=True)
     with temporary_beside(target, 0o600 if stamp else 0o666) as (descriptor, temporary):
         with open(descriptor, "w+b") as file:
             yield file

@@ -52,7 +52,7 @@ def decompress(paths: tuple[str, ...], options: Decompressing) -> None:
     if options.rm and is_partial:
         raise click.UsageError("--rm would lose what --only, --crop, --format, --repack or --salvage leaves out.")
     found = usage(lambda: find(paths, options.recursive, DQC))
-    is_alone = len(found.inputs) == 1
+    is_alone = len(found.inputs) == 1 and not found.has_folder
     if is_alone and options.output not in (None, "") and _is_archive(found.inputs[0][0], options.salvage):
         jobs = [Job(found.inputs[0][0], Path(options.output))]  # a folder; it may not exist yet
         if streams.is_stream(jobs[0].target) or options.output == "-":

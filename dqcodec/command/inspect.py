@@ -65,7 +65,7 @@ def _inspect(path: str, options: Looking) -> None:
         pixels = formats.to_array(image, options.max_pixels)
         info = codec.info(data, max_pixels=options.max_pixels)
         peers = _peers(given if PNG.has(given) else image, is_given=PNG.has(given))
-        text = page.page(Path(path).name, pixels, info, spent, len(given), peers)
+        text = page.page(shown(Path(path).name), pixels, info, spent, len(given), peers)
         atomic.write(targets[0], text.encode(), force=options.force)
 
 

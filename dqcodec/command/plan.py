@@ -56,7 +56,8 @@ def is_for_archive(sources: Sequence[str], output: str | None) -> bool:
 def plan(found: Found, output: str | None, rename: Callable[[Path], str]) -> list[Job]:
     """The jobs for a command's inputs and its -o FILE|DIR|-. Under -o DIR the trees of folders are mirrored.
 
-    Inputs that would go to the same file get an error, and so does one that would replace another. Raises ValueError if the output is no place for all inputs, or
+    The output of a folder is a folder, even if only one file lies there. Inputs that would go to the same file get an
+    error, and so does one that would replace another. Raises ValueError if the output is no place for all inputs, or
     would replace one.
     """
     inputs = found.inputs
@@ -64,9 +65,10 @@ def plan(found: Found, output: str | None, rename: Callable[[Path], str]) -> lis
         raise ValueError("the output has no name")
     is_stdout = output in _STDOUT
     to_directory = output is not None and not is_stdout and (output.endswith(os.sep) or os.path.isdir(output))
-    if output is not None and not to_directory and len(inputs) > 1:
+    if output is not None and not to_directory and (len(inputs) > 1 or found.has_folder):
         if is_stdout or os.path.exists(output):
-            raise ValueError(f"{len(inputs)} inputs, but {output} is not a directory")
+            what = "a folder" if found.has_folder else f"{len(inputs)} inputs"
+            raise ValueError(f"{what}, but {output} is not a directory")
         to_directory = True
     if to_directory:
         targets = [Path(output) / relative.with_name(rename(source or relative)) for source, relative in inputs]

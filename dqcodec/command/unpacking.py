@@ -209,9 +209,16 @@ class Unpacking:
         return [damage.what for damage in self.damage if not damage.is_loss]
 
     def tasks(self) -> Iterator[Task]:
-        """One for each group that has wanted files."""
+        """One for each group that has wanted files, or the error of an archive that is not as it was planned."""
         decoding = self.decoding
-        with _opened(self.job, decoding.options) as packed:
+        with contextlib.ExitStack() as stack:
+            try:
+                packed = stack.enter_context(_opened(self.job, decoding.options))
+                if not self.names <= packed.keys():
+                    raise OSError("it has changed meanwhile")
+            except FAILURES as error:
+                yield functools.partial(list, [FileResult(decoding.source, error=one_line(error))])
+                return
             for number in range(len(packed.group_sizes)):
                 wanted = [
                     Wanted(member, name, self.former.get(name, ()))

@@ -30,13 +30,14 @@ class Found:
     """The files that a command's paths lead to.
 
     inputs: files to work on, None for standard input, each with its path below an output folder. others: regular files
-    of folders that are of another kind, with such paths.
+    of folders that are of another kind, with such paths. has_folder: whether a path leads to a folder.
     """
 
     kind: Kind
     inputs: list[tuple[Path | None, Path]] = field(default_factory=list)
     others: list[tuple[Path, Path]] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
+    has_folder: bool = False
 
     @property
     def not_taken(self) -> list[LeftOut]:
@@ -60,6 +61,7 @@ def find(sources: Sequence[str], recursive: bool, kind: Kind) -> Found:
             if not recursive:
                 raise ValueError(f"{source} is a directory (-r takes the files below it)")
             _walk(path, kind, found)
+            found.has_folder = True
         else:
             found.inputs.append((path, Path(path.name)))
     return found

@@ -43,7 +43,7 @@ def processes(count: int) -> Iterator[Map]:
     """A map by `count` processes. They end with this process, even if it is killed.
 
     Raises:
-        WorkerError: one was ended.
+        WorkerError: they cannot be started, or one was ended.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -75,12 +75,15 @@ class _Processes:
         self._idle: SimpleQueue[Connection] = SimpleQueue()
 
     def start(self) -> None:
-        """Start one more."""
-        mine, theirs = self._spawn.Pipe()
-        process = self._spawn.Process(target=_serve, args=(self._life, theirs))
-        with ending.not_ending(), ending.signals_held(), theirs:
-            process.start()
-            self._started.append(process)
+        """Start one more; raises WorkerError."""
+        try:
+            mine, theirs = self._spawn.Pipe()
+            process = self._spawn.Process(target=_serve, args=(self._life, theirs))
+            with ending.not_ending(), ending.signals_held(), theirs:
+                process.start()
+                self._started.append(process)
+        except OSError as error:
+            raise WorkerError(f"a process cannot be started: {error.strerror}; a smaller -j takes less") from error
         self._idle.put(mine)
 
     def ask(self, function: Callable, item: Any) -> Any:

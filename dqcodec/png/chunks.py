@@ -32,6 +32,7 @@ _NOT_SURROUNDING = {b"IHDR", b"IDAT", b"fdAT", b"IEND"}
 MAX_PARTS = 1 << 12  # the largest number of rasters and chunks of a skeleton
 PREVIOUS, _OVER = 2, 1  # ways to dispose of a frame, to blend it
 MAX_TRAILING_BYTES = 1 << 24  # the largest number of bytes after IEND; a PNG with more is refused
+MAX_CHUNKS = 1 << 20  # the largest number of chunks; they take much more memory than the file
 _IDAT_BYTES = 1 << 20  # the largest image data chunk that is written
 # Chunks that describe the bytes of the file. They are wrong after a new packing: iDOT has offsets into the data
 # (screenshots of macOS); dSIG and caBX (content credentials of C2PA) have signatures and hashes of chunks.
@@ -183,16 +184,18 @@ def parse(data: bytes, max_pixels: int) -> Structure:
     """Parse a PNG file.
 
     Raises:
-        UnsupportedImageError: not a PNG, or all frames together have more than `max_pixels`, or more than
-            MAX_TRAILING_BYTES follow its end.
+        UnsupportedImageError: not a PNG, or all frames together have more than `max_pixels`, or it has more than
+            MAX_CHUNKS chunks, or MAX_TRAILING_BYTES after its end.
         CorruptError: the file is damaged.
     """
     if not data.startswith(SIGNATURE):
         raise UnsupportedImageError("not a PNG file")
     view, end = memoryview(data), len(SIGNATURE)
     gathered = None
-    for kind, start, end in walk(data):
+    for number, (kind, start, end) in enumerate(walk(data)):
         body = view[start + 8 : end - 4]
+        if number == MAX_CHUNKS:
+            raise UnsupportedImageError(f"the PNG has more than {MAX_CHUNKS} chunks")
         if gathered is None:
             gathered = _Gathered(*_parse_header(kind, body))
         elif kind == b"IHDR":
@@ -338,24 +341,26 @@ def check_trailing(file: BinaryIO, size: int) -> None:
     """Check how many bytes follow the end of a PNG file; only the heads of its chunks are read.
 
     Args:
-        file: seekable; a file that is no PNG, or a damaged one, passes.
+        file: seekable; a file that is no PNG, or a damaged one, or one of more than MAX_CHUNKS chunks, passes.
         size: of the file, bytes.
 
     Raises:
         UnsupportedImageError: there are more than MAX_TRAILING_BYTES.
     """
     file.seek(0)
-    position, kind = len(SIGNATURE), b""
+    position = len(SIGNATURE)
     if size <= MAX_TRAILING_BYTES or file.read(position) != SIGNATURE:
         return
-    while kind != b"IEND":
+    for _ in range(MAX_CHUNKS):
         file.seek(position)
         head = file.read(8)
         if len(head) < 8:
             return
         length, kind = struct.unpack(">I4s", head)
         position += 12 + length
-    _check_trailing(size - position)
+        if kind == b"IEND":
+            _check_trailing(size - position)
+            return
 
 
 def _check_trailing(count: int) -> None:
