@@ -25,10 +25,11 @@ from dqcodec.exact.networks import Linear
 from dqcodec.exact.program import Program
 from dqcodec.export.restore import Twin, restore
 from dqcodec.flows.model import AutoregressiveModel, bits_per_dim
+from dqcodec.training.budget import Budget
 from dqcodec.training.config import Training
-from dqcodec.training.optimisers import optimisers
+from dqcodec.training.hardware import bfloat16
+from dqcodec.training.optimisers import optimisers, update
 from dqcodec.training.progress import Progress
-from dqcodec.training.trainer import Budget, bfloat16
 
 _CROP = 64  # side, pixels
 _STEP_PIXELS = 1 << 12
@@ -153,10 +154,7 @@ def _train(
         bpd.backward()
         if not torch.isfinite(nn.utils.clip_grad_norm_(parameters, _SETTINGS.clip_norm)):
             raise DqcodecError("learning diverged")
-        for stepper in steppers:
-            for group in stepper.param_groups:
-                group["lr"] = group["base_lr"] * min(1.0, (step + 1) / _SETTINGS.warmup_steps) * (1 - fraction)
-            stepper.step()
+        update(steppers, min(1.0, (step + 1) / _SETTINGS.warmup_steps) * (1 - fraction))
         step, seen = step + 1, seen + len(x)
         progress.step(fraction, step, bpd := bpd.item())
         if time.monotonic() - shown > _LINES:
