@@ -109,7 +109,7 @@ def code_layer(pixel_mixer, bit_mixer, coder, layer):
     """Code the pixels of a PixelLayer, row by row, with a PixelMixer, a BitMixer and a BinaryCoder, which change."""
     pixels, size = layer.pixels, pixel_mixer.bits
     places, matches, above, hits = pixel_mixer.places, pixel_mixer.matches, pixel_mixer.above, pixel_mixer.hits
-    pixel_mixer.inputs[:] = bit_mixer.inputs[:] = 0  # those of a canvas stay 0 without one
+    pixel_mixer.inputs[:] = bit_mixer.network.inputs[:] = 0  # those of a canvas stay 0 without one
     above[:], hits[:] = 0, 0
     distance = length = np.int64(0)  # of the long match
     for y in range(layer.height):
