@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from dqcodec.frozen import autoregressive as frozen
 
@@ -126,10 +126,12 @@ def _sigmoid_rise(low: Float[Tensor, "..."], high: Float[Tensor, "..."]) -> Floa
     return torch.sigmoid(high.minimum(-low)) - torch.sigmoid(low.minimum(-high))
 
 
-def initial_parameters(mixtures: int) -> Float[Tensor, "_"]:
-    """The raw parameters (3 K,) that a network gives before training: K components of equal weight, side by side."""
+def start_evenly(layer: nn.Conv2d | nn.Linear) -> None:
+    """Let a network's last layer, of 3 K outputs, give K components of equal weight, side by side, before training."""
+    mixtures = len(layer.bias) // 3
     places = torch.linspace(-1.0, 1.0, mixtures) if mixtures > 1 else torch.zeros(1)
-    return torch.cat([torch.zeros(mixtures), places / 4, places - 1])
+    nn.init.zeros_(layer.weight)
+    layer.bias.data.copy_(torch.cat([torch.zeros(mixtures), places / 4, places - 1]))
 
 
 def mixture_around(
