@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from dqcodec.base.errors import ModelError
 from dqcodec.exact.autoregressive.learning_net import Lesson
+from dqcodec.exact.model_file import is_typed
 
 _LEAST_TILE, _LARGEST_TILE = 8, 1 << 12  # a side
 
@@ -37,20 +38,8 @@ class Description:
 
     def __post_init__(self):
         """Raise ModelError unless all values are valid."""
-        if not (self._has_right_types() and self._is_in_range()):
+        if not (is_typed(self) and self._is_in_range()):
             raise ModelError("the program's description has an invalid value")
-
-    def _has_right_types(self) -> bool:
-        numbers = (
-            self.channels, self.bits, *self.tile, self.features, self.blocks, self.mixtures, self.head_grid, self.rate_bits,
-            *(number for lesson in self.learning for number in lesson),
-        )  # fmt: skip
-        return (
-            all(type(number) is int for number in numbers)
-            and type(self.least_squares) is bool
-            and type(self.name) is str
-            and type(self.card) is dict
-        )
 
     def _is_in_range(self) -> bool:
         return (
@@ -63,5 +52,5 @@ class Description:
             and 1 <= self.mixtures <= 32
             and -16 <= self.head_grid <= 16
             and 1 <= self.rate_bits <= 32
-            and all(-32 <= number <= 32 for lesson in self.learning for number in lesson)
+            and all(type(number) is int and -32 <= number <= 32 for lesson in self.learning for number in lesson)
         )
