@@ -31,7 +31,6 @@ class ResidualLayer(nn.Module):
         self.linear1, self.linear2 = nn.Linear(width, width), zeroed(nn.Linear(width, width))
 
     def forward(self, x: Float[Tensor, "N W"]) -> Float[Tensor, "N W"]:
-        """Add the residual."""
         return x + self.linear2(leaky(self.linear1(leaky(x))))
 
 

@@ -73,7 +73,6 @@ class ResidualBlock(nn.Module):
         self.conv2 = zeroed(nn.Conv2d(channels, channels, 1))
 
     def forward(self, x: Features) -> Features:
-        """Add the residual."""
         return x + self.conv2(leaky(self.conv1(leaky(x))))
 
 
@@ -92,7 +91,6 @@ class ResidualNet(Network):
         self.conv_out = zeroed(nn.Conv2d(channels, out_channels, 1))
 
     def forward(self, x: Float[Tensor, "B I H W"], context: Features | None = None) -> Float[Tensor, "B O H W"]:
-        """(x, context) -> output."""
         x = x.clamp(-INPUT_BOUND, INPUT_BOUND)
         parts = [x, highpass(x)] + ([] if context is None else [context])
         with self._trunk_precision(x):
@@ -111,7 +109,6 @@ class DenseLayer(nn.Module):
         self.conv2 = nn.Conv2d(channels, growth, 3, padding=1)
 
     def forward(self, h: Features) -> Float[Tensor, "B _ H W"]:
-        """Append the new channels to h."""
         return torch.cat([h, F.relu(self.conv2(F.relu(self.conv1(h))))], 1)
 
 
@@ -131,7 +128,6 @@ class DenseNet(Network):
         self.conv_out = zeroed(nn.Conv2d(widths[-1], out_channels, 3, padding=1))
 
     def forward(self, x: Float[Tensor, "B I H W"], context: Features | None = None) -> Float[Tensor, "B O H W"]:
-        """(x, context) -> output."""
         x = x.clamp(-INPUT_BOUND, INPUT_BOUND)
         with self._trunk_precision(x):
             h = self.layers(x if context is None else torch.cat([x, context], 1))
@@ -182,7 +178,6 @@ class MaskedOutput(MaskedConv2d):
         zeroed(self)
 
     def forward(self, x: Float[Tensor, "B I H W"]) -> Float[Tensor, "B _ H W"]:
-        """Convolve and reorder the outputs."""
         return super().forward(x)[:, self.order]
 
 

@@ -149,7 +149,8 @@ def _train(
     start = shown = time.monotonic()
     step = seen = 0
     while (fraction := budget.fraction(time.monotonic() - start, seen)) < 1:
-        bpd = _bpd(model, x := pieces.draw(rng, _STEP_PIXELS))
+        x = pieces.draw(rng, _STEP_PIXELS)
+        bpd = bits_per_dim(model.bound(x), x[0].numel()).mean()
         model.zero_grad(set_to_none=True)
         bpd.backward()
         if not torch.isfinite(nn.utils.clip_grad_norm_(parameters, _SETTINGS.clip_norm)):
@@ -160,10 +161,6 @@ def _train(
         if time.monotonic() - shown > _LINES:
             shown = time.monotonic()
             progress.milestone(fraction, {"step": step, "bpd": round(bpd, 3)})
-
-
-def _bpd(model: AutoregressiveModel, x: Tensor) -> Tensor:
-    return bits_per_dim(model.bound(x), x[0].numel()).mean()
 
 
 def _fisher(

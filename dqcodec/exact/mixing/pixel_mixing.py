@@ -314,13 +314,8 @@ def _code_pixel(mixer, bit_mixer, coder, layer, at, guess):
 @part_of_loop_in_place
 def _count(mixer, layer, pixel, hit):
     """Count in the contexts of a pixel whether the guess, and each candidate, was right."""
-    counters, trust, rows, candidates, matches = (
-        mixer.counters,
-        mixer.trust,
-        mixer.rows,
-        mixer.candidates,
-        mixer.matches,
-    )
+    counters, trust, rows = mixer.counters, mixer.trust, mixer.rows
+    candidates, matches = mixer.candidates, mixer.matches
     for i in range(HIT_CONTEXTS):
         count(counters, rows[i], hit)
     for k in range(4):
