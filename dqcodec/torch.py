@@ -62,9 +62,8 @@ class ArchiveDataset(Dataset):
         self._start()
 
     def _start(self) -> None:
-        self._kept: OrderedDict[int, list[np.ndarray | DqcodecError]] = (
-            OrderedDict()
-        )  # the group that was used last is the last
+        # the group that was used last is the last
+        self._kept: OrderedDict[int, list[np.ndarray | DqcodecError]] = OrderedDict()
         self._lock = threading.Lock()
 
     def close(self) -> None:

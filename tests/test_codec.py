@@ -405,10 +405,10 @@ def test_images_of_a_kind_share_a_split_unless_one_is_much_smaller_by_another():
     sizes = [(1000, 800), (1000, 800), (750, 800), (500, 800)]
     stored = choose.Choice(Entry(), stored=bytes(5000))
     found = [[choice(n, whole, a), choice(n, apart, b), stored] for n, (a, b) in enumerate(sizes)]
-    chosen = choose._for_each(read, found)
+    chosen = choose._chosen(read, found)
     assert [each.entry.split for each in chosen] == [apart, apart, apart, whole]
     small = choose.Choice(Entry(), stored=bytes(100))
-    assert choose._for_each(read, [[*each[:2], small] for each in found])[2].entry == Entry()
+    assert choose._chosen(read, [[*each[:2], small] for each in found])[2].entry == Entry()
 
 
 @pytest.fixture

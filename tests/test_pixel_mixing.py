@@ -12,20 +12,21 @@ from dqcodec.exact.mixing import binary_coder
 from dqcodec.exact.mixing.binary_coder import BinaryCoder
 from dqcodec.exact.mixing.periods import find_periods
 from dqcodec.frozen.pixel_mixing import DEFAULT_PERIODS
-from dqcodec.methods import classical, mixing, pixel_mixing
+from dqcodec.methods import classical, mixing, pixel_mixing, trained_mixing
 
 code_bit = compiled(binary_coder.code_bit)
+METHODS = [pytest.param(method, id=method.__name__.rpartition(".")[2]) for method in (pixel_mixing, trained_mixing)]
 sizes = st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 256))  # and colours
 
 
-def encode(*layers: np.ndarray) -> bytes:
-    payload = pixel_mixing.encode(layers)
+def encode(*layers: np.ndarray, method=pixel_mixing) -> bytes:
+    payload = method.encode(layers)
     assert sum(payload.sizes) == len(payload.data) and len(payload.sizes) == len(layers)
     return payload.data
 
 
-def come_back(*layers: np.ndarray) -> bool:
-    decoded = pixel_mixing.decode(encode(*layers), [layer.shape for layer in layers])
+def come_back(*layers: np.ndarray, method=pixel_mixing) -> bool:
+    decoded = method.decode(encode(*layers, method=method), [layer.shape for layer in layers])
     return all(np.array_equal(*pair) for pair in zip(decoded, layers, strict=True))
 
 
@@ -40,12 +41,13 @@ def test_decode_undoes_encode(pixels):
     assert come_back(pixels)
 
 
+@pytest.mark.parametrize("method", METHODS)
 @settings(max_examples=60)
 @given(st.lists(sizes, min_size=1, max_size=5), st.integers(1, 4), st.integers(0))
-def test_layers_of_any_sizes_come_back_together(sizes, channels, seed):
+def test_layers_of_any_sizes_come_back_together(method, sizes, channels, seed):
     rng = np.random.default_rng(seed)
     layers = [rng.integers(0, colors, (height, width, channels)).astype(np.uint8) for height, width, colors in sizes]
-    assert come_back(*layers)
+    assert come_back(*layers, method=method)
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
@@ -113,12 +115,13 @@ GOLDEN = "089b71c21922236eddc7002a1f7e2b19e2950e7ec555201afd9d40b835819d5008178f
 GOLDEN_OF_TWO = "06029ab376da01fdb59bdd078e31c9647b5242223482e7424c10"
 
 
+@pytest.mark.parametrize("method", METHODS)
 @settings(max_examples=60)
-@given(st.binary(max_size=60))
-def test_any_bytes_decode_to_all_shapes_or_are_corrupt(data):
-    shapes = [(5, 7, 3), (1, 1, 3), (4, 2, 3)]
+@given(st.binary(max_size=60), st.integers(1, 4))
+def test_any_bytes_decode_to_all_shapes_or_are_corrupt(method, data, channels):
+    shapes = [(5, 7, channels), (1, 1, channels), (4, 2, channels)]
     try:
-        assert [pixels.shape for pixels in pixel_mixing.decode(data, shapes)] == shapes
+        assert [pixels.shape for pixels in method.decode(data, shapes)] == shapes
     except CorruptError:
         pass
 

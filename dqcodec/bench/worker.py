@@ -49,9 +49,9 @@ class Worker:
             self._process.kill()
 
     def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")  # a fork would share this process's memory
-        self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, self._codec, self._options), daemon=True)
+        spawn = multiprocessing.get_context("spawn")  # a fork would share this process's memory
+        self._connection, theirs = spawn.Pipe()
+        self._process = spawn.Process(target=_serve, args=(theirs, self._codec, self._options), daemon=True)
         self._process.start()
         theirs.close()  # so that recv fails when the process dies
 

@@ -1,15 +1,11 @@
 """Find the smallest way to code the images of a group.
 
-`choose` is the whole search:
-
-1. candidates.py codes similar layers of all images together: by the model that suits them best, and by mixing.
-   animation.py does so for animations.
-2. Similar layers usually take the same way, because layers that are coded together help each other. `_usual` keeps the
-   way that is smallest in total. It also keeps a way that is much smaller for a single layer.
-3. For each image and each split, each layer takes its smallest way. WebP, which codes each layer alone, is tried if no
-   other way is found. A lone image has time to try WebP in all cases.
-4. Similar images usually take the same split, for the same reason. `_for_each` takes it, or keeps the PNG file if that
-   is smaller.
+1. candidates.py and animation.py code similar layers of all images together, by several methods.
+2. `_usual`: similar layers take the same way, because layers that are coded together help each other. A layer that is much
+   smaller another way takes that.
+3. `_choices`: for each image and split, each layer takes its smallest way. WebP codes each layer alone; it is tried if there
+   is no other way, or if the image is alone.
+4. `_chosen`: similar images take the same split, for the same reason, or keep the PNG file if that is smaller.
 
 Sizes are those of the trials. group.py then codes the layers that are still together.
 """
@@ -17,7 +13,8 @@ Sizes are those of the trials. group.py then codes the layers that are still tog
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -80,7 +77,7 @@ def choose(sources: Sequence[Source], programs: Sequence[Program], effort: Effor
         _choices(number, source, ways, is_animated=number in animations, thorough=is_lone)
         for number, source in enumerate(sources)
     ]
-    return _for_each(sources, choices)
+    return _chosen(sources, choices)
 
 
 def _choices(
@@ -107,7 +104,8 @@ def _choices(
             _smallest(ways.get((number, split, layer), ()), pixels, quick=quick) for layer, pixels in enumerate(arrays)
         ]
         coded = coded if quick else _without_leavers(coded, arrays)
-        rasters = tuple(tuple(part) for part in _cut([each.layer for each in coded], len(coded) // len(image.rasters)))
+        layers, count = tuple(each.layer for each in coded), len(coded) // len(image.rasters)
+        rasters = tuple(layers[start : start + count] for start in range(0, len(layers), count))
         values = views(image)[split.values].code
         return Choice(Entry(skeleton(image, split), split, rasters, source.recipe, values=values), tuple(coded))
 
@@ -169,23 +167,21 @@ def _usual(sources: Sequence[Source], tried: Mapping[Place, Sequence[CodedLayer]
 
     Each way was tried with all layers together. Its size is right only if most of these layers take it.
     """
-    kinds, totals = {}, {}
+    kinds, totals = {}, defaultdict(float)
     for place, ways in tried.items():
         number, split, layer = place
         view = sources[number].view(split)
         kinds[place] = view.header[2:], split, layer % len(split.names(view.skeleton))
         for coded in ways if len(ways) > 1 else ():
-            total = totals.setdefault(kinds[place], {})
-            total[coded.layer] = total.get(coded.layer, 0) + coded.cost
+            totals[kinds[place], coded.layer] += coded.cost
     kept = {}
     for place, ways in tried.items():
-        total = totals.get(kinds[place], {})
-        usual = min(ways, key=lambda coded: total.get(coded.layer, 0))
+        usual = min(ways, key=lambda coded: totals[kinds[place], coded.layer])
         kept[place] = [coded for coded in ways if coded is usual or coded.cost < _LONER_GAIN * usual.cost]
     return kept
 
 
-def _for_each(sources: Sequence[Source], choices: Sequence[Sequence[Choice]]) -> list[Choice]:
+def _chosen(sources: Sequence[Source], choices: Sequence[Sequence[Choice]]) -> list[Choice]:
     """One of the choices of each image; the last choice stores it.
 
     Images of one colour type and bit depth, with the same splits to choose from, take the split that takes the fewest
@@ -193,16 +189,15 @@ def _for_each(sources: Sequence[Source], choices: Sequence[Sequence[Choice]]) ->
     """
     best = [_best_of_splits(each[:-1]) for each in choices]
     kinds = [(source.image.header[2:], frozenset(of_splits)) for source, of_splits in zip(sources, best)]
-    totals: dict[tuple, dict[Split, float]] = {}
+    totals: defaultdict[tuple, float] = defaultdict(float)
     for kind, of_splits in zip(kinds, best):
         for split, choice in of_splits.items():
-            total = totals.setdefault(kind, {})
-            total[split] = total.get(split, 0) + choice.size
+            totals[kind, split] += choice.size
     chosen = []
     for kind, of_splits, every in zip(kinds, best, choices):
         way = stored = every[-1]
         if of_splits:
-            usual = min(of_splits.values(), key=lambda choice: totals[kind][choice.entry.split])
+            usual = min(of_splits.values(), key=lambda choice: totals[kind, choice.entry.split])
             own = min(of_splits.values(), key=lambda choice: choice.size)
             way = own if own.size < _LONER_GAIN * usual.size else usual
         smallest = min(way, stored, key=lambda choice: choice.size)
@@ -223,8 +218,3 @@ def _best_of_splits(choices: Sequence[Choice]) -> dict[Split, Choice]:
         other = best.setdefault(choice.entry.split, choice)
         best[choice.entry.split] = min(other, choice, key=lambda choice: choice.size)
     return best
-
-
-def _cut(items: Sequence, count: int) -> Iterator[Sequence]:
-    """Pieces of `count` items."""
-    return (items[start : start + count] for start in range(0, len(items), count))

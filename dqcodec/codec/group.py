@@ -44,10 +44,7 @@ from dqcodec.png import Header, Png
 Decoded = Png | bytes  # bytes: the PNG file of a stored image
 
 _SET_BYTES = 4  # bytes that an archive adds for a set: its counts and lengths
-_FEW, _SAMPLE_STEP = (
-    4,
-    8,
-)  # among more than a few images, every eighth is coded alone, to see whether coding them together pays
+_FEW, _SAMPLE_STEP = 4, 8  # of more than _FEW images, every eighth is coded alone, to see whether coding together pays
 _SUITED = 0.98  # an image may be smaller alone if another method takes less than this part of its size
 
 

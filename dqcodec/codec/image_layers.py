@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from dqcodec.codec.source import Source
     from dqcodec.exact.program import Program
 
-Place = tuple[
-    int, Split, int
-]  # names a layer of a group: number of its image, split that makes it, number of the layer
+# a layer of a group: number of its image, split that makes it, number of the layer
+Place = tuple[int, Split, int]
 
 _MAX_ICON_PIXELS = 1 << 14
 _TINY_PIXELS = 1 << 8  # icons of these are tried as icons even if they look like photographs

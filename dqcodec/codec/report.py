@@ -196,11 +196,8 @@ def _way(method: str, broken: str | None) -> str:
 
 
 def _lost(is_png: bool, dropped: tuple[str, ...] = ()) -> str:
-    return ("" if is_png else ", pixels only") + _left_out(dropped)
-
-
-def _left_out(kinds: tuple[str, ...]) -> str:
-    return f", left out {' '.join(kinds)}" if kinds else ""
+    left_out = f", left out {' '.join(dropped)}" if dropped else ""
+    return ("" if is_png else ", pixels only") + left_out
 
 
 def _show(value: Any) -> str:

@@ -6,7 +6,7 @@ No code in the file is run. When a program is loaded, every bound that exactness
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -53,6 +53,17 @@ def load(path: Path, make: Callable[[dict, Tensors, bytes], Made]) -> Made:
         raise ModelError(f"{path}: the model file is not valid: {error}") from None
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
+
+
+def is_typed(description: Any) -> bool:
+    """Whether the fields of a dataclass have exactly the types of their annotations: int, bool, str, dict, or tuples of one."""
+
+    def fits(value: object, kind: Any) -> bool:
+        if get_origin(kind) is tuple:
+            return type(value) is tuple and all(fits(each, get_args(kind)[0]) for each in value)
+        return type(value) is kind
+
+    return all(fits(getattr(description, name), kind) for name, kind in get_type_hints(type(description)).items())
 
 
 def _integers(name: str, tensor: np.ndarray) -> np.ndarray:

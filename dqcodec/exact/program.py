@@ -49,22 +49,20 @@ def load_program(path: Path) -> Program:
 
 
 def _program(description: dict, tensors: dict[str, np.ndarray], id: bytes) -> Program:
-    from dqcodec.exact.autoregressive import program as autoregressive
-    from dqcodec.exact.flow.description import Description as FlowDescription
+    from dqcodec.exact.autoregressive import description as autoregressive
+    from dqcodec.exact.autoregressive.learning_net import Lesson
+    from dqcodec.exact.autoregressive.program import AutoregressiveProgram
+    from dqcodec.exact.flow import description as flow
     from dqcodec.exact.flow.program import FlowProgram
 
     # the first model files were flows, without a kind
     match description.pop("kind", "flow"):
         case "flow":
-            return FlowProgram(
-                FlowDescription(**description | {"subflows": tuple(description["subflows"])}), tensors, id
-            )
+            description["subflows"] = tuple(description["subflows"])
+            return FlowProgram(flow.Description(**description), tensors, id)
         case "autoregressive":
-            lessons = tuple(autoregressive.Lesson(*lesson) for lesson in description.pop("learning", []))
-            return autoregressive.AutoregressiveProgram(
-                autoregressive.Description(**description | {"tile": tuple(description["tile"]), "learning": lessons}),
-                tensors,
-                id,
-            )
+            description["tile"] = tuple(description["tile"])
+            description["learning"] = tuple(Lesson(*lesson) for lesson in description.get("learning", ()))
+            return AutoregressiveProgram(autoregressive.Description(**description), tensors, id)
         case kind:
             raise ModelError(f"a model of the unknown kind {kind!r}")

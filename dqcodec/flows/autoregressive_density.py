@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from dqcodec.flows.context import Context, context, gather_features
 from dqcodec.flows.densities import Density
 from dqcodec.flows.dequantizers import Dequantizer
-from dqcodec.flows.mixture import LogisticMixture, initial_parameters, mixture_around
-from dqcodec.flows.networks import leaky
+from dqcodec.flows.mixture import LogisticMixture, mixture_around, start_evenly
+from dqcodec.flows.networks import leaky, zeroed
 from dqcodec.flows.planes import coding_order, image_order, order
 from dqcodec.flows.transforms import Images, PerImage, sum_dims
 from dqcodec.frozen.autoregressive import FEATURE_PLACES, PREDICTED, STANDARD_BOUND, inputs, predicted_inputs
@@ -28,12 +28,9 @@ class ResidualLayer(nn.Module):
 
     def __init__(self, width: int):
         super().__init__()
-        self.linear1, self.linear2 = nn.Linear(width, width), nn.Linear(width, width)
-        nn.init.zeros_(self.linear2.weight)
-        nn.init.zeros_(self.linear2.bias)
+        self.linear1, self.linear2 = nn.Linear(width, width), zeroed(nn.Linear(width, width))
 
     def forward(self, x: Float[Tensor, "N W"]) -> Float[Tensor, "N W"]:
-        """Add the residual."""
         return x + self.linear2(leaky(self.linear1(leaky(x))))
 
 
@@ -77,8 +74,7 @@ class ContextNet(nn.Module):
         self.linear_known = nn.ModuleList(nn.Linear(2 * plane + heads, head, bias=False) for plane in range(1, planes))
         self.linear_out = nn.ModuleList(nn.Linear(head, 3 * mixtures) for _ in range(planes))
         for linear in self.linear_out:
-            nn.init.zeros_(linear.weight)
-            linear.bias.data.copy_(initial_parameters(mixtures))
+            start_evenly(linear)
 
     def forward(self, c: Context, shape: tuple[int, int, int]) -> Float[Tensor, "N P _"]:
         """Raw mixture parameters, (N, planes, 3 K). shape: (B, H, W) of the N = B H W pixels."""

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from dqcodec.context.interlacing import reflected
 from dqcodec.flows.context import log2_linear, standardised
 from dqcodec.flows.densities import Density
-from dqcodec.flows.mixture import LogisticMixture, initial_parameters, mixture_around
+from dqcodec.flows.mixture import LogisticMixture, mixture_around, start_evenly
 from dqcodec.flows.networks import Network, ResidualBlock, leaky
 from dqcodec.flows.planes import coding_order, differences, order
 from dqcodec.flows.transforms import Features, Images, PerImage, sum_dims
@@ -85,8 +85,7 @@ class CouplingNet(Network):
         self.conv_known = nn.ModuleList(nn.Conv2d(2 * plane, head, 1, bias=False) for plane in range(1, planes))
         self.conv_out = nn.ModuleList(nn.Conv2d(head, 3 * mixtures, 1) for _ in range(planes))
         for conv in self.conv_out:
-            nn.init.zeros_(conv.weight)
-            conv.bias.data.copy_(initial_parameters(mixtures))
+            start_evenly(conv)
 
     def forward(self, inputs: Features, standard: Float[Tensor, "B P h w"]) -> list[Float[Tensor, "B _ h w"]]:
         """The parameters of each plane, (B, 3 K, h, w). standard: the coupling's own planes, normalised."""

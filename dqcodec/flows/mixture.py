@@ -3,12 +3,13 @@
 The first and the last bin extend to infinity. Shapes: parameters (..., K), values (...).
 """
 
+import math
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from dqcodec.frozen import autoregressive as frozen
 
@@ -29,11 +30,7 @@ class LogisticMixture(NamedTuple):
 
     def log_mass(self, x: Float[Tensor, "..."], bits: int) -> Float[Tensor, "..."]:
         """Log mass of the bins of the symbols x, nats; at least log(LEAST_MASS)."""
-        centre, half = self._middle(x)
-        masses = _sigmoid_rise(centre, half)
-        masses = torch.where((x == 0)[..., None], torch.sigmoid(centre + half), masses)
-        masses = torch.where((x == 2**bits - 1)[..., None], torch.sigmoid(half - centre), masses)
-        return self._log_sum(masses, bits)
+        return self._log_sum(_sigmoid_rise(*self._bin(x, bits)), bits)
 
     def log_prob(self, y: Float[Tensor, "..."], bits: int) -> Float[Tensor, "..."]:
         """Log density at y, nats: that of the logistics and of the uniform part."""
@@ -54,7 +51,7 @@ class LogisticMixture(NamedTuple):
         if not outer.any():
             return log_prob
         at_border = LogisticMixture(*(part[outer] for part in self))
-        inside = at_border._log_sum(_sigmoid_rise(*at_border._middle(x[outer])), bits)
+        inside = at_border._log_sum(_sigmoid_rise(*at_border._ends(x[outer])), bits)
         gain = at_border.log_mass(x[outer], bits) - inside
         return log_prob.masked_scatter(outer, log_prob[outer] + gain)
 
@@ -67,9 +64,8 @@ class LogisticMixture(NamedTuple):
             quantile: uniform noise in [0, 1). y is a function of it.
         """
         if x is None:
-            return self._sample(
-                quantile, torch.zeros_like(self.mean), torch.ones_like(self.mean), -0.5, 2.0**bits, bits
-            )
+            everywhere = torch.full_like(self.mean, -math.inf), torch.full_like(self.mean, math.inf)
+            return self._sample(quantile, *everywhere, -0.5, 2.0**bits, bits)
         return self._into_bin(self._sample(quantile, *self._bin(x, bits), x - 0.5, 1.0, bits), x, bits)
 
     def sample_inside(self, quantile: Float[Tensor, "..."], bits: int, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -86,10 +82,11 @@ class LogisticMixture(NamedTuple):
         width: float,
         bits: int,
     ) -> Float[Tensor, "..."]:
-        """y ~ the components, each cut to the quantiles from `low` to `high`, and the uniform part on [begin, begin + width).
+        """y ~ the components, each cut to its part from `low` to `high`, see _ends, and the uniform part on [begin, begin + width).
 
         The quantile picks a component, the uniform part being the last one, and then the place in it.
         """
+        low, high = torch.sigmoid(low), torch.sigmoid(high)
         mass = self.log_weight.exp() * (high - low) * (1 - 2**bits * LEAST_MASS)
         mass = F.pad(mass, (0, 1), value=LEAST_MASS * width)
         reached = (mass / mass.sum(-1, keepdim=True)).cumsum(-1)
@@ -109,34 +106,32 @@ class LogisticMixture(NamedTuple):
         return torch.where(x == 2**bits - 1, y, y.minimum(x + 0.5 - eps))
 
     def _bin(self, x: Float[Tensor, "..."], bits: int) -> tuple[Float[Tensor, "... K"], Float[Tensor, "... K"]]:
-        """Each component's distribution function at the lower and the upper end of the bins of x."""
+        """The lower and the upper end of the bins of x; see _ends."""
         low, high = self._ends(x)
-        return low.masked_fill((x == 0)[..., None], 0.0), high.masked_fill((x == 2**bits - 1)[..., None], 1.0)
+        first, last = (x == 0)[..., None], (x == 2**bits - 1)[..., None]
+        return low.masked_fill(first, -math.inf), high.masked_fill(last, math.inf)
 
     def _ends(self, x: Float[Tensor, "..."]) -> tuple[Float[Tensor, "... K"], Float[Tensor, "... K"]]:
-        """Each component's distribution function at x - 1/2 and x + 1/2."""
-        centre, half = self._middle(x)
-        return torch.sigmoid(centre - half), torch.sigmoid(centre + half)
-
-    def _middle(self, x: Float[Tensor, "..."]) -> tuple[Float[Tensor, "... K"], Float[Tensor, "... K"]]:
-        """Where x lies, and half a bin, in scales from each component's mean."""
-        return (x[..., None] - self.mean) * self.inverse_scale, 0.5 * self.inverse_scale
+        """x - 1/2 and x + 1/2, in scales from each component's mean."""
+        centre, half = (x[..., None] - self.mean) * self.inverse_scale, 0.5 * self.inverse_scale
+        return centre - half, centre + half
 
     def _log_sum(self, masses: Float[Tensor, "... K"], bits: int) -> Float[Tensor, "..."]:
         """Log mass of a bin, nats, from the components' masses in it."""
         return torch.log((masses * self.log_weight.exp()).sum(-1) * (1 - 2**bits * LEAST_MASS) + LEAST_MASS)
 
 
-def _sigmoid_rise(centre: Float[Tensor, "..."], half: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """sigmoid(centre + half) - sigmoid(centre - half), precise far to the right, too: there both are nearly 1."""
-    distance = centre.abs()
-    return torch.sigmoid(half - distance) - torch.sigmoid(-half - distance)
+def _sigmoid_rise(low: Float[Tensor, "..."], high: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """sigmoid(high) - sigmoid(low), precise far to the right, too: there both are nearly 1."""
+    return torch.sigmoid(high.minimum(-low)) - torch.sigmoid(low.minimum(-high))
 
 
-def initial_parameters(mixtures: int) -> Float[Tensor, "_"]:
-    """The raw parameters (3 K,) that a network gives before training: K components of equal weight, side by side."""
+def start_evenly(layer: nn.Conv2d | nn.Linear) -> None:
+    """Let a network's last layer, of 3 K outputs, give K components of equal weight, side by side, before training."""
+    mixtures = len(layer.bias) // 3
     places = torch.linspace(-1.0, 1.0, mixtures) if mixtures > 1 else torch.zeros(1)
-    return torch.cat([torch.zeros(mixtures), places / 4, places - 1])
+    nn.init.zeros_(layer.weight)
+    layer.bias.data.copy_(torch.cat([torch.zeros(mixtures), places / 4, places - 1]))
 
 
 def mixture_around(

@@ -5,6 +5,8 @@ leaky rectifiers, sums and clamps. The paper's dense networks, `DenseNet` and `A
 models with them can be trained and evaluated, but not exported.
 """
 
+from typing import TypeVar
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -24,6 +26,16 @@ def leaky(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     A network of plain ReLUs can die in training if its gradient is weak, and it never recovers.
     """
     return F.leaky_relu(x, LEAK)
+
+
+Layer = TypeVar("Layer", bound=nn.Module)
+
+
+def zeroed(layer: Layer) -> Layer:
+    """The layer, which starts at zero."""
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
 
 
 _BLUR = torch.tensor([1.0, 2.0, 1.0]) / 4
@@ -58,12 +70,9 @@ class ResidualBlock(nn.Module):
     def __init__(self, channels: int):
         super().__init__()
         self.conv1 = nn.Conv2d(channels, channels, 3, padding=1)
-        self.conv2 = nn.Conv2d(channels, channels, 1)
-        nn.init.zeros_(self.conv2.weight)
-        nn.init.zeros_(self.conv2.bias)
+        self.conv2 = zeroed(nn.Conv2d(channels, channels, 1))
 
     def forward(self, x: Features) -> Features:
-        """Add the residual."""
         return x + self.conv2(leaky(self.conv1(leaky(x))))
 
 
@@ -79,12 +88,9 @@ class ResidualNet(Network):
         super().__init__()
         self.conv_in = nn.Conv2d(2 * in_channels + context_channels, channels, 3, padding=1)
         self.blocks = nn.ModuleList(ResidualBlock(channels) for _ in range(blocks))
-        self.conv_out = nn.Conv2d(channels, out_channels, 1)
-        nn.init.zeros_(self.conv_out.weight)
-        nn.init.zeros_(self.conv_out.bias)
+        self.conv_out = zeroed(nn.Conv2d(channels, out_channels, 1))
 
     def forward(self, x: Float[Tensor, "B I H W"], context: Features | None = None) -> Float[Tensor, "B O H W"]:
-        """(x, context) -> output."""
         x = x.clamp(-INPUT_BOUND, INPUT_BOUND)
         parts = [x, highpass(x)] + ([] if context is None else [context])
         with self._trunk_precision(x):
@@ -103,7 +109,6 @@ class DenseLayer(nn.Module):
         self.conv2 = nn.Conv2d(channels, growth, 3, padding=1)
 
     def forward(self, h: Features) -> Float[Tensor, "B _ H W"]:
-        """Append the new channels to h."""
         return torch.cat([h, F.relu(self.conv2(F.relu(self.conv1(h))))], 1)
 
 
@@ -120,12 +125,9 @@ class DenseNet(Network):
         inputs = in_channels + context_channels
         widths = [inputs + channels * layer // depth for layer in range(depth + 1)]
         self.layers = nn.Sequential(*(DenseLayer(a, b - a) for a, b in zip(widths, widths[1:])))
-        self.conv_out = nn.Conv2d(widths[-1], out_channels, 3, padding=1)
-        nn.init.zeros_(self.conv_out.weight)
-        nn.init.zeros_(self.conv_out.bias)
+        self.conv_out = zeroed(nn.Conv2d(widths[-1], out_channels, 3, padding=1))
 
     def forward(self, x: Float[Tensor, "B I H W"], context: Features | None = None) -> Float[Tensor, "B O H W"]:
-        """(x, context) -> output."""
         x = x.clamp(-INPUT_BOUND, INPUT_BOUND)
         with self._trunk_precision(x):
             h = self.layers(x if context is None else torch.cat([x, context], 1))
@@ -173,11 +175,9 @@ class MaskedOutput(MaskedConv2d):
     def __init__(self, in_channels: int, groups: int):
         super().__init__(in_channels, 2 * groups, 1, groups, strict=False)
         self.register_buffer("order", torch.arange(2 * groups).view(-1, 2).T.flatten(), persistent=False)
-        nn.init.zeros_(self.weight)
-        nn.init.zeros_(self.bias)
+        zeroed(self)
 
     def forward(self, x: Float[Tensor, "B I H W"]) -> Float[Tensor, "B _ H W"]:
-        """Convolve and reorder the outputs."""
         return super().forward(x)[:, self.order]
 
 

@@ -63,11 +63,9 @@ class Rescale(Transform):
         return x.new_full((len(x),), -math.log(self.unit) * x[0].numel())
 
     def forward(self, x: Images, context: Features | None = None) -> tuple[Images, PerImage]:
-        """z = (x - offset) / unit."""
         return (x - self.offset) / self.unit, self._log_det(x)
 
     def inverse(self, z: Images, context: Features | None = None) -> tuple[Images, PerImage]:
-        """x = z unit + offset."""
         return z * self.unit + self.offset, self._log_det(z)
 
 
@@ -118,11 +116,9 @@ class Conv1x1(Transform):
         return (self.log_diagonal.sum() * x[0, 0].numel()).expand(len(x))
 
     def forward(self, x: Images, context: Features | None = None) -> tuple[Images, PerImage]:
-        """z = W x."""
         return F.conv2d(x, self.weight()[..., None, None]), self._log_det(x)
 
     def inverse(self, z: Images, context: Features | None = None) -> tuple[Images, PerImage]:
-        """x = W^-1 z."""
         return F.conv2d(z, torch.linalg.inv(self.weight())[..., None, None]), self._log_det(z)
 
 
@@ -134,7 +130,6 @@ class Chain(Transform):
         self.transforms = nn.ModuleList(transforms)
 
     def forward(self, x: Images, context: Features | None = None) -> tuple[Latents, PerImage]:
-        """Apply all transforms in order."""
         log_det = x.new_zeros(len(x))
         for transform in self.transforms:
             x, contribution = transform(x, context)
@@ -142,7 +137,6 @@ class Chain(Transform):
         return x, log_det
 
     def inverse(self, z: Latents, context: Features | None = None) -> tuple[Images, PerImage]:
-        """Undo all transforms, the last one first."""
         log_det = z.new_zeros(len(z))
         for transform in reversed(self.transforms):
             z, contribution = transform.inverse(z, context)

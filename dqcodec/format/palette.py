@@ -54,12 +54,18 @@ def indices(colors: np.ndarray, entries: np.ndarray) -> np.ndarray:
     Raises:
         CorruptError: a colour is not in the table.
     """
-    keys, wanted = _keys(entries), _keys(colors)
-    order = np.argsort(keys, kind="stable")
-    found = order[np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)]
-    if not np.array_equal(keys[found], wanted):
+    known, wanted = numbers(entries), numbers(colors)
+    order = np.argsort(known, kind="stable")
+    found = order[np.minimum(np.searchsorted(known[order], wanted), len(known) - 1)]
+    if not np.array_equal(known[found], wanted):
         raise CorruptError("a colour is not in the palette")
     return found.astype(np.uint8)[..., None]
+
+
+def numbers(colors: np.ndarray) -> np.ndarray:
+    """A number for each colour, its first channel lowest: (..., C) uint8 or uint16 -> (...) uint64."""
+    bits = 8 * colors.dtype.itemsize
+    return sum(colors[..., channel].astype(np.uint64) << bits * channel for channel in range(colors.shape[-1]))
 
 
 def compact(skeleton: Skeleton, rasters: list[np.ndarray]) -> Skeleton:
@@ -90,29 +96,25 @@ def _least_alphas(entries: np.ndarray) -> int:
 
 
 _ORDERS = (
-    lambda keys, first, count: first,  # by first appearance, row by row
-    lambda keys, first, count: keys,  # by value: red is the lowest byte, alpha the highest
-    lambda keys, first, count: first - (count << 32),  # the most frequent first, then by first appearance
-    lambda keys, first, count: keys + ((keys & 255) * 299 + (keys >> 8 & 255) * 587 + (keys >> 16 & 255) * 114 << 32),
+    # by first appearance, row by row
+    lambda keys, first, count: first,
+    # by value: red is the lowest byte, alpha the highest
+    lambda keys, first, count: keys,
+    # the most frequent first, then by first appearance
+    lambda keys, first, count: first - (count << 32),
     # by brightness, then by value
-    lambda keys, first, count: (keys & 0xFF00FF00) + ((keys & 255) << 16) + (keys >> 16 & 255),
+    lambda keys, first, count: keys + ((keys & 255) * 299 + (keys >> 8 & 255) * 587 + (keys >> 16 & 255) * 114 << 32),
     # by alpha, red, green, blue
+    lambda keys, first, count: (keys & 0xFF00FF00) + ((keys & 255) << 16) + (keys >> 16 & 255),
 )
-
-
 _MAX_DIGITS_BYTES = 257  # holds 256 digits below 257
 
 
 def _ordered(rasters: list[np.ndarray], order: int) -> np.ndarray:
     """The distinct colours (u, C) of all rasters, sorted by one of `_ORDERS`."""
     flat = np.concatenate([raster.reshape(-1, raster.shape[2]) for raster in rasters])
-    keys, first, count = np.unique(_keys(flat), return_index=True, return_counts=True)
+    keys, first, count = np.unique(numbers(flat), return_index=True, return_counts=True)
     return flat[first[np.argsort(_ORDERS[order](keys, first, count), kind="stable")]]
-
-
-def _keys(colors: np.ndarray) -> np.ndarray:
-    """A number for each colour: (..., C) uint8 -> (...) int64."""
-    return sum(colors[..., channel].astype(np.int64) << 8 * channel for channel in range(colors.shape[-1]))
 
 
 def _encode(entries: np.ndarray, used: np.ndarray, order: int) -> bytes:

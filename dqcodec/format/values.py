@@ -33,6 +33,7 @@ import numpy as np
 
 from dqcodec.base.errors import CorruptError
 from dqcodec.base.varint import read_varint, write_varint
+from dqcodec.format import palette
 from dqcodec.png import Header, Png, Skeleton, color_types
 from dqcodec.png.chunks import check_palette
 from dqcodec.png.color_types import PALETTE
@@ -141,7 +142,7 @@ class Map:
     def _to_view(self, samples: np.ndarray) -> np.ndarray:
         """Samples (H, W, C) -> samples of the view."""
         if self.is_merged:
-            return _places(_numbers(self.tables[0]), _numbers(samples[..., self._kept]))[..., None]
+            return _places(palette.numbers(self.tables[0]), palette.numbers(samples[..., self._kept]))[..., None]
         ranked = [channel for channel, mode in enumerate(self.modes) if mode == _RANKED]
         tables = dict(zip(ranked, self.tables))
         parts = [
@@ -295,9 +296,9 @@ def _colors(image: Png, modes: Sequence[int]) -> np.ndarray | None:
     pixels = sum(map(len, flat))
     most = min(_MAX_COLORS, pixels // _PIXELS_PER_COLOR)
     step = -(-pixels // _PROBE_PIXELS)
-    if len(np.unique(np.concatenate([_numbers(part[::step, channels]) for part in flat]))) > most:
+    if len(np.unique(np.concatenate([palette.numbers(part[::step, channels]) for part in flat]))) > most:
         return None
-    numbers = np.concatenate([_numbers(part[:, channels]) for part in flat])
+    numbers = np.concatenate([palette.numbers(part[:, channels]) for part in flat])
     found, first = np.unique(numbers, return_index=True)
     if len(found) > most:
         return None
@@ -317,14 +318,6 @@ def _chained(colors: np.ndarray) -> np.ndarray:
         if not len(left):
             return colors[order]
         at = int(((left - color) ** 2).sum(axis=1).argmin())
-
-
-def _numbers(colors: np.ndarray) -> np.ndarray:
-    """A number for each colour: (..., C) -> (...) uint64."""
-    bits = 8 * colors.dtype.itemsize
-    return sum(
-        colors[..., channel].astype(np.uint64) << np.uint64(bits * channel) for channel in range(colors.shape[-1])
-    )
 
 
 def _places(table: np.ndarray, wanted: np.ndarray) -> np.ndarray:

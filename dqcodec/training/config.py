@@ -152,6 +152,11 @@ class Config(Section):
             raise ValueError("the posterior dequantizer and the autoregressive density need each other")
         return self
 
+    @property
+    def default_tile(self) -> int | None:
+        """Side of a flow's tiles: 64, or 2^levels if that is more. None for autoregressive models, see export.program."""
+        return None if self.density.kind == "autoregressive" else max(64, 2 ** len(self.density.levels))
+
 
 def load(path: Path | None, overrides: tuple[str, ...] = ()) -> Config:
     """The configuration of a TOML file, or the defaults if path is None.

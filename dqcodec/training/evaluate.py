@@ -87,9 +87,9 @@ def _bounds(model: DequantizedModel, x: Images, samples: int) -> tuple[PerImage,
     return total / samples, log_sum - math.log(samples)
 
 
-def coded_bpd(program: Program, x: np.ndarray, seed: int = 0) -> float:
+def coded_bpd(program: Program, x: np.ndarray) -> float:
     """Bits per dimension that symbols (B, C, H, W) add to a stack of random bits."""
-    stack = Stack(np.random.default_rng(seed).bytes(_NOISE_BYTES_PER_DIM * x.size))
+    stack = Stack(np.random.default_rng(0).bytes(_NOISE_BYTES_PER_DIM * x.size))
     before, x = stack.bits, x.transpose(0, 2, 3, 1)
     program.push_images(stack, x)
     return (stack.bits - before) / x.size

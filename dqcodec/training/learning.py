@@ -25,10 +25,11 @@ from dqcodec.exact.networks import Linear
 from dqcodec.exact.program import Program
 from dqcodec.export.restore import Twin, restore
 from dqcodec.flows.model import AutoregressiveModel, bits_per_dim
+from dqcodec.training.budget import Budget
 from dqcodec.training.config import Training
-from dqcodec.training.optimisers import optimisers
+from dqcodec.training.hardware import bfloat16
+from dqcodec.training.optimisers import optimisers, update
 from dqcodec.training.progress import Progress
-from dqcodec.training.trainer import Budget, bfloat16
 
 _CROP = 64  # side, pixels
 _STEP_PIXELS = 1 << 12
@@ -148,24 +149,18 @@ def _train(
     start = shown = time.monotonic()
     step = seen = 0
     while (fraction := budget.fraction(time.monotonic() - start, seen)) < 1:
-        bpd = _bpd(model, x := pieces.draw(rng, _STEP_PIXELS))
+        x = pieces.draw(rng, _STEP_PIXELS)
+        bpd = bits_per_dim(model.bound(x), x[0].numel()).mean()
         model.zero_grad(set_to_none=True)
         bpd.backward()
         if not torch.isfinite(nn.utils.clip_grad_norm_(parameters, _SETTINGS.clip_norm)):
             raise DqcodecError("learning diverged")
-        for stepper in steppers:
-            for group in stepper.param_groups:
-                group["lr"] = group["base_lr"] * min(1.0, (step + 1) / _SETTINGS.warmup_steps) * (1 - fraction)
-            stepper.step()
+        update(steppers, min(1.0, (step + 1) / _SETTINGS.warmup_steps) * (1 - fraction))
         step, seen = step + 1, seen + len(x)
         progress.step(fraction, step, bpd := bpd.item())
         if time.monotonic() - shown > _LINES:
             shown = time.monotonic()
             progress.milestone(fraction, {"step": step, "bpd": round(bpd, 3)})
-
-
-def _bpd(model: AutoregressiveModel, x: Tensor) -> Tensor:
-    return bits_per_dim(model.bound(x), x[0].numel()).mean()
 
 
 def _fisher(

@@ -6,15 +6,16 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-_QUINTIC = (3.4445, -4.7750, 2.0315)
+_QUINTIC, _STEPS = (3.4445, -4.7750, 2.0315), 5
+_MOMENTUM = 0.95
 
 
-def orthogonalise(matrix: Tensor, steps: int = 5) -> Tensor:
+def orthogonalise(matrix: Tensor) -> Tensor:
     """Approximately the nearest semi-orthogonal matrix: Newton-Schulz steps bring all singular values near 1."""
     a, b, c = _QUINTIC
     x = matrix.T if matrix.shape[0] > matrix.shape[1] else matrix
     x = x / (x.norm() + 1e-7)
-    for _ in range(steps):
+    for _ in range(_STEPS):
         gram = x @ x.T
         x = a * x + (b * gram + c * gram @ gram) @ x
     return x.T if matrix.shape[0] > matrix.shape[1] else x
@@ -28,8 +29,8 @@ class Muon(Optimizer):
     activations keep a range that quantises well.
     """
 
-    def __init__(self, params: Iterable[Tensor], lr: float, weight_decay: float, momentum: float = 0.95):
-        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum})
+    def __init__(self, params: Iterable[Tensor], lr: float, weight_decay: float):
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay})
 
     @torch.no_grad()
     def step(self) -> None:
@@ -41,8 +42,8 @@ class Muon(Optimizer):
                 state = self.state[p]
                 if not state:
                     state["momentum"] = torch.zeros_like(p)
-                state["momentum"].lerp_(p.grad, 1 - group["momentum"])
-                direction = p.grad.lerp(state["momentum"], group["momentum"]).flatten(1)
+                state["momentum"].lerp_(p.grad, 1 - _MOMENTUM)
+                direction = p.grad.lerp(state["momentum"], _MOMENTUM).flatten(1)
                 rows, columns = direction.shape
                 update = orthogonalise(direction) * max(1, rows / columns) ** 0.5
                 p.mul_(1 - group["lr"] * group["weight_decay"])

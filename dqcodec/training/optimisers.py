@@ -1,6 +1,6 @@
 """The optimisers of a model's parameters, and the average of its weights."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import nn
@@ -36,13 +36,21 @@ def optimisers(model: nn.Module, settings: Training) -> list[torch.optim.Optimiz
     return result
 
 
+def update(optimisers: Iterable[torch.optim.Optimizer], rate: float) -> None:
+    """Take a step of each optimiser. rate: the part of the full learning rates."""
+    for optimiser in optimisers:
+        for group in optimiser.param_groups:
+            group["lr"] = group["base_lr"] * rate
+        optimiser.step()
+
+
 def averaging(decay: float) -> Callable:
     """The update rule of an exponential moving average, for torch's AveragedModel.
 
     The decay starts small and grows to `decay`, so that early averages are not dominated by the initial weights.
     """
 
-    def update(averages, currents, count):
+    def average_of(averages, currents, count):
         weight = 1 - min(decay, (1 + int(count)) / (10 + int(count)))
         for average, current in zip(averages, currents):
             if average.is_floating_point():
@@ -50,4 +58,4 @@ def averaging(decay: float) -> Callable:
             else:
                 average.copy_(current)
 
-    return update
+    return average_of

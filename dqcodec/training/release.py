@@ -10,7 +10,8 @@ from dqcodec.training.card import card
 from dqcodec.training.data import load
 from dqcodec.training.evaluate import evaluate
 from dqcodec.training.runs import RunError, RunFolder
-from dqcodec.training.trainer import CALIBRATION_CROPS, default_tile, load_model
+from dqcodec.training.trainer import load_model
+from dqcodec.training.validation import CALIBRATION_CROPS
 
 _MEASURED_CROPS = 512
 
@@ -29,7 +30,7 @@ def export_run(
     Args:
         data: training data. Its validation part calibrates the export and gives the rate on the card. Without it, the
             run's own crops calibrate, and the last milestone gives the rate.
-        name: of the model; default: the configuration's. tile: see trainer.default_tile.
+        name: of the model; default: the configuration's. tile: see Config.default_tile.
         facts: added to the card.
 
     Returns:
@@ -52,4 +53,4 @@ def export_run(
     facts = card(model, config, state["seconds"], state["step"], valid_bpd) | (facts or {})
     calibration = torch.from_numpy(crops).float()
     source.release(model, folder / (name or config.name))
-    return export(model, name or config.name, tile or default_tile(config), calibration, facts, folder)
+    return export(model, name or config.name, tile or config.default_tile, calibration, facts, folder)

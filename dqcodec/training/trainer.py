@@ -1,13 +1,7 @@
 """Training: images -> a run folder (dqcodec.training.runs)."""
 
-import signal
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -15,42 +9,25 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from dqcodec.base.errors import DqcodecError
-from dqcodec.exact.program import load_program
 from dqcodec.export.program import export, has_exact_twin
 from dqcodec.flows.autoregressive_density import ContextNet
 from dqcodec.flows.model import DequantizedModel, bits_per_dim
 from dqcodec.flows.networks import Network
-from dqcodec.training import data
+from dqcodec.training import data, hardware
+from dqcodec.training.budget import Budget
 from dqcodec.training.build import build
 from dqcodec.training.card import card
 from dqcodec.training.config import Config
 from dqcodec.training.distributed import ProcessGroup
-from dqcodec.training.evaluate import coded_bpd
-from dqcodec.training.optimisers import averaging, optimisers
+from dqcodec.training.interrupts import interrupts
+from dqcodec.training.optimisers import averaging, optimisers, update
 from dqcodec.training.progress import Progress
 from dqcodec.training.runs import RunFolder, averaged_weights, read_checkpoint
+from dqcodec.training.validation import Validation
 
-MILESTONE_SECONDS = 180
-CALIBRATION_CROPS = 64
-_CODED_CROPS = 8  # coded by the integer program at each milestone
-_VALIDATION_BATCH = 32
+_MILESTONE_SECONDS = 180
 _PROGRESS_STEPS = 20
 _MAX_SKIPPED_STEPS = 100  # in a row; with more, the run has diverged
-
-Switch = Literal["auto", "on", "off"]
-
-
-@dataclass(frozen=True)
-class Budget:
-    """How long to train, resumed runs included: minutes of wall-clock time, or a number of images."""
-
-    minutes: float | None = None
-    images: int | None = None
-
-    def fraction(self, seconds: float, images: int) -> float:
-        """The spent part of the budget, 0 to 1."""
-        spent = images / self.images if self.images else seconds / 60 / self.minutes
-        return min(1.0, spent)
 
 
 class Trainer:
@@ -77,11 +54,11 @@ class Trainer:
         folder: Path,
         budget: Budget,
         device: str = "auto",
-        amp: Switch = "auto",
+        amp: hardware.Switch = "auto",
     ):
         self.config, self.images, self.budget = config, images, budget
         self.folder = RunFolder(folder)
-        self.device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+        self.device = hardware.chosen(device)
         self.processes = ProcessGroup.join(self.device)
         if config.training.batch % self.processes.size:
             raise DqcodecError(f"{self.processes.size} processes cannot share a batch of {config.training.batch}")
@@ -91,10 +68,10 @@ class Trainer:
         self.optimisers = optimisers(self.model, config.training)
         self.step, self.seconds, self.best_bpd = 0, 0.0, float("inf")
         self._skipped = 0
-        self._valid = self._validation_batches()
+        self.validation = Validation(images.valid, config.training)
         for module in self.model.modules():
             if isinstance(module, Network | ContextNet):
-                module.bfloat16 = bfloat16(amp, self.device)
+                module.bfloat16 = hardware.bfloat16(amp, self.device)
 
     def start(self) -> None:
         """Begin a new run. The first batch initialises the model.
@@ -137,7 +114,7 @@ class Trainer:
 
     def _create_folder(self) -> None:
         if self.processes.is_leader:
-            self.folder.create(self.config, self._calibration())
+            self.folder.create(self.config, self.validation.calibration)
 
     def resume(self) -> None:
         """Continue exactly where the folder's checkpoint was saved.
@@ -162,7 +139,7 @@ class Trainer:
             DqcodecError: training diverged.
         """
         losses, started, saved = [], time.monotonic() - self.seconds, time.monotonic()
-        with _interrupts() as interrupted:
+        with interrupts() as interrupted:
             while (fraction := self.fraction()) < until:
                 losses.append(self._train_step(fraction))
                 self.seconds, stopped = self.processes.broadcast((time.monotonic() - started, interrupted.is_set()))
@@ -171,7 +148,7 @@ class Trainer:
                 if stopped:
                     self._save()
                     return False
-                if time.monotonic() - saved > MILESTONE_SECONDS:
+                if time.monotonic() - saved > _MILESTONE_SECONDS:
                     self._milestone(fraction, losses, progress)
                     losses, saved = [], time.monotonic()
             self._milestone(fraction, losses, progress)
@@ -195,7 +172,8 @@ class Trainer:
         self.processes.average([bpd, *(p.grad for p in self.model.parameters() if p.grad is not None)])
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip_norm)
         if torch.isfinite(norm):
-            self._update(self._rate(fraction))
+            update(self.optimisers, self._rate(fraction))
+            self.ema.update_parameters(self.model)
             self._skipped = 0
         else:
             self._skipped += 1
@@ -203,13 +181,6 @@ class Trainer:
                 raise DqcodecError(f"{self.folder.path}: training diverged at step {self.step}")
         self.step += 1
         return bpd.item()
-
-    def _update(self, rate: float) -> None:
-        for optimiser in self.optimisers:
-            for group in optimiser.param_groups:
-                group["lr"] = group["base_lr"] * rate
-            optimiser.step()
-        self.ema.update_parameters(self.model)
 
     def _rate(self, fraction: float) -> float:
         settings = self.config.training
@@ -221,28 +192,12 @@ class Trainer:
         """(the crops of this step, the seed of its noise)."""
         rng = np.random.default_rng((self.config.training.seed, self.step))
         crops = self.images.train.draw(size, self.config.data.flips, rng)
-        return self._to_device(crops), int(rng.integers(1 << 63))
+        x = torch.from_numpy(crops).to(self.device, torch.float32, memory_format=torch.channels_last)
+        return x, int(rng.integers(1 << 63))
 
-    def _to_device(self, crops: np.ndarray) -> Tensor:
-        return torch.from_numpy(crops).to(self.device, torch.float32, memory_format=torch.channels_last)
-
-    def _validation_batches(self) -> list[np.ndarray]:
-        settings = self.config.training
-        rng = np.random.default_rng(settings.seed)
-        sizes = np.diff([*range(0, settings.validation_crops, _VALIDATION_BATCH), settings.validation_crops])
-        return [self.images.valid.draw(size, False, rng) for size in sizes]
-
-    def _calibration(self) -> np.ndarray:
-        return np.concatenate(self._valid)[:CALIBRATION_CROPS]
-
-    @torch.no_grad()
     def validate(self) -> float:
         """The averaged model's vi bound on the fixed validation crops, bits per dimension."""
-        torch.manual_seed(self.config.training.seed)
-        return float(torch.cat([self._bpd(crops) for crops in self._valid]).mean())
-
-    def _bpd(self, crops: np.ndarray) -> Tensor:
-        return bits_per_dim(self.ema.module.bound(self._to_device(crops)), crops[0].size)
+        return self.validation.bpd(self.ema.module)
 
     def _milestone(self, fraction: float, losses: list[float], progress: Progress) -> None:
         """Validate, export the best model so far, log, save and report. Only the leader does this; the others wait."""
@@ -263,19 +218,13 @@ class Trainer:
         self._save()
         progress.milestone(fraction, metrics)
 
-    @torch.no_grad()
     def _export(self, valid_bpd: float) -> dict:
         """Export the averaged model and code a few crops with it. Keep the file if its bound is the best so far."""
         model = self.ema.module
         facts = card(model, self.config, self.seconds, self.step, valid_bpd)
-        calibration = torch.from_numpy(self._calibration()).float()
-        path = export(model, self.config.name, default_tile(self.config), calibration, facts, self.folder.path)
-        crops = self._valid[-1][-_CODED_CROPS:]
-        try:
-            coded = {"coded_bpd": round(coded_bpd(load_program(path), crops), 4)}
-            coded["same_crops_vi_bpd"] = round(float(self._bpd(crops).mean()), 4)
-        except DqcodecError as error:  # an early model may leave the proven ranges
-            coded = {"coding_error": str(error)}
+        calibration = torch.from_numpy(self.validation.calibration).float()
+        path = export(model, self.config.name, self.config.default_tile, calibration, facts, self.folder.path)
+        coded = self.validation.coded(model, path)
         if valid_bpd <= self.best_bpd:
             self.folder.keep_only(path)
         else:
@@ -308,35 +257,3 @@ def load_model(run: Path) -> tuple[DequantizedModel, Config]:
     model = build(config)
     model.load_state_dict(folder.averaged_weights())
     return model.eval(), config
-
-
-def default_tile(config: Config) -> int | None:
-    """Side of a flow's tiles: 64, or 2^levels if that is more. None for autoregressive models, see export.program."""
-    return None if config.density.kind == "autoregressive" else max(64, 2 ** len(config.density.levels))
-
-
-def bfloat16(amp: Switch, device: str) -> bool:
-    """Whether networks train in bfloat16. auto: if the hardware has instructions for it; elsewhere it is slower."""
-    if amp != "auto":
-        return amp == "on"
-    if device == "cpu":
-        capabilities = torch.cpu.get_capabilities()
-        return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
-    return torch.cuda.is_bf16_supported(including_emulation=False)
-
-
-@contextmanager
-def _interrupts() -> Iterator[threading.Event]:
-    """Ctrl-C sets the event, so that the current step completes. A second Ctrl-C raises KeyboardInterrupt."""
-    interrupted = threading.Event()
-
-    def interrupt(number, frame):
-        if interrupted.is_set():
-            raise KeyboardInterrupt
-        interrupted.set()
-
-    previous = signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield interrupted
-    finally:
-        signal.signal(signal.SIGINT, previous)

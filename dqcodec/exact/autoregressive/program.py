@@ -13,67 +13,15 @@ import numpy as np
 
 from dqcodec.ans import uniform
 from dqcodec.ans.protocol import BitStack
-from dqcodec.base.errors import ModelError
 from dqcodec.base.threads import single_thread
 from dqcodec.context.fronts import Fronts
 from dqcodec.exact.autoregressive.context_net import ContextNet
-from dqcodec.exact.autoregressive.learning_net import Lesson, check
+from dqcodec.exact.autoregressive.description import Description
+from dqcodec.exact.autoregressive.learning_net import check
 from dqcodec.exact.autoregressive.walk import Walk, by_tiles
 from dqcodec.exact.boxes import Window, whole
 from dqcodec.exact.mixture import MixtureTables
 from dqcodec.frozen.autoregressive import TOTAL, TOTAL_BITS
-
-_LEAST_TILE, _LARGEST_TILE = 8, 1 << 12  # a side
-
-
-@dataclass(frozen=True)
-class Description:
-    """What the metadata says of a program, apart from its tensors.
-
-    Attributes:
-        tile: (rows, columns) of the tiles that an image is cut into.
-        mixtures: components of each mixture.
-        head_grid: the heads' activations are in steps of 2^-head_grid.
-        rate_bits: the last layers learn by steps of 2^-rate_bits.
-        card: see model_file.
-        least_squares: whether local least squares predict pixels.
-        learning: how layers of the network learn while coding, from the heads back; the others do not.
-    """
-
-    name: str
-    channels: int
-    bits: int
-    tile: tuple[int, int]
-    features: int
-    blocks: int
-    mixtures: int
-    head_grid: int
-    rate_bits: int
-    card: dict
-    least_squares: bool = False
-    learning: tuple[Lesson, ...] = ()
-
-    def __post_init__(self):
-        sizes = (self.channels, self.bits, *self.tile)
-        numbers = (*sizes, self.features, self.blocks, self.mixtures, self.head_grid, self.rate_bits)
-        if self.channels not in (1, 3) or any(type(n) is not int for n in numbers) or type(self.name) is not str:
-            raise ModelError("the program's description holds a wrong value")
-        if type(self.least_squares) is not bool:
-            raise ModelError("the program's description holds a wrong value")
-        if not (
-            1 <= self.bits <= 8 and 1 <= self.features <= 256 and 0 <= self.blocks <= 64 and 1 <= self.mixtures <= 32
-        ):
-            raise ModelError("the program's description holds a value out of range")
-        if not (-16 <= self.head_grid <= 16 and 1 <= self.rate_bits <= 32):
-            raise ModelError("the program's description holds a value out of range")
-        if any(type(n) is not int or not -32 <= n <= 32 for lesson in self.learning for n in lesson):
-            raise ModelError("the program's description holds a value out of range")
-        if (
-            type(self.card) is not dict
-            or len(self.tile) != 2
-            or not _LEAST_TILE <= min(self.tile) <= max(self.tile) <= _LARGEST_TILE
-        ):
-            raise ModelError("the program's description holds a wrong value")
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from dqcodec.base.errors import ModelError
+from dqcodec.exact.model_file import is_typed
 from dqcodec.frozen.interlaced import CELL_BITS, PLACES
 
 
@@ -41,22 +42,10 @@ class Description:
 
     def __post_init__(self):
         """Raise ModelError unless all values are valid."""
-        if not (self._has_right_types() and self._is_in_range()):
+        if not (is_typed(self) and self._is_in_range()):
             raise ModelError("the program's description has an invalid value")
         if self.grid_bits < self.unit_bits + self.fraction_bits or self.tile % self.multiple:
             raise ModelError("the program's grids do not fit together")
-
-    def _has_right_types(self) -> bool:
-        numbers = (
-            self.channels, self.bits, self.tile, self.grid_bits, self.noise_grid_bits, self.unit_bits, self.fraction_bits,
-            self.dequantizer_transforms, self.context_channels, self.mixtures, *self.subflows,
-        )  # fmt: skip
-        return (
-            all(type(number) is int for number in numbers)
-            and type(self.alternating) is bool
-            and type(self.name) is str
-            and type(self.card) is dict
-        )
 
     def _is_in_range(self) -> bool:
         is_mixture = self.mixtures > 0

@@ -34,7 +34,6 @@ class FlowProgram:
         self.codec = BitsBack(loading.dequantizer(description, tensors), loading.density(description, tensors))
 
     def fits(self, shape: tuple[int, int, int]) -> bool:
-        """Whether layers of this shape (H, W, C) can be coded."""
         return shape[2] == self.channels and min(shape[:2]) >= self.multiple
 
     def code_length(self, parts: Sequence[np.ndarray]) -> float:

@@ -33,12 +33,10 @@ class SampledAffine:
         self.net, self.affine = net, affine
 
     def sample(self, eps: np.ndarray, stack: BitStack, context: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """eps -> (y, cost of the Jacobian)."""
         m, size, cost = self.affine.parameters(self.net, context)
         return unscale(eps, size, stack) + m, cost
 
     def unsample(self, y: np.ndarray, stack: BitStack, context: np.ndarray) -> np.ndarray:
-        """y -> eps: the inverse of sample."""
         m, size, _ = self.affine.parameters(self.net, context)
         return scale(y - m, size, stack)
 
@@ -51,12 +49,10 @@ class SampledCoupling:
         self.coupling = coupling
 
     def sample(self, eps: np.ndarray, stack: BitStack, context: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """eps -> (y, cost of the Jacobian)."""
         y, cost = self.coupling.inverse_and_cost(eps, stack, context)
         return y[..., ::-1], cost
 
     def unsample(self, y: np.ndarray, stack: BitStack, context: np.ndarray) -> np.ndarray:
-        """y -> eps: the inverse of sample."""
         return self.coupling.forward(y[..., ::-1], stack, context)[0]
 
 
@@ -83,7 +79,6 @@ class SampledAutoregressive:
         return self.affine.parameters(net, eps, context_sums)
 
     def sample(self, eps: np.ndarray, stack: BitStack, context: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """eps -> (y, cost of the Jacobian)."""
         check_range(eps)
         m, size, cost = self._parameters(eps, self._context_sums(context))
         t = eps * size + stack.pop(size)
@@ -91,7 +86,6 @@ class SampledAutoregressive:
         return (t >> SCALE_BITS) + m, cost
 
     def unsample(self, y: np.ndarray, stack: BitStack, context: np.ndarray) -> np.ndarray:
-        """y -> eps: the inverse of sample."""
         check_range(y)
         context_sums = self._context_sums(context)
         remainder = stack.pop(R, y.shape)
@@ -119,12 +113,10 @@ class Reversed:
         self.step = step
 
     def sample(self, eps: np.ndarray, stack: BitStack, context: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """eps -> (y, cost of the Jacobian)."""
         y, cost = self.step.sample(_reversed(eps), stack, _reversed(context, channels=1))
         return _reversed(y), cost
 
     def unsample(self, y: np.ndarray, stack: BitStack, context: np.ndarray) -> np.ndarray:
-        """y -> eps: the inverse of sample."""
         return _reversed(self.step.unsample(_reversed(y), stack, _reversed(context, channels=1)))
 
 

@@ -120,13 +120,11 @@ class AffineCoupling:
         return self.affine.parameters(net, g1, *([] if context is None else [context]))
 
     def forward(self, g, stack, context=None):
-        """Data -> (latent, cost)."""
         g1, g2 = g[..., : self.kept], g[..., self.kept :]
         m, size, cost = self._parameters(g1, context)
         return np.concatenate([g1, scale(g2 - m, size, stack)], -1), cost
 
     def inverse(self, g, stack, context=None):
-        """Latent -> data."""
         return self.inverse_and_cost(g, stack, context)[0]
 
     def inverse_and_cost(self, g, stack, context=None):
@@ -181,7 +179,6 @@ class Conv1x1:
         self._position_cost = 0 if sizes is None else int(scale_cost(self.sizes).sum())
 
     def forward(self, g, stack):
-        """Data -> (latent, cost)."""
         check_range(g)
         g = g + _rounded_product(g, self.upper)
         if self.sizes is not None:
@@ -192,7 +189,6 @@ class Conv1x1:
         return g[..., self.permutation], np.full(len(g), self._position_cost * positions)
 
     def inverse(self, g, stack):
-        """Latent -> data."""
         check_range(g)
         g = _solve_shear(g[..., self.inverse_permutation], self.lower, range(1, g.shape[-1]))
         if self.sizes is not None:

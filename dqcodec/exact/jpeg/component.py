@@ -39,9 +39,9 @@ class Component:
 
         Returns which of all blocks fit or were not wanted.
         """
-        is_fancy = self.sampling.fancy and (self.sampling.columns == 1 or self.size[1] > 2)
-        factors = np.array([*self.sampling[:2], *self.size, is_fancy])
-        aim = Aim(*(np.ascontiguousarray(each, np.int64) for each in (low, high, start)), factors, 0)
+        is_fancy = int(self.sampling.interpolates(self.size[1]))
+        low, high, start = (np.ascontiguousarray(each, np.int64) for each in (low, high, start))
+        aim = Aim(low, high, start, *self.sampling[:2], *self.size, is_fancy, 0)
         plane = Plane(self.table, self.levels, decoding.samples(self.levels, self.table))
 
         def fit(trials: np.ndarray, most: int, sweeps: int, wanted: np.ndarray) -> np.ndarray:

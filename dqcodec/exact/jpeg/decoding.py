@@ -43,6 +43,10 @@ class Sampling(NamedTuple):
     columns: int
     fancy: bool = True
 
+    def interpolates(self, width: int) -> bool:
+        """Whether decoders interpolate a component of this width: they do not between columns of two or less."""
+        return self.fancy and (self.columns == 1 or width > 2)
+
 
 SAMPLINGS = (
     Sampling(1, 1), Sampling(2, 2), Sampling(1, 2), Sampling(2, 1), Sampling(2, 2, False), Sampling(1, 2, False),
@@ -142,8 +146,7 @@ def _transform(x, bits):
 
 def upsampled(chroma: np.ndarray, height: int, width: int, sampling: Sampling) -> np.ndarray:
     """Chroma samples at all pixels, (height, width). chroma: of component_size."""
-    fancy = sampling.fancy and (sampling.columns == 1 or chroma.shape[1] > 2)
-    if not fancy:
+    if not sampling.interpolates(chroma.shape[1]):
         return chroma.repeat(sampling.rows, 0).repeat(sampling.columns, 1)[:height, :width]
     if sampling.rows == 1:
         return _between(chroma, 1, (1, 2), 2)[:height, :width] if sampling.columns == 2 else chroma

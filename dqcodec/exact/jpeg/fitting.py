@@ -11,10 +11,8 @@ from dqcodec.frozen.jpeg import MAX_NUMBER
 
 OPEN = 1 << 12  # no sample exceeds this bound
 NARROW = 1 << 9  # two bounds that are both closed are nearer to each other
-_LEAST_BLOCKS, _LEAST_LEVEL = (
-    30,
-    0.15,
-)  # that are needed to measure variances; the deviation of a level that is always 0
+_LEAST_BLOCKS = 30  # that are needed to measure variances
+_LEAST_LEVEL = 0.15  # the deviation of a level that is always 0
 _ALL = 1 << 60  # above all errors of a block
 _NOISE, _NEIGHBOUR_NOISE = 0.12, 0.2  # variances of a rounded pixel, and of a sample of another block
 # in spreads: the mean and the variance of samples beyond a bound, the variance of samples without bounds
@@ -78,15 +76,20 @@ class Aim(NamedTuple):
     Attributes:
         low, high: bounds of the component at all pixels, int64 (H, W).
         start: guesses of the component at all pixels, int64 (H, W).
-        factors: rows and columns of pixels for a sample, the component's rows and columns of samples, and whether pixels
-            are interpolated, int64 (5,).
+        down, right: rows and columns of pixels for a sample.
+        rows, columns: of the component's samples.
+        is_fancy: 1 if pixels are interpolated, else 0.
         tolerance: by how much pixels may miss their bounds.
     """
 
     low: np.ndarray
     high: np.ndarray
     start: np.ndarray
-    factors: np.ndarray
+    down: int
+    right: int
+    rows: int
+    columns: int
+    is_fancy: int
     tolerance: int
 
 
@@ -240,73 +243,93 @@ def _taps(at, factor, length, is_fancy):
 
 
 @part_of_loop_in_place
+def _reach(block, factor, is_fancy):
+    """The first pixel that samples of a row or column of blocks reach, and the end of these pixels."""
+    beyond = (factor - 1) * is_fancy
+    return max(0, 8 * factor * block - beyond), 8 * factor * (block + 1) + beyond
+
+
+@part_of_loop_in_place
 def _observe(precision, target, samples, aim, at, spread):
     """Set the precision (64, 64) with which pixels determine a block's samples, and precision times their values (8, 8)."""
-    low, high, start, factors = aim.low, aim.high, aim.start, aim.factors
+    (row, column), (height, width) = at, aim.low.shape
     precision[:] = 0.0
     target[:] = 0.0
-    row, column = at
-    down, right = factors[0], factors[1]
-    reach_down, reach_right = (down - 1) * factors[4], (right - 1) * factors[4]
-    height, width = low.shape
-    bottom, end = 8 * down * (row + 1), 8 * right * (column + 1)
-    for y in range(max(0, 8 * down * row - reach_down), min(max(height, bottom), bottom + reach_down)):
-        i, other_i, by, other_by = _taps(y, down, factors[2], factors[4] and y < height)
-        for x in range(max(0, 8 * right * column - reach_right), min(max(width, end), end + reach_right)):
-            j, other_j, bx, other_bx = _taps(x, right, factors[3], factors[4] and x < width)
-            within_y, within_x = min(y, height - 1), min(x, width - 1)
-            lo, hi = low[within_y, within_x], high[within_y, within_x]
-            value, variance = np.float64(start[within_y, within_x]), spread * spread
-            if y >= height or x >= width:
-                lo, hi = -OPEN, OPEN
-            if hi - lo < NARROW:
-                value, variance = 0.5 * (lo + hi), _NOISE + (hi - lo) * (hi - lo) / 12.0
-            elif lo > -NARROW:
-                value, variance = lo + _CLAMPED_MEAN * spread, _CLAMPED_VARIANCE * variance
-            elif hi < NARROW:
-                value, variance = hi - _CLAMPED_MEAN * spread, _CLAMPED_VARIANCE * variance
-            else:
-                variance *= _OPEN_VARIANCE
-            scale = 1.0 / ((by + other_by) * (bx + other_bx))
-            value -= 128.0
-            for part in range(4):
-                a, b = (other_i if part & 2 else i), (other_j if part & 1 else j)
-                weight = (other_by if part & 2 else by) * (other_bx if part & 1 else bx) * scale
-                if a >> 3 != row or b >> 3 != column:
-                    value -= weight * (samples[a, b] - 128)
-                    variance += _NEIGHBOUR_NOISE * weight * weight
-            for part in range(4):
-                a, b = (other_i if part & 2 else i), (other_j if part & 1 else j)
-                weight = (other_by if part & 2 else by) * (other_bx if part & 1 else bx) * scale
-                if weight > 0 and a >> 3 == row and b >> 3 == column:
-                    n = 8 * (a & 7) + (b & 7)
-                    target[a & 7, b & 7] += weight * value / variance
-                    for other in range(4):
-                        c, d = (other_i if other & 2 else i), (other_j if other & 1 else j)
-                        others = (other_by if other & 2 else by) * (other_bx if other & 1 else bx) * scale
-                        if c >> 3 == row and d >> 3 == column:
-                            precision[n, 8 * (c & 7) + (d & 7)] += weight * others / variance
+    top, bottom = _reach(row, aim.down, aim.is_fancy)
+    left, end = _reach(column, aim.right, aim.is_fancy)
+    for y in range(top, min(max(height, 8 * aim.down * (row + 1)), bottom)):
+        vertical = _taps(y, aim.down, aim.rows, aim.is_fancy and y < height)
+        for x in range(left, min(max(width, 8 * aim.right * (column + 1)), end)):
+            horizontal = _taps(x, aim.right, aim.columns, aim.is_fancy and x < width)
+            value, variance = _pixel(aim, y, x, spread)
+            _add_pixel(precision, target, samples, at, vertical, horizontal, value - 128.0, variance)
+
+
+@part_of_loop_in_place
+def _pixel(aim, y, x, spread):
+    """The expected value of a pixel, and its variance. A pixel beyond the image is that of the edge, without bounds."""
+    height, width = aim.low.shape
+    within_y, within_x = min(y, height - 1), min(x, width - 1)
+    low, high = aim.low[within_y, within_x], aim.high[within_y, within_x]
+    value, variance = np.float64(aim.start[within_y, within_x]), spread * spread
+    if y >= height or x >= width:
+        low, high = -OPEN, OPEN
+    if high - low < NARROW:
+        return 0.5 * (low + high), _NOISE + (high - low) * (high - low) / 12.0
+    if low > -NARROW:
+        return low + _CLAMPED_MEAN * spread, _CLAMPED_VARIANCE * variance
+    if high < NARROW:
+        return high - _CLAMPED_MEAN * spread, _CLAMPED_VARIANCE * variance
+    return value, _OPEN_VARIANCE * variance
+
+
+@part_of_loop_in_place
+def _add_pixel(precision, target, samples, at, vertical, horizontal, value, variance):
+    """Add what a pixel's value says of the block's samples. vertical, horizontal: its taps. Samples of other blocks are known."""
+    (row, column), scale = at, 1.0 / ((vertical[2] + vertical[3]) * (horizontal[2] + horizontal[3]))
+    for part in range(4):
+        y, x, weight = _tap(vertical, horizontal, part, scale)
+        if y >> 3 != row or x >> 3 != column:
+            value -= weight * (samples[y, x] - 128)
+            variance += _NEIGHBOUR_NOISE * weight * weight
+    for part in range(4):
+        y, x, weight = _tap(vertical, horizontal, part, scale)
+        if weight > 0 and y >> 3 == row and x >> 3 == column:
+            n = 8 * (y & 7) + (x & 7)
+            target[y & 7, x & 7] += weight * value / variance
+            for other in range(4):
+                i, j, others = _tap(vertical, horizontal, other, scale)
+                if i >> 3 == row and j >> 3 == column:
+                    precision[n, 8 * (i & 7) + (j & 7)] += weight * others / variance
+
+
+@part_of_loop_in_place
+def _tap(vertical, horizontal, part, scale):
+    """The sample (row, column) of one of the four pairs of taps, and its weight."""
+    i, next_i, by, next_by = vertical
+    j, next_j, bx, next_bx = horizontal
+    weight = (next_by if part & 2 else by) * (next_bx if part & 1 else bx) * scale
+    return next_i if part & 2 else i, next_j if part & 1 else j, weight
 
 
 @part_of_loop_in_place
 def _errors(levels, aim, plane, at, block, enough):
     """Enter a block's samples; returns the squared errors of the pixels that they reach, or a sum of at least `enough`."""
-    (row, column), low, high, factors, tolerance = at, aim.low, aim.high, aim.factors, aim.tolerance
-    table, samples = plane.table, plane.samples
+    row, column = at
+    low, high, tolerance, table, samples = aim.low, aim.high, aim.tolerance, plane.table, plane.samples
     for place in range(64):
         block[place >> 3, place & 7] = np.int64(levels[place]) * table[place]
     inverse(block)
     for i in range(8):
         for j in range(8):
             samples[8 * row + i, 8 * column + j] = block[i, j]
-    down, right = factors[0], factors[1]
-    reach_down, reach_right = (down - 1) * factors[4], (right - 1) * factors[4]
-    left, end = max(0, 8 * right * column - reach_right), min(low.shape[1], 8 * right * (column + 1) + reach_right)
+    top, bottom = _reach(row, aim.down, aim.is_fancy)
+    left, end = _reach(column, aim.right, aim.is_fancy)
     total = 0
-    for y in range(max(0, 8 * down * row - reach_down), min(low.shape[0], 8 * down * (row + 1) + reach_down)):
-        i, other_i, by, other_by = _taps(y, down, factors[2], factors[4])
-        for x in range(left, end):
-            j, other_j, bx, other_bx = _taps(x, right, factors[3], factors[4])
+    for y in range(top, min(low.shape[0], bottom)):
+        i, other_i, by, other_by = _taps(y, aim.down, aim.rows, aim.is_fancy)
+        for x in range(left, min(low.shape[1], end)):
+            j, other_j, bx, other_bx = _taps(x, aim.right, aim.columns, aim.is_fancy)
             value = by * (bx * samples[i, j] + other_bx * samples[i, other_j])
             if other_by:
                 value += bx * samples[other_i, j] + other_bx * samples[other_i, other_j]

@@ -12,17 +12,11 @@ from dqcodec.frozen.jpeg import CHROMA, LUMA, MAX_NUMBER
 _DOUBTS = 0, 3, 8  # the error of luma's bounds that is allowed where chroma may be wrong
 _PROGRESS = 0.9  # a refinement is repeated while it leaves less than this part of the wrong pixels
 _LEAST_SIDE = 16  # pixels; smaller images show too little
-_SAMPLED, _SAMPLED_PIXELS, _LEAST_COLOURED = (
-    160,
-    4096,
-    64,
-)  # blocks; pixels; the least number of coloured pixels that show a lattice
+_SAMPLED, _SAMPLED_PIXELS = 160, 4096  # blocks; pixels
+_LEAST_COLOURED = 64  # pixels that show a lattice
 _ON_LATTICE, _LEAST_FIT, _LEAST_STEP = 0.98, 0.5, 1.5
 _SMALL_PIXELS = 6144  # in smaller images only blocks without clamped samples count: few others do not show a table
-_FEW, _HOPELESS = (
-    0.1,
-    0.5,
-)  # the part of wrong pixels below which a sampling is taken at once; above which it is not refined
+_FEW, _HOPELESS = 0.1, 0.5  # with fewer wrong pixels, a sampling is taken at once; with more, it is not refined
 
 
 def may_be_decoded(pixels: np.ndarray) -> bool:

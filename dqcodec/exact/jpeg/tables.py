@@ -113,10 +113,10 @@ def _part(blocks: np.ndarray, is_sure: np.ndarray, table: np.ndarray) -> float:
     """The part of blocks (n, 64) that a table fits."""
     plane, sure = np.rint(blocks).astype(np.int64).reshape(-1, 8), is_sure.reshape(-1, 8)
     levels = fitting.rounded(blocks.reshape(-1, 8).astype(np.float64), table)
-    variances, factors = fitting.variances_of(levels[:0, 0], table), np.array([1, 1, *plane.shape, 0])
+    variances = fitting.variances_of(levels[:0, 0], table)
     aim = fitting.Aim(
         np.where(sure | (plane >= 255), plane, -fitting.OPEN), np.where(sure | (plane <= 0), plane, fitting.OPEN), plane,
-        factors, int(blocks.dtype != np.int64),
+        1, 1, *plane.shape, 0, int(blocks.dtype != np.int64),
     )  # fmt: skip
     found = fitting.Plane(table, levels, decoding.samples(levels, table))
     trials = np.array([(fitting.spread(table, variances), 1.0)])

@@ -11,10 +11,20 @@ import numpy as np
 
 from dqcodec.base.compiled import part_of_loop_in_place
 from dqcodec.exact.mixing.binary_coder import code_bit
-from dqcodec.exact.mixing.layer import channel, hashed, place_of
-from dqcodec.exact.mixing.logistic import count, counted, learn, learn_stage, mixed, squash, staged, stretch
+from dqcodec.exact.mixing.layer import channel, clamped, hashed, place_of
+from dqcodec.exact.mixing.logistic import (
+    Network,
+    count,
+    counted,
+    learn_stage,
+    learn_twice,
+    mixed_twice,
+    squash,
+    staged,
+    stretch,
+)
 from dqcodec.exact.mixing.priors import UNTRAINED, Prior
-from dqcodec.exact.mixing.sample_laws import SampleLaws, clamped, law_logit, learn_laws, narrow_laws, set_laws
+from dqcodec.exact.mixing.sample_laws import SampleLaws, law_logit, learn_laws, narrow_laws, set_laws
 from dqcodec.frozen.pixel_mixing import (
     CONTEXTS,
     FINAL_RATE,
@@ -35,27 +45,22 @@ class BitMixer(NamedTuple):
     Attributes:
         entries: for each context slots of 16: a check, and for each node of 4 bits a probability and a state, uint32.
         maps: for each context and state a counter, uint32.
-        weights: of the inputs, in sets, int32 (rows, inputs).
-        finals: of the mixed logits, int32 (32, sets).
+        network: mixes the inputs; a final row for each bit of a pixel.
         stages: by channel and node, and by neighbours, int32.
         trust: for each match and its length, a counter of how often it was right, uint32.
         laws: of a sample; none in an untrained mixer.
-        hashes, slots, inputs, logits, rows: of the bit at hand.
+        hashes, slots: of the bit at hand.
         sizes: log2 of a context's slots, log2 of the second stage's rows, samples done.
     """
 
     entries: np.ndarray
     maps: np.ndarray
-    weights: np.ndarray
-    finals: np.ndarray
+    network: Network
     stages: np.ndarray
     trust: np.ndarray
     laws: SampleLaws
     hashes: np.ndarray
     slots: np.ndarray
-    inputs: np.ndarray
-    logits: np.ndarray
-    rows: np.ndarray
     sizes: np.ndarray
 
     @classmethod
@@ -63,12 +68,11 @@ class BitMixer(NamedTuple):
         """samples: the number of samples that will be coded. prior: what is known before."""
         slot_bits = min(MAX_SLOT_BITS, (2 * samples).bit_length())
         stage_bits = min(MAX_STAGE_BITS, slot_bits)
-        sets = prior.finals.shape[1]
         return cls(
-            np.zeros((CONTEXTS << slot_bits) * 16, np.uint32), prior.maps.copy(), prior.weights.copy(), prior.finals.copy(),
+            np.zeros((CONTEXTS << slot_bits) * 16, np.uint32), prior.maps.copy(),
+            Network.new(prior.weights.copy(), prior.finals.copy()),
             np.tile(STAGE, (1024 + (1 << stage_bits), 1)).astype(np.int32), prior.trust.copy(), SampleLaws.new(prior.errors),
-            np.empty(CONTEXTS, np.uint64), np.empty((3, CONTEXTS), np.int64), np.zeros(prior.weights.shape[1], np.int32),
-            np.empty(sets, np.int32), np.empty(sets, np.int64), np.array([slot_bits, stage_bits, prior.done]),
+            np.empty(CONTEXTS, np.uint64), np.empty((3, CONTEXTS), np.int64), np.array([slot_bits, stage_bits, prior.done]),
         )  # fmt: skip
 
 
@@ -253,7 +257,7 @@ def code_samples(mixer, coder, layer, at, predicted, missed, matches):
         matches: (pixel, length) of both matches, with a length of 0 for none; then (pixel, 1 + the neighbours that agree) of
             the canvas; int64 (3, 2).
     """
-    laws, bits = mixer.laws, layer.bits
+    laws, bits, rows = mixer.laws, layer.bits, mixer.network.rows
     whole, rest, known, law_row = np.int64(layer.pixels[at]), missed, np.int64(0), np.int64(0)
     for c in range(layer.channels):
         shift = 8 * (layer.channels - 1 - c)
@@ -261,7 +265,7 @@ def code_samples(mixer, coder, layer, at, predicted, missed, matches):
         near = _near(layer.pixels, at, layer.stride, shift)
         _set_contexts(mixer.hashes, layer, at, c, known, near, rest > 0)
         if len(laws.means):
-            law_row = set_laws(laws, layer, at, c, known)
+            law_row = set_laws(laws, layer, at, c, known, near)
         value, node = whole >> shift & 255, np.int64(1)
         for position in range(bits):
             if position % 4 == 0:
@@ -272,12 +276,12 @@ def code_samples(mixer, coder, layer, at, predicted, missed, matches):
             here = _Bit(shift, known, node, bits - 1 - position)
             both = _set_match_inputs(mixer, layer, matches, here)
             _set_law_inputs(mixer, bits, here.left, node)
-            mixer.rows[0] = FIRST_ROWS[0] + place * 3 + rest
-            mixer.rows[1] = FIRST_ROWS[1] + familiar * 8 + position
-            mixer.rows[2] = FIRST_ROWS[2] + (both * 8 + position) * 4 + c
-            mixer.rows[3] = FIRST_ROWS[3] + _agreement(near) * 4 + c
+            rows[0] = FIRST_ROWS[0] + place * 3 + rest
+            rows[1] = FIRST_ROWS[1] + familiar * 8 + position
+            rows[2] = FIRST_ROWS[2] + (both * 8 + position) * 4 + c
+            rows[3] = FIRST_ROWS[3] + _agreement(near) * 4 + c
             if len(laws.means):
-                mixer.rows[SETS] = FIRST_LAW_ROW + law_row
+                rows[SETS] = FIRST_LAW_ROW + law_row
             stage = c << 8 | node
             other_stage = 1024 + place_of(hashed(np.uint64(near.W << 8 | near.N), stage), mixer.sizes[1])
             bit = _code_bit(mixer, coder, place, stage, other_stage, value >> here.left & 1)
@@ -296,7 +300,7 @@ def code_samples(mixer, coder, layer, at, predicted, missed, matches):
 @part_of_loop_in_place
 def _set_context_inputs(mixer, inner):
     """Set the inputs that contexts give at a node of 4 bits; returns how many contexts know it."""
-    entries, maps, slots, inputs, familiar = mixer.entries, mixer.maps, mixer.slots, mixer.inputs, 0
+    entries, maps, slots, inputs, familiar = mixer.entries, mixer.maps, mixer.slots, mixer.network.inputs, 0
     for i in range(CONTEXTS):
         entry = np.int64(entries[slots[0, i] + inner])
         state = entry & 255
@@ -333,13 +337,13 @@ def _expected(layer, match, at):
 @part_of_loop_in_place
 def _set_match_inputs(mixer, layer, matches, at):
     """Set the inputs that matches give. Returns 3 a + b, what the first two expect: 0 nothing, 1 a 0, 2 a 1."""
-    both = 0
+    inputs, both = mixer.network.inputs, 0
     for k in range(3 if layer.canvas else 2):
         one = _expected(layer, matches[k], at)
-        mixer.inputs[2 * CONTEXTS + k] = 0
+        inputs[2 * CONTEXTS + k] = 0
         if one >= 0:
             logit = counted(mixer.trust, k << 6 | matches[k, 1])
-            mixer.inputs[2 * CONTEXTS + k] = logit if one else -logit
+            inputs[2 * CONTEXTS + k] = logit if one else -logit
             both += (1 + one) * (3, 1, 0)[k]
     return both
 
@@ -349,7 +353,7 @@ def _set_law_inputs(mixer, bits, left, node):
     """Set the inputs that laws give to the upper half of the samples that are left."""
     threshold = (2 * node + 1 << left) - (1 << bits) << 3
     for k in range(len(mixer.laws.means)):
-        mixer.inputs[FIRST_LAW + k] = law_logit(mixer.laws, k, threshold - 4, 8 << left)
+        mixer.network.inputs[FIRST_LAW + k] = law_logit(mixer.laws, k, threshold - 4, 8 << left)
 
 
 @part_of_loop_in_place
@@ -358,23 +362,17 @@ def _code_bit(mixer, coder, place, stage, other_stage, bit):
 
     place: of the bit among the bits of a pixel. bit: the bit, if it is written.
     """
-    weights, finals, stages = mixer.weights, mixer.finals, mixer.stages
-    inputs, logits, rows = mixer.inputs, mixer.logits, mixer.rows
-    rate = 6 + 40 * 256 // (256 + mixer.sizes[2])
-    for k in range(len(logits)):
-        logits[k] = mixed(weights, rows[k], inputs)
-    logit = mixed(finals, place, logits)
+    stages = mixer.stages
+    logit = mixed_twice(mixer.network, place)
     plain = squash(logit)
     probability, cell = staged(stages, stage, logit)
     other_probability, other_cell = staged(stages, other_stage, logit)
     final = 2 * plain + probability + other_probability >> 2
     bit = code_bit(coder, min(65535, max(1, final)), bit)
-    target = (bit << 16) - bit
     learn_stage(stages, stage, cell, bit)
     learn_stage(stages, other_stage, other_cell, bit)
-    for k in range(len(logits)):
-        learn(weights, rows[k], inputs, target - squash(logits[k]), rate)
-    learn(finals, place, logits, target - plain, FINAL_RATE)
+    rate = 6 + 40 * 256 // (256 + mixer.sizes[2])
+    learn_twice(mixer.network, place, (bit << 16) - bit, plain, rate, FINAL_RATE)
     return bit
 
 

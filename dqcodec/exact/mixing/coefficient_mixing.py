@@ -12,7 +12,7 @@ import numpy as np
 from dqcodec.base.compiled import compiled, part_of_loop_in_place
 from dqcodec.exact.mixing.binary_coder import code_bit
 from dqcodec.exact.mixing.layer import hashed, place_of
-from dqcodec.exact.mixing.logistic import count, counted, learn, learn_stage, mixed, squash, staged
+from dqcodec.exact.mixing.logistic import Network, count, counted, learn_stage, learn_twice, mixed_twice, squash, staged
 from dqcodec.frozen.jpeg import (
     CONTEXTS,
     EDGE,
@@ -42,26 +42,21 @@ class CoefficientMixer(NamedTuple):
 
     Attributes:
         counters: for each context, uint32.
-        weights: of the inputs, int32 (ROWS, INPUTS).
-        finals: of the mixed logits, int32 (_KINDS, SETS).
+        network: mixes the inputs; a final row for each kind of decision.
         stages: int32 (STAGE_ROWS, cells).
         values: of the contexts of the number at hand, below 2^24, int64.
         hashes: of these contexts, uint64.
-        places, inputs, logits, rows: of the decision at hand.
+        places: of their counters.
         keys: of the number at hand, one for each set of weights, the first one for stages too, int64 (SETS,).
         sizes: log2 of the counters of a context; decisions done.
     """
 
     counters: np.ndarray
-    weights: np.ndarray
-    finals: np.ndarray
+    network: Network
     stages: np.ndarray
     values: np.ndarray
     hashes: np.ndarray
     places: np.ndarray
-    inputs: np.ndarray
-    logits: np.ndarray
-    rows: np.ndarray
     keys: np.ndarray
     sizes: np.ndarray
 
@@ -69,11 +64,12 @@ class CoefficientMixer(NamedTuple):
     def new(cls, samples: int) -> "CoefficientMixer":
         """samples: of all components that will be coded."""
         bits = min(MAX_TABLE_BITS, samples.bit_length())
+        weights = np.full((ROWS, INPUTS), FIRST_WEIGHT, np.int32)
+        finals = np.full((_KINDS, SETS), FIRST_FINAL_WEIGHT, np.int32)
         return cls(
-            np.full(CONTEXTS << bits, 1 << 31, np.uint32), np.full((ROWS, INPUTS), FIRST_WEIGHT, np.int32),
-            np.full((_KINDS, SETS), FIRST_FINAL_WEIGHT, np.int32), np.tile(STAGE, (STAGE_ROWS, 1)).astype(np.int32),
-            np.zeros(CONTEXTS, np.int64), np.zeros(CONTEXTS, np.uint64), np.zeros(CONTEXTS, np.int64), np.zeros(INPUTS, np.int32),
-            np.zeros(SETS, np.int32), np.zeros(SETS, np.int64), np.zeros(SETS, np.int64), np.array([bits, 0]),
+            np.full(CONTEXTS << bits, 1 << 31, np.uint32), Network.new(weights, finals),
+            np.tile(STAGE, (STAGE_ROWS, 1)).astype(np.int32), np.zeros(CONTEXTS, np.int64), np.zeros(CONTEXTS, np.uint64),
+            np.zeros(CONTEXTS, np.int64), np.zeros(SETS, np.int64), np.array([bits, 0]),
         )  # fmt: skip
 
 
@@ -83,28 +79,23 @@ def _decide(mixer, coder, node, kind, bit):
 
     node: of the tree of a number's decisions. kind: of decision, below _KINDS. bit: the decision, if it is written.
     """
-    counters, weights, inputs, logits, rows = mixer.counters, mixer.weights, mixer.inputs, mixer.logits, mixer.rows
-    places, bits = mixer.places, mixer.sizes[0]
+    counters, network, places, bits = mixer.counters, mixer.network, mixer.places, mixer.sizes[0]
     mixer.sizes[1] += 1
-    rate = RATE + 20480 // (1024 + mixer.sizes[1])
     for i in range(CONTEXTS):
         places[i] = (i << bits) + place_of(hashed(mixer.hashes[i], node), bits)
     for i in range(CONTEXTS):
-        inputs[i] = counted(counters, places[i])
-    inputs[CONTEXTS] = 256
+        network.inputs[i] = counted(counters, places[i])
+    network.inputs[CONTEXTS] = 256
     for k in range(SETS):
-        rows[k] = FIRST_ROWS[k] + (mixer.keys[k] << 3 | kind)
-        logits[k] = mixed(weights, rows[k], inputs)
-    logit = mixed(mixer.finals, kind, logits)
-    row = mixer.keys[0] << 3 | kind
-    corrected, cell = staged(mixer.stages, row, logit)
-    probability = min(65536 - MIN_PROBABILITY, max(MIN_PROBABILITY, squash(logit) + corrected >> 1))
+        network.rows[k] = FIRST_ROWS[k] + (mixer.keys[k] << 3 | kind)
+    logit = mixed_twice(network, kind)
+    plain, stage = squash(logit), mixer.keys[0] << 3 | kind
+    corrected, cell = staged(mixer.stages, stage, logit)
+    probability = min(65536 - MIN_PROBABILITY, max(MIN_PROBABILITY, plain + corrected >> 1))
     bit = code_bit(coder, probability, bit)
-    learn_stage(mixer.stages, row, cell, bit)
-    target = (bit << 16) - bit
-    learn(mixer.finals, kind, logits, target - squash(logit), FINAL_RATE)
-    for k in range(SETS):
-        learn(weights, rows[k], inputs, target - squash(logits[k]), rate)
+    learn_stage(mixer.stages, stage, cell, bit)
+    rate = RATE + 20480 // (1024 + mixer.sizes[1])
+    learn_twice(network, kind, (bit << 16) - bit, plain, rate, FINAL_RATE)
     for i in range(CONTEXTS):
         count(counters, places[i], bit)
     return bit

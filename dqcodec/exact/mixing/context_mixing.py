@@ -18,12 +18,13 @@ import numpy as np
 from dqcodec.base.compiled import compiled, part_of_loop_in_place
 from dqcodec.base.errors import CorruptError
 from dqcodec.exact.mixing.binary_coder import BinaryCoder, bits_written, code_bit
+from dqcodec.exact.mixing.layer import clamped
+from dqcodec.exact.mixing.logistic import mixed, squash
 from dqcodec.exact.mixture import start
 from dqcodec.frozen.autoregressive import TOTAL
 from dqcodec.frozen.mixing import (
     CONTEXTS,
     INPUTS,
-    LIMIT,
     MARGIN,
     MAX_SLOT_BITS,
     MAX_USES,
@@ -31,7 +32,6 @@ from dqcodec.frozen.mixing import (
     MIN_USES,
     ORDERS,
     RATES,
-    SQUASH,
     STATES,
     STRETCH,
     WEIGHT,
@@ -48,9 +48,9 @@ class Mixer(NamedTuple):
     Attributes:
         entries: for each context slots of 16; for each node of 4 bits a probability and a state, uint32.
         maps, uses: for each context and state a probability, and how often it was used, int64 (CONTEXTS, 256).
-        weights: of two mixers, in sets, int32 (2, 64, INPUTS).
+        weights: of two mixers, in sets of 64 rows, int32 (128, INPUTS), 2^-16.
         hashes, values, slots: of the contexts of the bit at hand.
-        inputs, sets, logits: of the bit at hand; each mixer's set of weights, and its logit.
+        inputs, rows, logits: of the bit at hand; each mixer's row of weights, and its logit.
         done: the number of samples so far, int64 (1,).
         slot_bits: log2 of the slots of a context.
     """
@@ -63,7 +63,7 @@ class Mixer(NamedTuple):
     values: np.ndarray
     slots: np.ndarray
     inputs: np.ndarray
-    sets: np.ndarray
+    rows: np.ndarray
     logits: np.ndarray
     done: np.ndarray
     coder: BinaryCoder
@@ -83,7 +83,7 @@ class Mixer(NamedTuple):
         most_bytes = _MAX_BYTES * sum(map(math.prod, shapes))
         return cls(
             np.full((CONTEXTS << slot_bits) * 16, 32768 << 8, np.uint32), np.tile(STATES, (CONTEXTS, 1)),
-            np.zeros((CONTEXTS, 256), np.int64), np.full((2, 64, INPUTS), WEIGHT, np.int32),
+            np.zeros((CONTEXTS, 256), np.int64), np.full((128, INPUTS), WEIGHT, np.int32),
             np.empty(CONTEXTS, np.uint64), np.empty((CONTEXTS, 9), np.int64), np.empty(CONTEXTS, np.int64),
             np.empty(INPUTS, np.int32), np.zeros(2, np.int64), np.zeros(2, np.int64), np.zeros(1, np.int64),
             BinaryCoder.writer(most_bytes) if code is None else BinaryCoder.reader(code), slot_bits,
@@ -103,11 +103,6 @@ def fill(padded: np.ndarray, pixels: np.ndarray) -> None:
 @part_of_loop_in_place
 def _hashed(value, other):
     return (value * np.uint64(0x9E3779B97F4A7C15) + np.uint64(other) + np.uint64(1)) * np.uint64(0xD6E8FEB86659FD93)
-
-
-@part_of_loop_in_place
-def _clamped(value):
-    return min(255, max(0, value))
 
 
 @part_of_loop_in_place
@@ -135,8 +130,8 @@ def _set_contexts(mixer, pixels, y, x, c, bits):
         second = np.int64(pixels[y, x, c - 2])
     pixel_n, pixel_w = _whole(pixels, y - 1, x), _whole(pixels, y, x - 1)
     pixel_nw, pixel_ne, pixel_nn = _whole(pixels, y - 1, x - 1), _whole(pixels, y - 1, x + 1), _whole(pixels, y - 2, x)
-    gradient, gradient_last = _clamped(N + W - NW), _clamped(n + w - nw)
-    shifted = _clamped(gradient + last - gradient_last)
+    gradient, gradient_last = clamped(N + W - NW), clamped(n + w - nw)
+    shifted = clamped(gradient + last - gradient_last)
     busy = abs(W - NW) + abs(N - NW) + abs(N - NE)
 
     values[:] = 0  # a row for each context
@@ -148,7 +143,7 @@ def _set_contexts(mixer, pixels, y, x, c, bits):
     values[5, 0], values[5, 1], values[5, 2] = N, last, second
     values[6, 0] = known
     values[7, 0] = shifted
-    values[8, 0], values[8, 1] = _clamped(W + last - w), _clamped(N + last - n)
+    values[8, 0], values[8, 1] = clamped(W + last - w), clamped(N + last - n)
     values[9, 0], values[9, 1], values[9, 2] = pixel_w, pixel_n, known
     values[10, 0], values[10, 1], values[10, 2], values[10, 3] = pixel_w, pixel_n, pixel_nw, pixel_ne
     values[10, 4] = known
@@ -183,9 +178,7 @@ def _find_slots(mixer, node):
 def _predict(mixer, place, node, prediction):
     """The probability of a 1, for a bit at a `place` among a pixel's bits. node: 1, and those of the 4 bits that are known.
     prediction: the model's logit."""
-    entries, maps, weights = mixer.entries, mixer.maps, mixer.weights
-    slots, inputs, sets, logits = mixer.slots, mixer.inputs, mixer.sets, mixer.logits
-    familiar = 0
+    entries, maps, slots, inputs, familiar = mixer.entries, mixer.maps, mixer.slots, mixer.inputs, 0
     for i in range(CONTEXTS):
         entry = np.int64(entries[slots[i] + node])
         state = entry & 255
@@ -195,28 +188,22 @@ def _predict(mixer, place, node, prediction):
         else:
             inputs[2 * i], inputs[2 * i + 1] = 0, 0
     inputs[INPUTS - 1] = prediction
-    sets[0], sets[1] = place, familiar
-    total = 0
+    rows, logits = mixer.rows, mixer.logits
+    rows[0], rows[1] = place, 64 + familiar
     for m in range(2):
-        row = weights[m, sets[m]]
-        dot = np.int64(0)
-        for i in range(INPUTS):
-            dot += np.int64(row[i]) * np.int64(inputs[i])
-        logits[m] = min(LIMIT, max(-LIMIT, dot >> 16))
-        total += logits[m]
-    return min(65536 - MIN_PROBABILITY, max(MIN_PROBABILITY, SQUASH[(total >> 1) + LIMIT]))
+        logits[m] = mixed(mixer.weights, rows[m], inputs)
+    return min(65536 - MIN_PROBABILITY, max(MIN_PROBABILITY, squash(logits[0] + logits[1] >> 1)))
 
 
 @part_of_loop_in_place
 def _learn(mixer, node, bit, rate):
     """Learn from a bit, after it is coded."""
     entries, maps, uses, weights = mixer.entries, mixer.maps, mixer.uses, mixer.weights
-    slots, inputs, sets, logits = mixer.slots, mixer.inputs, mixer.sets, mixer.logits
+    slots, inputs, rows, logits = mixer.slots, mixer.inputs, mixer.rows, mixer.logits
     for m in range(2):
-        error = ((bit << 16) - SQUASH[logits[m] + LIMIT]) * rate
-        row = weights[m, sets[m]]
+        row, step = rows[m], ((bit << 16) - squash(logits[m])) * rate
         for i in range(INPUTS):
-            row[i] += (inputs[i] * error + (1 << 17)) >> 18
+            weights[row, i] += inputs[i] * step + (1 << 17) >> 18
     target = 65535 * bit
     for i in range(CONTEXTS):
         entry = np.int64(entries[slots[i] + node])

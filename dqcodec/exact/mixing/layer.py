@@ -49,6 +49,12 @@ def channel(pixel, shift):
 
 
 @part_of_loop_in_place
+def clamped(value):
+    """The nearest sample of 8 bits."""
+    return min(255, max(0, value))
+
+
+@part_of_loop_in_place
 def hashed(hash_, value):
     """A hash (uint64), extended by a value."""
     return (hash_ ^ np.uint64(value)) * np.uint64(0x9E3779B97F4A7C15) ^ (hash_ >> np.uint64(29))

@@ -3,6 +3,8 @@
 Logits are in units of 1/256, from -LIMIT to LIMIT. Probabilities are those of a 1, in 65536ths.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from dqcodec.base.compiled import part_of_loop_in_place
@@ -51,6 +53,53 @@ def learn(weights, row, inputs, error, rate):
     step = np.int32(error * rate >> 4)
     for i in range(len(inputs)):
         weights[row, i] += np.int32(np.int32(inputs[i] * step) + (1 << 13)) >> 14
+
+
+class Network(NamedTuple):
+    """Mixing in two layers: contexts select rows of weights, each row mixes the inputs, and final weights mix their logits.
+
+    Attributes:
+        weights: int32 (rows, inputs), 2^-16.
+        finals: int32 (final rows, sets), 2^-16.
+        inputs: the logits to mix, int32 (inputs,).
+        rows: the selected rows, int64 (sets,).
+        logits: those of the first layer, int32 (sets,).
+    """
+
+    weights: np.ndarray
+    finals: np.ndarray
+    inputs: np.ndarray
+    rows: np.ndarray
+    logits: np.ndarray
+
+    @classmethod
+    def new(cls, weights: np.ndarray, finals: np.ndarray) -> "Network":
+        """A network that starts with these weights; the arrays change."""
+        inputs, sets = weights.shape[1], finals.shape[1]
+        return cls(weights, finals, np.zeros(inputs, np.int32), np.zeros(sets, np.int64), np.zeros(sets, np.int32))
+
+
+@part_of_loop_in_place
+def mixed_twice(network, final):
+    """The logit of a network. final: the row of the final weights."""
+    for k in range(len(network.rows)):
+        network.logits[k] = mixed(network.weights, network.rows[k], network.inputs)
+    return mixed(network.finals, final, network.logits)
+
+
+@part_of_loop_in_place
+def learn_twice(network, final, target, probability, rate, final_rate):
+    """Change a network's weights after a bit.
+
+    Args:
+        network, final: see mixed_twice.
+        target: 65535 or 65536 times the bit.
+        probability: that of the network's logit.
+        rate, final_rate: of both layers, see learn.
+    """
+    for k in range(len(network.rows)):
+        learn(network.weights, network.rows[k], network.inputs, target - squash(network.logits[k]), rate)
+    learn(network.finals, final, network.logits, target - probability, final_rate)
 
 
 @part_of_loop_in_place

@@ -109,7 +109,7 @@ def code_layer(pixel_mixer, bit_mixer, coder, layer):
     """Code the pixels of a PixelLayer, row by row, with a PixelMixer, a BitMixer and a BinaryCoder, which change."""
     pixels, size = layer.pixels, pixel_mixer.bits
     places, matches, above, hits = pixel_mixer.places, pixel_mixer.matches, pixel_mixer.above, pixel_mixer.hits
-    pixel_mixer.inputs[:] = bit_mixer.inputs[:] = 0  # those of a canvas stay 0 without one
+    pixel_mixer.inputs[:] = bit_mixer.network.inputs[:] = 0  # those of a canvas stay 0 without one
     above[:], hits[:] = 0, 0
     distance = length = np.int64(0)  # of the long match
     for y in range(layer.height):
@@ -314,13 +314,8 @@ def _code_pixel(mixer, bit_mixer, coder, layer, at, guess):
 @part_of_loop_in_place
 def _count(mixer, layer, pixel, hit):
     """Count in the contexts of a pixel whether the guess, and each candidate, was right."""
-    counters, trust, rows, candidates, matches = (
-        mixer.counters,
-        mixer.trust,
-        mixer.rows,
-        mixer.candidates,
-        mixer.matches,
-    )
+    counters, trust, rows = mixer.counters, mixer.trust, mixer.rows
+    candidates, matches = mixer.candidates, mixer.matches
     for i in range(HIT_CONTEXTS):
         count(counters, rows[i], hit)
     for k in range(4):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dqcodec.base.compiled import part_of_loop_in_place
-from dqcodec.exact.mixing.layer import channel
+from dqcodec.exact.mixing.layer import channel, clamped
 from dqcodec.exact.mixing.logistic import squash, stretch
 from dqcodec.frozen.mixing import LIMIT
 from dqcodec.frozen.pixel_mixing import COUNT_RATES
@@ -43,25 +43,16 @@ class SampleLaws(NamedTuple):
 
 
 @part_of_loop_in_place
-def clamped(value):
-    """The nearest number from 0 to 255."""
-    return min(255, max(0, value))
-
-
-@part_of_loop_in_place
-def set_laws(laws, layer, at, c, known):
+def set_laws(laws, layer, at, c, known, near):
     """Set the laws of a sample, channel c; returns their row. Compass points: neighbours; small letters: the channel before.
 
-    known: the channels before c.
+    known: the channels before c. near: the sample's channel of the neighbours W, N, NW, NE, WW and NN.
     """
     pixels, stride, channels = layer.pixels, layer.stride, layer.channels
-    shift = 8 * (channels - 1 - c)
-    W, N = channel(pixels[at - 1], shift), channel(pixels[at - stride], shift)
-    NW, NE = channel(pixels[at - stride - 1], shift), channel(pixels[at - stride + 1], shift)
-    WW, NN = channel(pixels[at - 2], shift), channel(pixels[at - 2 * stride], shift)
+    W, N, NW, NE, WW, NN = near
     means, gradient, alpha = laws.means, clamped(N + W - NW), np.int64(0)
     if c:
-        last, up = known & 255, shift + 8
+        last, up = known & 255, 8 * (channels - c)
         w, n = channel(pixels[at - 1], up), channel(pixels[at - stride], up)
         nw, ne = channel(pixels[at - stride - 1], up), channel(pixels[at - stride + 1], up)
         expected = clamped(n + w - nw)
