@@ -545,6 +545,13 @@ def test_malformed_facts_of_a_pillow_image_are_errors_of_one_line(mode, info):
         dqcodec.compress(image, [])
 
 
+@pytest.mark.parametrize("wrong", [5, None, ["a.dqc"]])
+def test_what_is_neither_bytes_nor_a_path_is_a_typeerror(wrong):
+    for call in (dqcodec.decompress, dqcodec.decompress_png):
+        with pytest.raises(TypeError):
+            call(wrong)
+
+
 def test_a_missing_file_is_an_oserror():
     with pytest.raises(OSError):
         dqcodec.open("missing.dqc")

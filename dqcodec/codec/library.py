@@ -116,7 +116,9 @@ def _png_bytes(source: Images, max_pixels: int, *, is_whole: bool) -> bytes:
 
 def _bytes(data: bytes | str | os.PathLike) -> bytes:
     """The bytes of a file, given as such or by its path."""
-    return Path(data).read_bytes() if isinstance(data, str | os.PathLike) else bytes(data)
+    if isinstance(data, str | os.PathLike):
+        return Path(data).read_bytes()
+    return bytes(memoryview(data))  # bytes(5) would be five zeros
 
 
 def _dqc_bytes(data: bytes | str | os.PathLike) -> bytes:
