@@ -29,6 +29,7 @@ from dqcodec.bench.machine import machine
 _MEGAPIXELS = (1, 10, 50)
 _IMAGES = (100, 1000, 10_000)
 _CROP = 32
+_ENVIRONMENT = dict(os.environ)  # Dask changes it, so that what runs later returns memory to the system at each step
 # runs a command; prints its seconds and its peak memory, kilobytes on Linux
 _MEASURE = (
     "import resource, subprocess, sys, time; start = time.monotonic(); subprocess.run(sys.argv[1:], check=True); "
@@ -162,7 +163,7 @@ def measured(*command: object, processors: int) -> tuple[float, int]:
     usable = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(usable)[:processors])
     try:
-        output = subprocess.run(run, check=True, capture_output=True, text=True).stdout.split()
+        output = subprocess.run(run, check=True, capture_output=True, text=True, env=_ENVIRONMENT).stdout.split()
     finally:
         os.sched_setaffinity(0, usable)
     return round(float(output[-2]), 2), round(int(output[-1]) / 1024)
