@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from dqcodec.exact.program import Program
 
 _DRAWN_BITS = 4  # a drawing takes fewer for each pixel that differs from a neighbour; photographs take more
-_SURELY_SMALLER = (
-    1.5  # with this many times mixing's bits, by a sample, a model does not win on what may be a photograph
-)
+# a model that takes this many times mixing's bits on a sample does not win, even if the image is no usual drawing
+_SURELY_SMALLER = 1.5
 _JPEG_PART = 0.5  # the coefficients of a JPEG file take less than this part of WebP's bytes; other methods take more
 
 
