@@ -11,6 +11,7 @@ from numcodecs.registry import register_codec
 
 from dqcodec.arrays import chunks
 from dqcodec.base.errors import UnsupportedImageError
+from dqcodec.codec.formats import unmasked
 
 
 class Dqcodec(Codec):
@@ -28,11 +29,9 @@ class Dqcodec(Codec):
     def encode(self, buf: Any) -> bytes:
         """The .dqc file of an array. A chunk in Fortran's order is coded as its transpose, whose memory is the same.
 
-        Raises UnsupportedImageError (another type or shape), VerifyError.
+        Raises UnsupportedImageError (another type or shape, or a mask), VerifyError.
         """
-        if np.ma.is_masked(buf):
-            raise UnsupportedImageError("a chunk cannot hold the mask of an array; fill its values first")
-        chunk = np.asarray(buf)
+        chunk = unmasked(buf)
         if chunk.dtype not in ("|u1", "<u2"):  # decode does not learn the byte order
             raise UnsupportedImageError(f"chunks of type {chunk.dtype.str} are not supported: |u1 and <u2 are")
         is_transposed = chunk.flags.f_contiguous and not chunk.flags.c_contiguous

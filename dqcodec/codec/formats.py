@@ -94,6 +94,13 @@ def from_png(data: bytes, format: str, max_pixels: int = MAX_PIXELS) -> bytes:
     return stream.getvalue()
 
 
+def unmasked(values: Any) -> np.ndarray:
+    """The array of what numpy takes for one. Raises UnsupportedImageError: it has a mask, which an image cannot hold."""
+    if np.ma.is_masked(values):
+        raise UnsupportedImageError("an image cannot hold the mask of an array; fill its values first")
+    return np.asarray(values)
+
+
 def from_array(pixels: np.ndarray, max_pixels: int = MAX_PIXELS) -> Png:
     """The PNG of an array (H, W) or (H, W, 1 to 4), uint8 or uint16.
 

@@ -11,10 +11,10 @@ import numpy as np
 from PIL import Image
 
 from dqcodec import png
-from dqcodec.base.errors import FormatError, UnsupportedImageError
+from dqcodec.base.errors import FormatError
 from dqcodec.codec import codec, zoo
 from dqcodec.codec.effort import Effort
-from dqcodec.codec.formats import from_array, from_pillow, lone_image, pixels, to_png
+from dqcodec.codec.formats import from_array, from_pillow, lone_image, pixels, to_png, unmasked
 from dqcodec.codec.group import decode
 from dqcodec.codec.region import Region
 from dqcodec.codec.zoo import ModelLike
@@ -109,9 +109,7 @@ def _png_bytes(source: Images, max_pixels: int, *, is_whole: bool) -> bytes:
     if isinstance(source, Image.Image):
         check_size(*source.size, max_pixels)
         return png.write(from_pillow(source))
-    if np.ma.is_masked(source):
-        raise UnsupportedImageError("an image cannot hold the mask of an array; fill its values first")
-    return png.write(from_array(np.asarray(source), max_pixels))
+    return png.write(from_array(unmasked(source), max_pixels))
 
 
 def _bytes(data: bytes | str | os.PathLike) -> bytes:
