@@ -130,27 +130,55 @@ def bench(name: str) -> str:
     return f"{table(header, cells)}\n\n{provenance(name)}"
 
 
+_KINDS_CODECS = "dqcodec", "webp", "jxl-e9", "oxipng"
+
+
 def kinds() -> str:
-    """PNG files of many kinds; a file's name starts with its kind. The bench leaves out animations."""
-    codecs = "dqcodec", "webp", "jxl-e9", "oxipng"
-    of_kinds: dict[str, dict[str, dict[str, int]]] = {}
+    """PNG files of many kinds; a file's name starts with its kind."""
+    of_kinds: dict[str, dict[str, dict[str, dict]]] = {}
     for row in filter(lambda row: row.get("bytes"), read("kinds")["rows"]):
         kind = Path(row["image"]).name.split("__")[0].replace("_", " ")
-        of_kinds.setdefault(kind, {}).setdefault(row["image"], {})[row["codec"]] = row["bytes"]
-    rows, smallest, files = [], 0, 0
-    for kind, sizes in sorted(of_kinds.items()):
-        sums = {codec: sum(each.get(codec, 0) for each in sizes.values()) for codec in codecs}
-        whole = {codec for codec in codecs if all(codec in each for each in sizes.values())}
-        peer = min(sums[codec] for codec in whole - {"dqcodec"})
-        smallest += sum(each["dqcodec"] <= min(each.values()) for each in sizes.values())
-        files += len(sizes)
-        cells = [count(sums[codec]) if codec in whole else "-" for codec in codecs]
-        rows.append([kind, str(len(sizes)), *cells, _beside({"bytes": sums["dqcodec"]}, {"bytes": peer})])
-    header = ["", "files", "dqcodec", "WebP -z 9", "JPEG XL -e 9", "oxipng", "to the best of these"]
+        of_kinds.setdefault(kind, {}).setdefault(row["image"], {})[row["codec"]] = row
+    header = ["", "files", "dqcodec", "WebP -z 9", "JPEG XL -e 9", "oxipng", "to the best of these", "without metadata"]
+    header += ["processor seconds a megapixel"]
+    files = [each for of_kind in of_kinds.values() for each in of_kind.values()]
     told = (
-        f"dqcodec is the smallest on {smallest} of {files} files. A dash: the codec cannot hold all files of the kind."
+        f"dqcodec is the smallest on {sum(_is_smallest(each, 0) for each in files)} of {len(files)} files, without metadata on "
+        f"{sum(_is_smallest(each, _metadata(each)) for each in files)}. A dash: the codec cannot hold all files of the kind."
     )
+    rows = [_kind(name, list(images.values())) for name, images in sorted(of_kinds.items())]
     return f"{table(header, rows)}\n\n{told}\n\n{provenance('kinds')}"
+
+
+def _kind(name: str, files: Sequence[dict[str, dict]]) -> list[str]:
+    """A row of `kinds`. files: codec -> row of the measurement, for each file."""
+    sums = {
+        codec: sum(each[codec]["bytes"] for each in files)
+        for codec in _KINDS_CODECS
+        if all(codec in each for each in files)
+    }
+    peers = {codec: size for codec, size in sums.items() if codec != "dqcodec"}
+    pixels = {codec: size for codec, size in peers.items() if codec != "oxipng"}
+    without = sums["dqcodec"] - sum(map(_metadata, files))
+    megapixels = sum(each["dqcodec"]["width"] * each["dqcodec"]["height"] for each in files) / 1e6
+    seconds = [sum(each["dqcodec"][way]["cpu"] for each in files) / megapixels for way in ("encode", "decode")]
+    return [
+        name,
+        str(len(files)),
+        *(count(sums[codec]) if codec in sums else "-" for codec in _KINDS_CODECS),
+        _percent(sums["dqcodec"], min(peers.values())),
+        _percent(without, min(pixels.values())) if pixels else "-",
+        " / ".join(f"{each:.1f}" for each in seconds),
+    ]
+
+
+def _metadata(file: dict[str, dict]) -> int:
+    return file["dqcodec"]["metadata_bytes"]
+
+
+def _is_smallest(file: dict[str, dict], metadata: int) -> bool:
+    """Whether dqcodec's file, less so many bytes of metadata, is the smallest."""
+    return file["dqcodec"]["bytes"] - metadata <= min(row["bytes"] for codec, row in file.items() if codec != "dqcodec")
 
 
 def from_jpeg() -> str:
@@ -396,7 +424,11 @@ def count(number: int) -> str:
 def _beside(total: dict, other: dict | None) -> str:
     if other is None or total is other:
         return "-" if other is None else "0"
-    change = round(100 * (total["bytes"] / other["bytes"] - 1), 1) + 0.0  # no -0.0
+    return _percent(total["bytes"], other["bytes"])
+
+
+def _percent(bytes: int, other: int) -> str:
+    change = round(100 * (bytes / other - 1), 1) + 0.0  # no -0.0
     return f"{change:+.1f} %".replace("-", "−")
 
 
