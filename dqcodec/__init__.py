@@ -10,7 +10,7 @@ The public names are loaded when they are first used:
     Archive(path): name -> PNG bytes                                  a mapping, read and decoded when asked for;
                                                                       Archive(path, salvage=True) for a damaged one;
                                                                       read(name) -> array
-    info(bytes) -> Info
+    info(path or bytes) -> Info                                       the facts in the head of a .dqc file
     load_model(name_or_path), find_model(model_id), model_names()
     DqcodecError and the errors below it
 """
@@ -38,8 +38,8 @@ if TYPE_CHECKING:  # _PUBLIC again, for type checkers
         WorkerError,
     )
     from dqcodec.codec.archive import Archive
-    from dqcodec.codec.codec import Info, info
-    from dqcodec.codec.library import compress, decompress, decompress_png
+    from dqcodec.codec.codec import Info
+    from dqcodec.codec.library import compress, decompress, decompress_png, info
     from dqcodec.codec.library import open_image as open  # noqa: F401
     from dqcodec.codec.zoo import find as find_model
     from dqcodec.codec.zoo import load as load_model
@@ -53,7 +53,7 @@ _PUBLIC = {
     "decompress_png": ("codec.library", "decompress_png"),
     "open": ("codec.library", "open_image"),
     "Archive": ("codec.archive", "Archive"),
-    "info": ("codec.codec", "info"),
+    "info": ("codec.library", "info"),
     "Info": ("codec.codec", "Info"),
     "load_model": ("codec.zoo", "load"),
     "find_model": ("codec.zoo", "find"),

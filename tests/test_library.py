@@ -16,7 +16,7 @@ import dqcodec
 from dqcodec import png
 from dqcodec.base import errors
 from dqcodec.base.errors import CorruptError, FormatError, UnsupportedImageError
-from dqcodec.codec import codec, formats
+from dqcodec.codec import codec, formats, library
 from dqcodec.codec.archive import Archive
 from dqcodec.command import names
 from dqcodec.format import archive
@@ -55,7 +55,7 @@ def test_the_public_names_are_there():
     assert {*dqcodec.__all__, "open"} <= {*dir(dqcodec)} and "open" not in dqcodec.__all__
     for name in dqcodec.__all__:
         assert getattr(dqcodec, name) is not None
-    assert dqcodec.Archive is Archive and dqcodec.info is codec.info
+    assert dqcodec.Archive is Archive and dqcodec.info is library.info
     with pytest.raises(AttributeError):
         dqcodec.nothing
 
@@ -92,6 +92,7 @@ def test_the_library_takes_paths_and_bytes_with_the_same_result(folder):
     )
     (folder / "a.png.dqc").write_bytes(dqc)
     assert np.array_equal(dqcodec.decompress("a.png.dqc"), COLORS)
+    assert dqcodec.info("a.png.dqc") == dqcodec.info(dqc) == dqcodec.info(memoryview(dqc))
     assert b"hello" in dqcodec.decompress_png(dqc) and png.read(dqcodec.decompress_png(folder / "a.png.dqc")).same(
         png.read(source)
     )
@@ -126,7 +127,7 @@ def test_archives_are_mappings(folder):
     (folder / "set.dqc").write_bytes(stream.getvalue())
     with dqcodec.Archive("set.dqc") as images:
         assert list(images) == ["a.png", "b.png"] and png.read(images["b.png"]).pixels.shape == (5, 17, 3)
-    for read in (dqcodec.decompress, dqcodec.decompress_png):
+    for read in (dqcodec.decompress, dqcodec.decompress_png, dqcodec.info):
         with pytest.raises(FormatError, match="Archive"):
             read("set.dqc")
 
@@ -547,7 +548,7 @@ def test_malformed_facts_of_a_pillow_image_are_errors_of_one_line(mode, info):
 
 @pytest.mark.parametrize("wrong", [5, None, ["a.dqc"]])
 def test_what_is_neither_bytes_nor_a_path_is_a_typeerror(wrong):
-    for call in (dqcodec.decompress, dqcodec.decompress_png):
+    for call in (dqcodec.decompress, dqcodec.decompress_png, dqcodec.info, dqcodec.Archive):
         with pytest.raises(TypeError):
             call(wrong)
 

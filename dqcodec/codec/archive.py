@@ -54,9 +54,11 @@ class Archive(Mapping[str, bytes]):
         """Open an archive by its path, or in a seekable binary file, which the archive then closes.
 
         find_program: model id -> program; None: among the models at hand. Raises OSError, FormatError (not an archive,
-        or of another version), CorruptError (damaged so that a name may be lost).
+        or of another version), CorruptError (damaged so that a name may be lost), TypeError (no file).
         """
         is_path = isinstance(file, str | os.PathLike)
+        if not is_path and not hasattr(file, "seek"):
+            raise TypeError(f"an archive is opened by its path or in a binary file, not as {type(file).__name__}")
         self._recipe = (file, find_program, max_pixels, salvage) if is_path else None
         self._find_program, self._max_pixels = find_program, max_pixels
         self._file = open(file, "rb") if is_path else file

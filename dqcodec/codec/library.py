@@ -13,6 +13,7 @@ from PIL import Image
 from dqcodec import png
 from dqcodec.base.errors import FormatError
 from dqcodec.codec import codec, zoo
+from dqcodec.codec.codec import Info
 from dqcodec.codec.effort import Effort
 from dqcodec.codec.formats import from_array, from_pillow, lone_image, pixels, to_png, unmasked
 from dqcodec.codec.group import decode
@@ -92,6 +93,14 @@ def decompress_png(
     UnsupportedImageError, UnknownModelError, ModelError, OSError.
     """
     return codec.decompress(_dqc_bytes(data), _finder(models), repack=repack, max_pixels=max_pixels)[0]
+
+
+def info(data: bytes | str | os.PathLike, *, max_pixels: int = MAX_PIXELS) -> Info:
+    """The facts in the head of a .dqc file, given as bytes or path. No image is decoded, so damage of a short file may stay unseen.
+
+    Raises FormatError (also for an archive), CorruptError, UnsupportedImageError, OSError.
+    """
+    return codec.info(_dqc_bytes(data), max_pixels=max_pixels)
 
 
 def open_image(file: str | os.PathLike) -> Image.Image:
