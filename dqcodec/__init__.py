@@ -3,6 +3,7 @@
 The public names are loaded when they are first used:
 
     compress(path, PNG bytes, Pillow image or array) -> bytes         the .dqc file
+    compress_archive({name: image}) -> bytes                          the same for many images: an archive
     decompress(path or bytes) -> array                                of one image, or of a region of it;
                                                                       animations have no array
     decompress_png(path or bytes) -> PNG bytes                        with all frames of an animation
@@ -39,7 +40,7 @@ if TYPE_CHECKING:  # _PUBLIC again, for type checkers
     )
     from dqcodec.codec.archive import Archive
     from dqcodec.codec.codec import Info
-    from dqcodec.codec.library import compress, decompress, decompress_png, info
+    from dqcodec.codec.library import compress, compress_archive, decompress, decompress_png, info
     from dqcodec.codec.library import open_image as open  # noqa: F401
     from dqcodec.codec.zoo import find as find_model
     from dqcodec.codec.zoo import load as load_model
@@ -49,6 +50,7 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "compress": ("codec.library", "compress"),
+    "compress_archive": ("codec.library", "compress_archive"),
     "decompress": ("codec.library", "decompress"),
     "decompress_png": ("codec.library", "decompress_png"),
     "open": ("codec.library", "open_image"),
@@ -88,6 +90,7 @@ __all__ = [  # without open: import * leaves Python's own alone
     "WorkerError",
     "__version__",
     "compress",
+    "compress_archive",
     "decompress",
     "decompress_png",
     "find_model",

@@ -132,6 +132,36 @@ def test_archives_are_mappings(folder):
             read("set.dqc")
 
 
+def test_an_archive_holds_images_of_every_source_under_their_names(folder):
+    Image.fromarray(COLORS).save("a.png")
+    images = {"z.png": COLORS, "b/a.png": "a.png", "b/c": Image.fromarray(COLORS[:5]), "d": pngs.write(COLORS)}
+    data = dqcodec.compress_archive(images)
+    assert data == dqcodec.compress_archive(iter(images.items()), dqcodec.model_names())
+    with dqcodec.Archive(io.BytesIO(data)) as back:
+        assert list(back) == list(images)
+        for name, wanted in zip(images, (COLORS, COLORS, COLORS[:5], COLORS)):
+            assert np.array_equal(back.read(name), wanted)
+        assert back["d"] == back["z.png"]
+
+
+def test_equal_images_are_coded_once_in_an_archive():
+    one, many = (dqcodec.compress_archive({str(n): COLORS for n in range(count)}) for count in (1, 20))
+    assert len(many) < len(one) + 20 * 16
+
+
+def test_an_archive_of_no_images_is_one():
+    with dqcodec.Archive(io.BytesIO(dqcodec.compress_archive({}))) as images:
+        assert list(images) == []
+
+
+@pytest.mark.parametrize(
+    "names", [[""], ["/a"], ["a//b"], ["a/../b"], ["."], ["a\0b"], ["a" * 5000], ["a", "a"], ["a", "a/b"], ["a/b", "a"]]
+)
+def test_names_that_no_files_could_have_are_refused(names):
+    with pytest.raises(ValueError, match="name"):
+        dqcodec.compress_archive((name, COLORS) for name in names)
+
+
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])
 def test_pillow_images_come_back_in_their_mode(mode):
     image = pillow(mode)

@@ -14,7 +14,7 @@ from test_codec import no_programs, photo, same_image
 from dqcodec import png
 from dqcodec.base.errors import CorruptError
 from dqcodec.codec import candidates, codec, group
-from dqcodec.command.batches import equal_together
+from dqcodec.command.items import equal_together
 from dqcodec.command.options import Compressing
 from dqcodec.command.packing import Packing
 from dqcodec.format.container import Group, sample_checksum

@@ -13,16 +13,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dqcodec import png
 from dqcodec.base.errors import CorruptError, UnsupportedImageError, VerifyError
-from dqcodec.codec import library, zoo
+from dqcodec.codec import library
 from dqcodec.codec.archive import Archive
-from dqcodec.codec.effort import Effort
-from dqcodec.codec.formats import from_array
-from dqcodec.codec.group import encode_sets
-from dqcodec.codec.source import read
 from dqcodec.format import archive
-from dqcodec.format.archive import MAX_MEMBERS, ArchiveGroup, Member
 
 DTYPES = (np.dtype(np.uint8), np.dtype(np.uint16))
 _MOST_CHANNELS = 4
@@ -44,7 +38,8 @@ def encode(chunk: np.ndarray, *, channels: bool | None = None, best: bool = Fals
     images = chunk.reshape(-1, *chunk.shape[-axes:])
     if len(images) == 1:
         return library.compress(images[0], best=best)
-    data = _encode_stack(images, best=best)
+    named = ((str(number), image) for number, image in enumerate(images))
+    data = library.compress_archive(named, best=best, verify=False)
     if not np.array_equal(decode(data, chunk.shape), chunk):
         raise VerifyError("the chunk decodes to another")
     return data
@@ -79,19 +74,3 @@ def _fits(images: Sequence[int], shape: Sequence[int]) -> bool:
     images, shape = ([size for size in each if size > 1] for each in (images, shape))
     within = images[1:]
     return math.prod(images) == math.prod(shape) and shape[len(shape) - len(within) :] == within
-
-
-def _encode_stack(images: np.ndarray, *, best: bool) -> bytes:
-    """An archive of images (N, H, W) or (N, H, W, C)."""
-    programs = [zoo.load(name) for name in zoo.names()]
-    stream = io.BytesIO()
-    writer = archive.Writer(stream)
-    for first in range(0, len(images), MAX_MEMBERS):
-        sources = [read(png.write(from_array(image))) for image in images[first : first + MAX_MEMBERS]]
-        sets = encode_sets(sources, programs, Effort(best=best))
-        place = {number: content for content, number in enumerate(number for numbers, _ in sets for number in numbers)}
-        members = tuple(Member(str(first + number)) for number in range(len(sources)))
-        contents = tuple(place[number] for number in range(len(sources)))
-        writer.add(archive.pack_group(ArchiveGroup(members, contents, tuple(coded.group for _, coded in sets))))
-    writer.finish()
-    return stream.getvalue()

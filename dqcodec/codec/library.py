@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import functools
+import io
 import os
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 from PIL import Image
 
 from dqcodec import png
 from dqcodec.base.errors import FormatError
-from dqcodec.codec import codec, zoo
+from dqcodec.codec import archive_group, codec, zoo
 from dqcodec.codec.codec import Info
 from dqcodec.codec.effort import Effort
 from dqcodec.codec.formats import from_array, from_pillow, lone_image, pixels, to_png, unmasked
 from dqcodec.codec.group import decode
 from dqcodec.codec.region import Region
+from dqcodec.codec.source import Source, read
 from dqcodec.codec.zoo import ModelLike
-from dqcodec.exact.program import FindProgram
-from dqcodec.format import archive
+from dqcodec.exact.program import FindProgram, Program
+from dqcodec.format.archive import Member, Writer, is_archive, is_name
 from dqcodec.format.container import Group
 from dqcodec.png import MAX_PIXELS
 from dqcodec.png.chunks import check_size
@@ -49,11 +52,53 @@ def compress(
 
     Raises UnsupportedImageError, CorruptError, VerifyError, UnknownModelError, ModelError, OSError.
     """
-    models = zoo.names() if models is None else zoo.listed(models)
-    programs = [zoo.load(each) if isinstance(each, str | os.PathLike) else each for each in models]
     reading = {"strip": strip, "exact": exact, "keep_broken": keep_broken}
     data = _png_bytes(source, max_pixels, is_whole=exact)
-    return codec.compress(data, programs, Effort(fast, best), verify=verify, max_pixels=max_pixels, **reading)[0]
+    return codec.compress(data, _programs(models), Effort(fast, best), verify=verify, max_pixels=max_pixels, **reading)[
+        0
+    ]
+
+
+def compress_archive(
+    images: Mapping[str, Images] | Iterable[tuple[str, Images]],
+    models: ModelLike | Iterable[ModelLike] | None = None,
+    *,
+    strip: bool = False,
+    exact: bool = False,
+    fast: bool = False,
+    best: bool = False,
+    verify: bool = True,
+    max_pixels: int = MAX_PIXELS,
+) -> bytes:
+    """Code images in an archive, the small ones together. Equal images are coded once.
+
+    images: by name, or (name, image); each is coded before the next group is read. A name is a relative path with slashes. Images,
+    models and options: see `compress`. The archive says that its files are of 1970 and anyone may read them.
+
+    Raises ValueError (a name is no relative path, or of two images, or of an image and a folder), and the errors of `compress`.
+    """
+    programs, stream = _programs(models), io.BytesIO()
+    writer = Writer(stream)
+
+    def read_files() -> Iterator[_File]:
+        for name, image in _named(images.items() if isinstance(images, Mapping) else images):
+            data = _png_bytes(image, max_pixels, is_whole=exact)
+            yield _File(name, data, read(data, strip=strip, exact=exact, max_pixels=max_pixels))
+
+    for batch in archive_group.batches(read_files(), max_pixels=max_pixels):
+        contents = {file.data: file.source for file in batch}
+        writer.add(
+            archive_group.encode(
+                [Member(file.name) for file in batch],
+                [contents[file.data] for file in batch],
+                programs,
+                Effort(fast, best),
+                verify=verify,
+                max_pixels=max_pixels,
+            ).packed
+        )
+    writer.finish()
+    return stream.getvalue()
 
 
 def decompress(
@@ -111,6 +156,46 @@ def open_image(file: str | os.PathLike) -> Image.Image:
     return Image.open(file, formats=["DQC"])
 
 
+@dataclass(frozen=True)
+class _File:
+    """An image of an archive: its name there, and its PNG file."""
+
+    name: str
+    data: bytes
+    source: Source
+
+    @property
+    def pixels(self) -> int:
+        """Of all frames."""
+        return self.source.image.area
+
+    @property
+    def seconds(self) -> float:
+        """About the time to decode it."""
+        return archive_group.decoding_seconds(self.source.image)
+
+
+def _named(images: Iterable[tuple[str, Images]]) -> Iterator[tuple[str, Images]]:
+    """The images by name; raises ValueError: an archive cannot have such names."""
+    names: set[str] = set()
+    folders: set[str] = set()
+    for name, image in images:
+        if not is_name(name):
+            raise ValueError(f"{name!r} cannot be the name of a file in an archive")
+        above = {str(folder) for folder in PurePosixPath(name).parents}
+        if name in names or name in folders or above & names:
+            raise ValueError(f"{name!r} is the name of two images, or of an image and a folder")
+        names.add(name)
+        folders |= above
+        yield name, image
+
+
+def _programs(models: ModelLike | Iterable[ModelLike] | None) -> list[Program]:
+    """The programs to code with, see `compress`."""
+    listed = zoo.names() if models is None else zoo.listed(models)
+    return [zoo.load(each) if isinstance(each, str | os.PathLike) else each for each in listed]
+
+
 def _png_bytes(source: Images, max_pixels: int, *, is_whole: bool) -> bytes:
     """The PNG file of a source, see `compress`; is_whole: see formats.to_png."""
     if isinstance(source, str | os.PathLike | bytes | bytearray | memoryview):
@@ -131,7 +216,7 @@ def _bytes(data: bytes | str | os.PathLike) -> bytes:
 def _dqc_bytes(data: bytes | str | os.PathLike) -> bytes:
     """The bytes of a .dqc file; raises FormatError: they are an archive's."""
     data = _bytes(data)
-    if archive.is_archive(data):
+    if is_archive(data):
         raise FormatError("the file is an archive: open it with dqcodec.Archive")
     return data
 

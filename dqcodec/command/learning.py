@@ -14,7 +14,7 @@ from dqcodec.base.errors import FAILURES, UnknownModelError
 from dqcodec.codec import own_models, trial, zoo
 from dqcodec.codec.image_layers import layers_for_models
 from dqcodec.codec.source import read
-from dqcodec.command.batches import read_item
+from dqcodec.command.items import read_item
 from dqcodec.command.options import Compressing
 from dqcodec.command.results import LearnedReport
 from dqcodec.format.archive import OwnModel, model_bytes

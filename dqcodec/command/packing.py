@@ -18,22 +18,20 @@ from pathlib import Path, PurePath
 from typing import BinaryIO
 
 from dqcodec.base.errors import FAILURES, CorruptError, DqcodecError, UnsupportedImageError, VerifyError, one_line
-from dqcodec.codec import group as groups
-from dqcodec.codec import own_models, zoo
+from dqcodec.codec import archive_group, own_models, zoo
 from dqcodec.codec.archive import Archive
 from dqcodec.codec.choose import Choice
-from dqcodec.codec.group import CodedGroup
 from dqcodec.codec.report import PackedReport
 from dqcodec.codec.source import Source, read
 from dqcodec.command import atomic, removal
-from dqcodec.command.batches import Item, batches, equal_together, read_item
+from dqcodec.command.items import Item, equal_together, read_item
 from dqcodec.command.learning import Learned
 from dqcodec.command.names import member_name
 from dqcodec.command.options import Compressing
 from dqcodec.command.results import ArchiveReport, FileResult
 from dqcodec.exact.program import Program
 from dqcodec.format import archive
-from dqcodec.format.archive import MAX_MEMBERS, ArchiveGroup, PackedGroup, Verbatim
+from dqcodec.format.archive import MAX_MEMBERS, PackedGroup, Verbatim
 
 Map = Callable[[Callable, Iterable], Iterable]  # map, or a map that several processes compute
 Kept = Sequence[tuple[Item, Source | Verbatim]]  # items and what they hold; equal items hold the same object
@@ -156,7 +154,9 @@ class Packing:
 
     def _batches(self, inputs: Sequence[tuple[Path, str]]) -> Iterable[list[Item]]:
         items = (read_item(path, name, self.options) for path, name in equal_together(inputs))
-        return batches(items, min(self.options.group or MAX_MEMBERS, MAX_MEMBERS), self.options.max_pixels)
+        return archive_group.batches(
+            items, min(self.options.group or MAX_MEMBERS, MAX_MEMBERS), self.options.max_pixels
+        )
 
     def _failed(self, item: Item, error: BaseException) -> FileResult:
         return FileResult(str(item.path), str(self.target), error=one_line(error))
@@ -194,39 +194,10 @@ class Packing:
 
     def _encode(self, kept: Kept, programs: Sequence[Program], verify: bool) -> tuple[PackedGroup, list[PackedReport]]:
         """The group of some items, and a report of each; raises VerifyError."""
-        contents = list(dict.fromkeys(content for _, content in kept))
-        sources = [content for content in contents if isinstance(content, Source)]
-        verbatim = [content for content in contents if isinstance(content, Verbatim)]
-        sets = groups.encode_sets(sources, programs, self.options.effort) if sources else []
-        order = [*(sources[number] for numbers, _ in sets for number in numbers), *verbatim]
-        place = {content: number for number, content in enumerate(order)}
-        group = ArchiveGroup(
-            tuple(item.member for item, _ in kept),
-            tuple(place[content] for _, content in kept),
-            (*(coded.group for _, coded in sets), *verbatim),
-        )
-        packed = archive.pack_group(group)
-        if verify:
-            self._check_group(packed, group, sets, sources)
-        choices = {sources[number]: choice for numbers, coded in sets for number, choice in zip(numbers, coded.choices)}
-        return packed, _reports(kept, choices)
-
-    def _check_group(
-        self,
-        packed: PackedGroup,
-        group: ArchiveGroup,
-        sets: Sequence[tuple[list[int], CodedGroup]],
-        sources: Sequence[Source],
-    ) -> None:
-        """Decode a packed group in full and compare it with its sources; raises VerifyError on any difference."""
-        max_pixels = self.options.max_pixels
-        parsed = functools.cache(lambda: archive.unpack_group(packed.header, packed.body, max_pixels))
-        for number, (numbers, coded) in enumerate(sets):
-            wanted = [sources[each] for each in numbers]
-            groups.check(lambda: parsed().parts[number], wanted, coded.programs, max_pixels)
-        back, count = parsed(), len(sets)
-        if (back.members, back.contents, back.parts[count:]) != (group.members, group.contents, group.parts[count:]):
-            raise VerifyError("the group reads back as another; nothing is written")
+        effort, max_pixels = self.options.effort, self.options.max_pixels
+        members, contents = [item.member for item, _ in kept], [content for _, content in kept]
+        coded = archive_group.encode(members, contents, programs, effort, verify=verify, max_pixels=max_pixels)
+        return coded.packed, _reports(kept, coded.choices)
 
     def _remove(self, items: Sequence[Item], on_result: Callable[[FileResult], None]) -> int:
         """Remove the sources of an archive that is in place; returns the number of sources that could not be removed."""

@@ -290,6 +290,12 @@ class Writer:
                 first, offset, size, parts = number, next_offset, 0, []
 
 
+def is_name(name: str) -> bool:
+    """Whether a file of an archive can have the name: a relative path, its parts divided by slashes."""
+    size = len(name.encode("utf-8", "surrogateescape"))
+    return size <= _MAX_NAME_BYTES and "\0" not in name and not {"", ".", ".."} & {*name.split("/")}
+
+
 def clashes(names: Sequence[str]) -> set[int]:
     """The numbers of the names that equal another name, or that have another name as a folder. One of equal names is
     kept."""
@@ -381,6 +387,6 @@ def _read_name(reader: Reader) -> str:
     end = reader.data.find(b"\0", reader.position, reader.position + _MAX_NAME_BYTES + 1)
     name = reader.take(max(end, reader.position) - reader.position).decode("utf-8", "surrogateescape")
     reader.take(1)
-    if any(part in ("", ".", "..") for part in name.split("/")):
+    if not is_name(name):
         raise CorruptError("the archive has a file with an invalid name")
     return name

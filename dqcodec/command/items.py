@@ -1,28 +1,23 @@
-"""The sources of an archive: each is read as an item, and the items of one group make a batch."""
+"""The sources of an archive: each is read as an item."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from dqcodec import png
 from dqcodec.base.errors import FAILURES, UnsupportedImageError, one_line
 from dqcodec.codec import formats
+from dqcodec.codec.archive_group import BYTE_SECONDS, decoding_seconds
 from dqcodec.command import reading
 from dqcodec.command.kinds import check_image
 from dqcodec.command.options import Compressing
 from dqcodec.command.stamp import Stamp
 from dqcodec.format.archive import Member
-from dqcodec.format.reader import MAX_UNPACKED_BYTES
-from dqcodec.png import Png
 
-GROUP_SECONDS = 1.0  # about the time to decode a group on one core; a single image may take longer
-PIXEL_SECONDS = 2e-6  # a model codes all samples of a pixel together
-SAMPLE_SECONDS = 5.5e-6  # mixing codes the 8 bits of a sample one by one
-BYTE_SECONDS = 2e-8  # of a file that is kept verbatim
 _SECOND = 10**9
 _TIMES = (-(1 << 32) * _SECOND, (1 << 33) * _SECOND)  # 1833 to 2242: an archive can hold these times side by side
 
@@ -72,34 +67,6 @@ def equal_together(inputs: Sequence[tuple[Path, str]]) -> list[tuple[Path, str]]
     return [inputs[number] for number in sorted(range(len(inputs)), key=lambda number: (first[number], number))]
 
 
-def batches(items: Iterable[Item], most_items: int, max_pixels: int) -> Iterator[list[Item]]:
-    """Items in their order, cut into lists that make one group each.
-
-    A list has at most `most_items` that can be packed, `max_pixels` pixels, and half of the bytes that a group may unpack
-    to, and decodes in about GROUP_SECONDS. A single item may have more. Equal items count once.
-    """
-    batch: list[Item] = []
-    contents: set[bytes] = set()
-    count, pixels, size, seconds = 0, 0, 0, 0.0
-    for item in items:
-        if item.error is None:
-            is_full = (
-                pixels + item.pixels > max_pixels
-                or size + len(item.data) > MAX_UNPACKED_BYTES // 2
-                or seconds + item.seconds > GROUP_SECONDS
-            )
-            if count == most_items or (count and is_full and item.data not in contents):
-                yield batch
-                batch, contents, count, pixels, size, seconds = [], set(), 0, 0, 0, 0.0
-            if item.data not in contents:
-                pixels, size, seconds = pixels + item.pixels, size + len(item.data), seconds + item.seconds
-            contents.add(item.data)
-            count += 1
-        batch.append(item)
-    if batch:
-        yield batch
-
-
 def read_item(path: Path, name: str, options: Compressing) -> Item:
     """Read a source; an error becomes the item's."""
     try:
@@ -121,10 +88,6 @@ def read_item(path: Path, name: str, options: Compressing) -> Item:
             return Item(path, name, error=one_line(error))
         kept = {"is_verbatim": True, "damage": one_line(error) if is_png else None, "seconds": BYTE_SECONDS * len(data)}
         return Item(path, name, data, len(data), stamp, **kept)
-    return Item(path, name, png_data, len(data), stamp, is_png=is_png, pixels=image.area, seconds=_seconds(image))
-
-
-def _seconds(image: Png) -> float:
-    """About the time to decode an image, by the slower method."""
-    bits = image.header.samples * image.header.bit_depth
-    return image.area * max(PIXEL_SECONDS, SAMPLE_SECONDS * bits / 8)
+    return Item(
+        path, name, png_data, len(data), stamp, is_png=is_png, pixels=image.area, seconds=decoding_seconds(image)
+    )

@@ -1,0 +1,127 @@
+"""Files -> the groups of an archive: which files make a group, and the group of some files."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from dqcodec.base.errors import VerifyError
+from dqcodec.codec import group as groups
+from dqcodec.codec.choose import Choice
+from dqcodec.codec.effort import Effort
+from dqcodec.codec.group import CodedGroup
+from dqcodec.codec.source import Source
+from dqcodec.exact.program import Program
+from dqcodec.format import archive
+from dqcodec.format.archive import MAX_MEMBERS, ArchiveGroup, Member, PackedGroup, Verbatim
+from dqcodec.format.reader import MAX_UNPACKED_BYTES
+from dqcodec.png import MAX_PIXELS, Png
+
+Content = Source | Verbatim
+GROUP_SECONDS = 1.0  # about the time to decode a group on one core; a single image may take longer
+PIXEL_SECONDS = 2e-6  # a model codes all samples of a pixel together
+SAMPLE_SECONDS = 5.5e-6  # mixing codes the 8 bits of a sample one by one
+BYTE_SECONDS = 2e-8  # of a file that is kept verbatim
+
+
+class Sized(Protocol):
+    """A file that goes into an archive. data: its bytes. pixels: of all frames. seconds: about the time to decode it."""
+
+    @property
+    def data(self) -> bytes: ...
+    @property
+    def pixels(self) -> int: ...
+    @property
+    def seconds(self) -> float: ...
+
+
+AnySized = TypeVar("AnySized", bound=Sized)
+
+
+def decoding_seconds(image: Png) -> float:
+    """About the time to decode an image, by the slower method."""
+    bits = image.header.samples * image.header.bit_depth
+    return image.area * max(PIXEL_SECONDS, SAMPLE_SECONDS * bits / 8)
+
+
+def batches(
+    files: Iterable[AnySized], most: int = MAX_MEMBERS, max_pixels: int = MAX_PIXELS
+) -> Iterator[list[AnySized]]:
+    """Files in their order, cut into lists that make one group each.
+
+    A list has at most `most` files, `max_pixels` pixels, and half of the bytes that a group may unpack to, and decodes in about
+    GROUP_SECONDS. A single file may have more. Equal files count once, except for `most`.
+    """
+    batch: list[AnySized] = []
+    contents: set[bytes] = set()
+    pixels, size, seconds = 0, 0, 0.0
+    for file in files:
+        is_full = (
+            pixels + file.pixels > max_pixels
+            or size + len(file.data) > MAX_UNPACKED_BYTES // 2
+            or seconds + file.seconds > GROUP_SECONDS
+        )
+        if len(batch) == most or (batch and is_full and file.data not in contents):
+            yield batch
+            batch, contents, pixels, size, seconds = [], set(), 0, 0, 0.0
+        if file.data not in contents:
+            pixels, size, seconds = pixels + file.pixels, size + len(file.data), seconds + file.seconds
+        contents.add(file.data)
+        batch.append(file)
+    if batch:
+        yield batch
+
+
+@dataclass(frozen=True)
+class CodedArchiveGroup:
+    """A group as it goes into the archive, and the choice for each of its images."""
+
+    packed: PackedGroup
+    choices: Mapping[Source, Choice]
+
+
+def encode(
+    members: Sequence[Member],
+    contents: Sequence[Content],
+    programs: Sequence[Program],
+    effort: Effort = Effort(),
+    *,
+    verify: bool = True,
+    max_pixels: int = MAX_PIXELS,
+) -> CodedArchiveGroup:
+    """Code a group. contents: what each member holds; equal files hold the same object, which is coded once.
+
+    verify: decode the group in full and compare it. Raises VerifyError: it differs.
+    """
+    distinct = list(dict.fromkeys(contents))
+    sources = [content for content in distinct if isinstance(content, Source)]
+    verbatim = [content for content in distinct if isinstance(content, Verbatim)]
+    sets = groups.encode_sets(sources, programs, effort) if sources else []
+    order = [*(sources[number] for numbers, _ in sets for number in numbers), *verbatim]
+    place = {content: number for number, content in enumerate(order)}
+    parts = (*(coded.group for _, coded in sets), *verbatim)
+    group = ArchiveGroup(tuple(members), tuple(place[content] for content in contents), parts)
+    packed = archive.pack_group(group)
+    if verify:
+        _check(packed, group, sets, sources, max_pixels)
+    choices = {sources[number]: choice for numbers, coded in sets for number, choice in zip(numbers, coded.choices)}
+    return CodedArchiveGroup(packed, choices)
+
+
+def _check(
+    packed: PackedGroup,
+    group: ArchiveGroup,
+    sets: Sequence[tuple[list[int], CodedGroup]],
+    sources: Sequence[Source],
+    max_pixels: int,
+) -> None:
+    """Decode a packed group in full and compare it with its sources; raises VerifyError on any difference."""
+    parsed = functools.cache(lambda: archive.unpack_group(packed.header, packed.body, max_pixels))
+    for number, (numbers, coded) in enumerate(sets):
+        wanted = [sources[each] for each in numbers]
+        groups.check(lambda: parsed().parts[number], wanted, coded.programs, max_pixels)
+    back, count = parsed(), len(sets)
+    if (back.members, back.contents, back.parts[count:]) != (group.members, group.contents, group.parts[count:]):
+        raise VerifyError("the group reads back as another; nothing is written")
