@@ -166,8 +166,8 @@ def _kind(name: str, files: Sequence[dict[str, dict]]) -> list[str]:
         name,
         str(len(files)),
         *(count(sums[codec]) if codec in sums else "-" for codec in _KINDS_CODECS),
-        _percent(sums["dqcodec"], min(peers.values())),
-        _percent(without, min(pixels.values())) if pixels else "-",
+        _relative(sums["dqcodec"], min(peers.values())),
+        _relative(without, min(pixels.values())) if pixels else "-",
         " / ".join(f"{each:.1f}" for each in seconds),
     ]
 
@@ -424,10 +424,10 @@ def count(number: int) -> str:
 def _beside(total: dict, other: dict | None) -> str:
     if other is None or total is other:
         return "-" if other is None else "0"
-    return _percent(total["bytes"], other["bytes"])
+    return _relative(total["bytes"], other["bytes"])
 
 
-def _percent(bytes: int, other: int) -> str:
+def _relative(bytes: int, other: int) -> str:
     change = round(100 * (bytes / other - 1), 1) + 0.0  # no -0.0
     return f"{change:+.1f} %".replace("-", "−")
 

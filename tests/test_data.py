@@ -54,6 +54,16 @@ def test_a_file_that_is_no_array_is_refused(tmp_path):
         data.load(tmp_path / "a.npz", 3, 8)
 
 
+@pytest.mark.parametrize(
+    "images",
+    [[], [np.zeros((8, 8), np.uint8)], [np.zeros((8, 8, 3), np.float32)], [np.zeros((8, 3, 3), np.uint8)]],
+    ids=["none", "no channels", "no bytes", "too small"],
+)
+def test_arrays_that_give_no_crops_are_refused(images):
+    with pytest.raises(DataError):
+        Crops(images, 4, 8)
+
+
 def test_crops_are_parts_of_the_images_flipped_or_not():
     image = np.arange(5 * 7, dtype=np.uint8).reshape(5, 7, 1)
     parts = {image[i : i + 4, j : j + 4, 0].tobytes() for i in range(2) for j in range(4)}

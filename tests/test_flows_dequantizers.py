@@ -39,6 +39,13 @@ def test_far_samples_stay_in_their_bin_too(y):
     assert 0 < u < 1 and torch.isfinite(log_det)
 
 
+def test_the_value_of_a_place_near_the_end_of_a_bin_stays_in_it():
+    bins = _dequantizer("uniform", "hypercube").bins
+    x = torch.arange(256.0).view(-1, 1, 1, 1)
+    v = bins.value(x, torch.full_like(x, 1 - 2**-24, requires_grad=True))
+    assert torch.equal(bins.quantize(v), x)
+
+
 @pytest.mark.parametrize("kind", DEQUANTIZERS)
 def test_q_integrates_to_one(kind):
     torch.manual_seed(1)

@@ -12,9 +12,10 @@ PAPER = Path(__file__).parents[1] / "benchmarks" / "paper"
 sys.path.insert(0, str(PAPER))
 
 import images  # noqa: E402
-from checkerboard import STATES  # noqa: E402
+from checkerboard import ENTROPY_BITS, STATES  # noqa: E402
 from checkerboard_models import DENSITIES, DEQUANTIZERS, build  # noqa: E402
 from full import FULL, costs  # noqa: E402
+from naive import SHOWN, dequantized, fit, points  # noqa: E402
 from published import IMAGES  # noqa: E402
 from results import Results  # noqa: E402
 
@@ -47,6 +48,12 @@ def test_the_points_flow_is_a_density():
     with torch.no_grad():
         mass = density.log_prob(v).exp().sum() * (points[1] - points[0]) ** 2
     assert mass == pytest.approx(1, abs=0.01)
+
+
+def test_naive_likelihood_has_no_meaning_and_with_noise_it_is_a_bound():
+    *_, (_, _, naive) = fit(points, SHOWN)
+    ((_, _, bound),) = fit(dequantized, SHOWN[-1:])
+    assert naive < 0 and bound > ENTROPY_BITS
 
 
 def test_results_keep_what_is_done(tmp_path):

@@ -208,6 +208,13 @@ def test_a_run_starts_from_anothers_averaged_weights(images_file, tmp_path):
     assert second.step == 0 and second.validate() == first.validate()
 
 
+def test_runs_of_different_seeds_are_validated_on_the_same_crops(images_file, tmp_path):
+    runs = [_trainer(images_file, tmp_path / str(seed), 8, f"training.seed={seed}") for seed in (0, 1)]
+    assert np.array_equal(runs[0].validation.calibration, runs[1].validation.calibration)
+    runs[1].ema.load_state_dict(runs[0].ema.state_dict())
+    assert runs[0].validate() == runs[1].validate()
+
+
 def test_bfloat16_networks_train(images_file, tmp_path):
     config = configs.load(None, TINY)
     trainer = Trainer(config, data.load(images_file, 3, 8), tmp_path, Budget(images=80), "cpu", "on")

@@ -25,17 +25,23 @@ def has_exact_twin(model: DequantizedModel) -> bool:
     )
 
 
-def export(model: DequantizedModel, name: str, tile: int | None, calibration: Tensor, card: dict, folder: Path) -> Path:
+def export(
+    model: DequantizedModel, name: str, tile: int | None, calibration: Tensor, card: dict, folder: Path | str
+) -> Path:
     """Write the model's exact program to folder/<name>-<first 8 hex digits of its sha256>.safetensors.
 
     Args:
         tile: side of a full tile, for a flow a multiple of 2^levels; None, for autoregressive models: see export.autoregressive.
-        calibration: pixels (B, C, H, W) that show the networks' activation ranges.
+        calibration: symbols (B, C, H, W), float, that show the networks' activation ranges. card: facts about the model, for JSON.
+
+    Returns:
+        The file's path; dqcodec.load_model reads it.
 
     Raises:
         ModelError: the model has no exact twin, or the tile does not fit it.
     """
     data = export_bytes(model, name, tile, calibration, card)
+    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-{hashlib.sha256(data).hexdigest()[:8]}.safetensors"
     partial = path.with_suffix(".partial")

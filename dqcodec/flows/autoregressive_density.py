@@ -190,6 +190,10 @@ class PosteriorDequantizer(Dequantizer):
         """Uniform in [0, 1), of the shape of x."""
         return torch.rand_like(x)
 
+    def value(self, x: Images, u: Images) -> Images:
+        """v = x + u."""
+        return x + u
+
     def sample(self, x: Images, noise: Images | None = None) -> tuple[Images, PerImage]:
         """u ~ p(u|x) -> (u, log q(u|x)), nats."""
         density = self._density[0]

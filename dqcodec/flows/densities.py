@@ -48,7 +48,7 @@ def logistic_log_prob(z: Float[Tensor, "B ..."]) -> PerImage:
 
 
 class Gaussian(Density):
-    """Base of the two Gaussians: a fixed shape (C, H, W), and the affine map from v to latent units."""
+    """Base of the two Gaussians, for images of one shape (C, H, W). offset, unit: as those of FlowDensity."""
 
     def __init__(self, shape: tuple[int, int, int], offset: float, unit: float):
         super().__init__()
@@ -151,7 +151,9 @@ class FlowDensity(Density):
 
     Args:
         channels: of the image. levels: (subflows, width of the networks, depth of the networks) of each level.
-        offset, unit: map pixel values to latent units, see transforms.Rescale. net: a key of networks.NETS.
+        offset, unit: map values to latent units, see transforms.Rescale. 2^(bits - 1) and 2^(bits - 2) map the values of
+            hypercube bins to [-2, 2]; half-infinite bins are centred already, so 0 and 1 suit them.
+        net: a key of networks.NETS.
     """
 
     def __init__(

@@ -1,6 +1,7 @@
 """The paper's objectives: estimates of bounds on log P(x), nats, from K samples.
 
-Each takes K log importance weights of each image, log w_k = log p(x + u_k) - log q(u_k | x), nats.
+Each takes K log importance weights of each image, log w_k = log p(v_k) - log q(u_k|x), where u_k ~ q(u|x) and v_k is the
+point of the bin of x at the place u_k: x + u_k for hypercube bins. DequantizedModel.log_weights makes them.
 """
 
 import math
@@ -13,12 +14,12 @@ from dqcodec.flows.transforms import PerImage
 
 
 def vi(log_weights: Float[Tensor, "K B"]) -> PerImage:
-    """Variational bound, the paper's equation (elbo): the mean log weight."""
+    """Variational bound, the paper's equations (elbo) and (variational_dequantization): the mean log weight."""
     return log_weights.mean(0)
 
 
 def iw(log_weights: Float[Tensor, "K B"]) -> PerImage:
-    """Importance-weighted bound, the paper's equation (iw_specific); Burda et al. 2015."""
+    """Importance-weighted bound, the paper's equations (iw_general) and (iw_specific); Burda et al. 2015."""
     return torch.logsumexp(log_weights, 0) - math.log(len(log_weights))
 
 

@@ -105,7 +105,7 @@ class Training(Section):
     """The optimiser: Muon (Jordan et al. 2024) for most layers and Adam for the rest, or Adam for all.
 
     The learning rate decays linearly in the last part of the budget, decay_fraction. Step i draws its crops and its
-    noise from (seed, i) only.
+    noise from (seed, i) only. Validation crops do not depend on the seed.
     """
 
     optimiser: Literal["muon", "adam"] = "muon"
@@ -158,7 +158,7 @@ class Config(Section):
         return None if self.density.kind == "autoregressive" else max(64, 2 ** len(self.density.levels))
 
 
-def load(path: Path | None, overrides: tuple[str, ...] = ()) -> Config:
+def load(path: Path | str | None, overrides: tuple[str, ...] = ()) -> Config:
     """The configuration of a TOML file, or the defaults if path is None.
 
     Args:

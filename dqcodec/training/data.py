@@ -1,6 +1,6 @@
 """Training images, from a folder of images or from arrays, as random crops or as tiles."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,11 +18,21 @@ class DataError(DqcodecError):
 
 
 class Crops:
-    """Square crops of uint8 images (H, W, C) that are not smaller than a crop. Samples keep their `bits` high bits."""
+    """Square crops of uint8 images (H, W, C). Samples keep their `bits` high bits.
 
-    def __init__(self, images: list[np.ndarray], crop: int, bits: int):
-        self.images, self.crop, self.bits = images, crop, bits
-        areas = np.cumsum([image.shape[0] * image.shape[1] for image in images], dtype=float)
+    Raises:
+        DataError: there are no images, or one is smaller than a crop, or of another type or shape.
+    """
+
+    def __init__(self, images: Iterable[np.ndarray], crop: int, bits: int):
+        self.images, self.crop, self.bits = list(images), crop, bits
+        if not self.images:
+            raise DataError("there are no images")
+        for image in self.images:
+            if image.dtype != np.uint8 or image.ndim != 3 or min(image.shape[:2]) < crop:
+                expected = f"uint8 images (H, W, C) of at least {crop} x {crop} pixels"
+                raise DataError(f"expected {expected}, got {image.dtype} {image.shape}")
+        areas = np.cumsum([image.shape[0] * image.shape[1] for image in self.images], dtype=float)
         self._cumulated = areas / areas[-1]
 
     def draw(self, size: int, flips: bool, rng: np.random.Generator) -> np.ndarray:
@@ -72,7 +82,7 @@ class Images:
         return Crops(self.train.images + self.valid.images, self.train.crop, self.train.bits)
 
 
-def load(path: Path, channels: int, crop: int, bits: int = 8) -> Images:
+def load(path: Path | str, channels: int, crop: int, bits: int = 8) -> Images:
     """Images of a folder (recursively: image files, .npy, .npz), or of one .npy or .npz file.
 
     Arrays are uint8 (N, H, W, C), or (N, H, W) for one channel. Images smaller than a crop are left out. The arrays
@@ -81,6 +91,7 @@ def load(path: Path, channels: int, crop: int, bits: int = 8) -> Images:
     Raises:
         DataError: the path has too few usable images, or an array of another type or shape.
     """
+    path = Path(path)
     if path.suffix == ".npz" and path.is_file():
         arrays = _arrays(path, channels)
         if {"train", "valid"} <= set(arrays):

@@ -17,10 +17,10 @@ _MEASURED_CROPS = 512
 
 
 def export_run(
-    run: Path,
-    folder: Path,
+    run: Path | str,
+    folder: Path | str,
     *,
-    data: Path | None = None,
+    data: Path | str | None = None,
     name: str | None = None,
     tile: int | None = None,
     facts: dict[str, str] | None = None,
@@ -39,6 +39,7 @@ def export_run(
     Raises:
         DqcodecError: the run is not readable or has no calibration crops, or its model has no integer program.
     """
+    folder = Path(folder)
     model, config = load_model(run)
     source = RunFolder(run)
     if data is None:

@@ -27,8 +27,8 @@ class RunError(DqcodecError):
 class RunFolder:
     """The files of one run. The metrics grow line by line; every other file is written whole or not at all."""
 
-    def __init__(self, path: Path):
-        self.path = path
+    def __init__(self, path: Path | str):
+        self.path = path = Path(path)
         self._config, self._metrics = path / "config.toml", path / "metrics.jsonl"
         self._checkpoint, self._calibration = path / "checkpoint.pt", path / "calibration.npy"
         self._weights = path / "weights.safetensors"
@@ -113,12 +113,13 @@ class RunFolder:
                 path.unlink()
 
 
-def read_checkpoint(path: Path) -> dict:
+def read_checkpoint(path: Path | str) -> dict:
     """A checkpoint file, or that of a run folder, on the CPU. For its keys see trainer.Trainer.
 
     Raises:
         RunError: it is missing or damaged.
     """
+    path = Path(path)
     path = path / "checkpoint.pt" if path.is_dir() else path
     try:
         return torch.load(path, map_location="cpu", weights_only=True)

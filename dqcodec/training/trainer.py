@@ -51,7 +51,7 @@ class Trainer:
         self,
         config: Config,
         images: data.Images,
-        folder: Path,
+        folder: Path | str,
         budget: Budget,
         device: str = "auto",
         amp: hardware.Switch = "auto",
@@ -68,7 +68,7 @@ class Trainer:
         self.optimisers = optimisers(self.model, config.training)
         self.step, self.seconds, self.best_bpd = 0, 0.0, float("inf")
         self._skipped = 0
-        self.validation = Validation(images.valid, config.training)
+        self.validation = Validation(images.valid, config.training.validation_crops)
         for module in self.model.modules():
             if isinstance(module, Network | ContextNet):
                 module.bfloat16 = hardware.bfloat16(amp, self.device)
@@ -85,14 +85,14 @@ class Trainer:
         self.model.initialise(x)
         self.ema.module.load_state_dict(self.model.state_dict())
 
-    def start_from(self, checkpoint: Path) -> None:
+    def start_from(self, checkpoint: Path | str) -> None:
         """Begin a new run from the averaged weights of a checkpoint or run folder.
 
         Raises:
             DqcodecError: the weights belong to another model.
             RunError: they are missing or damaged, or this folder already holds a run.
         """
-        if checkpoint.is_dir():
+        if Path(checkpoint).is_dir():
             weights = RunFolder(checkpoint).averaged_weights()
         else:
             weights = averaged_weights(read_checkpoint(checkpoint))
@@ -246,7 +246,7 @@ class Trainer:
         )
 
 
-def load_model(run: Path) -> tuple[DequantizedModel, Config]:
+def load_model(run: Path | str) -> tuple[DequantizedModel, Config]:
     """The averaged model of a run folder, for evaluation and export.
 
     Raises:

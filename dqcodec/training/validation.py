@@ -1,4 +1,7 @@
-"""Validation of a run: the rates of its model on fixed crops, in real numbers and as an integer program."""
+"""Validation of a run: the rates of its model on fixed crops, in real numbers and as an integer program.
+
+Crops and noise are the same for all runs on the same data, whatever their seeds are: so their rates can be compared.
+"""
 
 from pathlib import Path
 
@@ -7,22 +10,21 @@ import numpy as np
 from dqcodec.base.errors import DqcodecError
 from dqcodec.exact.program import load_program
 from dqcodec.flows.model import DequantizedModel
-from dqcodec.training.config import Training
 from dqcodec.training.data import Crops
 from dqcodec.training.evaluate import coded_bpd, evaluate
 
 CALIBRATION_CROPS = 64
 _BATCH = 32
 _CODED_CROPS = 8
+_SEED = 0
 
 
 class Validation:
-    """A run's validation crops: `settings.validation_crops` of them, the same at each milestone."""
+    """Fixed validation crops, `count` of them."""
 
-    def __init__(self, crops: Crops, settings: Training):
-        rng = np.random.default_rng(settings.seed)
-        sizes = np.diff([*range(0, settings.validation_crops, _BATCH), settings.validation_crops])
-        self._batches, self._seed = [crops.draw(size, False, rng) for size in sizes], settings.seed
+    def __init__(self, crops: Crops, count: int):
+        rng = np.random.default_rng(_SEED)
+        self._batches = [crops.draw(min(_BATCH, count - done), False, rng) for done in range(0, count, _BATCH)]
 
     @property
     def calibration(self) -> np.ndarray:
@@ -31,7 +33,7 @@ class Validation:
 
     def bpd(self, model: DequantizedModel) -> float:
         """A model's vi bound, bits per dimension, always with the same noise."""
-        return evaluate(model, self._batches, 1, self._seed).vi_bpd
+        return evaluate(model, self._batches, 1, _SEED).vi_bpd
 
     def coded(self, model: DequantizedModel, path: Path) -> dict:
         """The metrics of a few crops: their rate by the model's file at `path`, and their vi bound, bits per dimension."""
@@ -40,5 +42,5 @@ class Validation:
             rate = coded_bpd(load_program(path), crops)
         except DqcodecError as error:  # an early model may leave the proven ranges
             return {"coding_error": str(error)}
-        bound = evaluate(model, [crops], 1, self._seed).vi_bpd
+        bound = evaluate(model, [crops], 1, _SEED).vi_bpd
         return {"coded_bpd": round(rate, 4), "same_crops_vi_bpd": round(bound, 4)}
