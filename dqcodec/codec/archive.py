@@ -7,12 +7,12 @@ import functools
 import itertools
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO
 
 import numpy as np
 
-from dqcodec.base.errors import CorruptError, FormatError, UnsupportedImageError
+from dqcodec.base.errors import CorruptError, DqcodecError, FormatError, UnsupportedImageError, VerifyError
 from dqcodec.codec import formats, own_models, zoo
 from dqcodec.codec.group import Decoded, decode, decode_regions, restore
 from dqcodec.codec.region import Region
@@ -250,3 +250,18 @@ def _open(file: Positional, salvage: bool) -> list[Directory]:
     places = sorted(directory.places + directory.lost, key=lambda place: place.number)
     harmless = [each for each in directory.damage if not each.is_loss]
     return [Directory(directory.archive_id, places, harmless or [moved], models=directory.models)]
+
+
+def check(file: BinaryIO, names: Sequence[str], max_pixels: int) -> None:
+    """Raise VerifyError unless the archive in a file has these files, in groups that are whole."""
+    file.flush()
+    try:
+        packed = Archive(file, max_pixels=max_pixels)
+        if packed.damage:
+            raise CorruptError(packed.damage[0].what)
+        for number in range(len(packed.group_sizes)):
+            packed.group(number)
+    except DqcodecError as error:
+        raise VerifyError(f"the archive cannot be read back ({error}); nothing is written") from error
+    if list(packed) != list(names):
+        raise VerifyError("the archive has other files than were packed; nothing is written")

@@ -1,4 +1,4 @@
-"""What `import dqcodec` offers: an image in memory or in a file <-> a .dqc file."""
+"""What `import dqcodec` offers: images in memory or in files <-> .dqc files and archives."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from PIL import Image
 from dqcodec import png
 from dqcodec.base.errors import FormatError
 from dqcodec.codec import archive_group, codec, zoo
+from dqcodec.codec.archive import check
 from dqcodec.codec.codec import Info
 from dqcodec.codec.effort import Effort
 from dqcodec.codec.formats import from_array, from_pillow, lone_image, pixels, to_png, unmasked
@@ -73,11 +74,11 @@ def compress_archive(
     """Code images in an archive, the small ones together. Equal images are coded once.
 
     images: by name, or (name, image); each is coded before the next group is read. A name is a relative path with slashes. Images,
-    models and options: see `compress`. The archive says that its files are of 1970 and anyone may read them.
+    models and options: see `compress`. Times in the archive are 1970-01-01, permissions 0o644.
 
-    Raises ValueError (a name is no relative path, or of two images, or of an image and a folder), and the errors of `compress`.
+    Raises ValueError (a name cannot be a file's, or of two images, or of an image and a folder), and the errors of `compress`.
     """
-    programs, stream = _programs(models), io.BytesIO()
+    programs, names, stream = _programs(models), [], io.BytesIO()
     writer = Writer(stream)
 
     def read_files() -> Iterator[_File]:
@@ -97,7 +98,10 @@ def compress_archive(
                 max_pixels=max_pixels,
             ).packed
         )
+        names += [file.name for file in batch]
     writer.finish()
+    if verify:
+        check(stream, names, max_pixels)
     return stream.getvalue()
 
 

@@ -15,11 +15,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
-from typing import BinaryIO
 
-from dqcodec.base.errors import FAILURES, CorruptError, DqcodecError, UnsupportedImageError, VerifyError, one_line
+from dqcodec.base.errors import FAILURES, CorruptError, UnsupportedImageError, one_line
 from dqcodec.codec import archive_group, own_models, zoo
-from dqcodec.codec.archive import Archive
+from dqcodec.codec.archive import check
 from dqcodec.codec.choose import Choice
 from dqcodec.codec.report import PackedReport
 from dqcodec.codec.source import Source, read
@@ -108,7 +107,7 @@ class Packing:
                 return None
             writer.finish()
             if not self.options.no_verify:
-                _check(file, [item.name for item in items], self.options.max_pixels)
+                check(file, [item.name for item in items], self.options.max_pixels)
             size = file.seek(0, os.SEEK_END)
         left = self._remove(items, on_result) if self.options.rm else 0
         return ArchiveReport(
@@ -249,18 +248,3 @@ def _report(item: Item, content: Source | Verbatim, choice: Choice | None) -> Pa
         dropped=content.lost(is_stored=choice.entry.skeleton is None),
         is_png=item.is_png,
     )
-
-
-def _check(file: BinaryIO, names: list[str], max_pixels: int) -> None:
-    """Raise VerifyError unless an archive on disk has these files, in groups that are whole."""
-    file.flush()
-    try:
-        packed = Archive(file, max_pixels=max_pixels)
-        if packed.damage:
-            raise CorruptError(packed.damage[0].what)
-        for number in range(len(packed.group_sizes)):
-            packed.group(number)
-    except DqcodecError as error:
-        raise VerifyError(f"the archive cannot be read back ({error}); nothing is written") from error
-    if list(packed) != names:
-        raise VerifyError("the archive has other files than were packed; nothing is written")
