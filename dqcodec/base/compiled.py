@@ -58,7 +58,7 @@ def part_of_loop(function: Callable) -> Callable:
 
 def part_of_loop_in_place(function: Callable) -> Callable:
     """The same for a part of loops that are compiled in place."""
-    return extending.register_jitable(nogil=True, error_model="numpy", _nrt=False)(function)
+    return extending.register_jitable(nogil=True, error_model="numpy", _nrt=False, forceinline=True)(function)
 
 
 def implements(generic: Callable, kind: type) -> Callable[[Callable], Callable]:
