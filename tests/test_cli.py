@@ -21,9 +21,9 @@ from PIL import Image, ImageSequence
 import dqcodec
 from dqcodec import png
 from dqcodec.base.errors import ModelError, UnknownModelError
-from dqcodec.codec import choose, codec, formats, zoo
+from dqcodec.codec import archive_group, choose, codec, formats, zoo
 from dqcodec.codec.archive import Archive
-from dqcodec.command import batches, names
+from dqcodec.command import names
 from dqcodec.command.cli import main
 from dqcodec.format import archive
 
@@ -426,9 +426,9 @@ def test_groups_are_bounded_by_images_by_pixels_and_by_the_time_to_decode_them(f
 
     assert sizes() == [6] and sizes("--group", 4) == [4, 2]
     assert sizes("--max-pixels", 3 * side**2) == [3, 3]
-    monkeypatch.setattr(batches, "GROUP_SECONDS", 2.5 * side**2 * batches.SAMPLE_SECONDS)
+    monkeypatch.setattr(archive_group, "GROUP_SECONDS", 2.5 * side**2 * archive_group.SAMPLE_SECONDS)
     assert sizes() == [2, 2, 2]
-    monkeypatch.setattr(batches, "GROUP_SECONDS", 0)
+    monkeypatch.setattr(archive_group, "GROUP_SECONDS", 0)
     assert sizes() == [1] * 6
     (folder / "in/3.png").write_bytes((folder / "in/0.png").read_bytes())  # shares a group, for nothing
     names.insert(1, names.pop(3))
