@@ -2,6 +2,7 @@
 
     python benchmarks/paper/images.py mnist binarized_mnist_larochelle.npz -o runs --images 100000
     python benchmarks/paper/images.py cifar10 cifar -o runs --minutes 20 --cell 8bit-ard
+    python benchmarks/paper/images.py cifar10 cifar -o runs --minutes 20 --cell 5bit-uniform --cell 5bit-uniform-iw4
 
 Each cell has a run folder below the output. A cell that was trained for the whole budget is kept; another one continues
 where it stopped. To train longer, call it again with a larger budget. Results go to results/<table>.json.
@@ -100,7 +101,8 @@ OBJECTIVES = {
 CELLS = {
     "mnist": [Cell("mnist", row, q) for row in ("covariance", "flow", "interlaced") for q in DEQUANTIZERS]
     + [Cell("mnist", "flow", "uniform", objective) for objective in OBJECTIVES],
-    "cifar10": [Cell("cifar10", row, q) for row in ("8bit", "5bit") for q in DEQUANTIZERS],
+    "cifar10": [Cell("cifar10", row, q) for row in ("8bit", "5bit") for q in DEQUANTIZERS]
+    + [Cell("cifar10", row, "uniform", objective) for row in ("8bit", "5bit") for objective in OBJECTIVES],
 }
 
 
