@@ -42,6 +42,16 @@ def test_what_is_unknown_or_wrong_is_refused_in_one_line(override):
     assert "\n" not in str(error.value) and str(error.value)
 
 
+def test_an_unknown_setting_is_called_so():
+    with pytest.raises(ConfigError, match="^settings: data.crap: there is no such setting$"):
+        config.load(None, ("data.crap=3",))
+
+
+def test_a_missing_file_is_named_once(tmp_path):
+    with pytest.raises(ConfigError, match="^[^ ]*none.toml: No such file or directory$"):
+        config.load(tmp_path / "none.toml")
+
+
 def test_an_interlaced_flow_in_half_infinite_bins_is_refused():
     bins = ("data.bits=1", "dequantizer.bins=half_infinite", "dequantizer.kind=ard")
     with pytest.raises(ConfigError, match="hypercube"):

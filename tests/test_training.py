@@ -199,6 +199,11 @@ def test_a_run_is_never_overwritten(images_file, tmp_path):
         _trainer(images_file, tmp_path, 8).start()
 
 
+def test_a_folder_without_a_run_is_said_to_hold_none(tmp_path):
+    with pytest.raises(RunError, match="holds no run"):
+        load_model(tmp_path)
+
+
 def test_a_run_starts_from_anothers_averaged_weights(images_file, tmp_path):
     first = _trainer(images_file, tmp_path / "first", 40)
     first.start()

@@ -167,7 +167,7 @@ def load(path: Path | str | None, overrides: tuple[str, ...] = ()) -> Config:
     Raises:
         ConfigError: the file is not readable, or has an unknown key or a wrong value.
     """
-    source = "the defaults" if path is None else path
+    source = "settings" if path is None else path
     try:
         tree = {} if path is None else tomllib.loads(Path(path).read_text())
         for override in overrides:
@@ -182,9 +182,12 @@ def load(path: Path | str | None, overrides: tuple[str, ...] = ()) -> Config:
         return Config.model_validate(tree)
     except ValidationError as error:
         first = error.errors()[0]
-        parts = [str(source), ".".join(map(str, first["loc"])), first["msg"]]
+        problem = "there is no such setting" if first["type"] == "extra_forbidden" else first["msg"]
+        parts = [str(source), ".".join(map(str, first["loc"])), problem]
         raise ConfigError(": ".join(filter(None, parts))) from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, AttributeError, TypeError) as error:
+    except OSError as error:
+        raise ConfigError(f"{source}: {error.strerror}") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, AttributeError, TypeError) as error:
         raise ConfigError(f"{source}: {error}") from None
 
 

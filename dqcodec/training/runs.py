@@ -53,8 +53,11 @@ class RunFolder:
         """The run's configuration.
 
         Raises:
-            ConfigError: it is missing or damaged.
+            RunError: the folder holds no run.
+        ConfigError: the configuration is damaged.
         """
+        if not self._config.exists():
+            raise RunError(f"{self.path} holds no run: it has no {self._config.name}")
         return configs.load(self._config)
 
     def calibration(self) -> np.ndarray | None:
@@ -123,6 +126,8 @@ def read_checkpoint(path: Path | str) -> dict:
     path = path / "checkpoint.pt" if path.is_dir() else path
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise RunError(f"{path} is not there") from None
     except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
         raise RunError(f"{path}: {error}") from None
 
