@@ -177,7 +177,7 @@ def _metadata(file: dict[str, dict]) -> int:
 
 
 def _is_smallest(file: dict[str, dict], metadata: int) -> bool:
-    """Whether dqcodec's file, less so many bytes of metadata, is the smallest."""
+    """Whether dqcodec's file is the smallest, without `metadata` bytes of it."""
     return file["dqcodec"]["bytes"] - metadata <= min(row["bytes"] for codec, row in file.items() if codec != "dqcodec")
 
 

@@ -435,6 +435,16 @@ def test_groups_are_bounded_by_images_by_pixels_and_by_the_time_to_decode_them(f
     assert sizes() == [2, 1, 1, 1, 1]
 
 
+def test_files_that_cannot_be_packed_do_not_change_the_groups_of_others(folder, quick):
+    (folder / "in").mkdir()
+    for number in range(4):
+        (folder / f"in/{number}.png").write_bytes(pngs.write(np.full((4, 4, 1), number)))
+    assert run("compress", "in", "-o", "whole.dqc", "--group", 2).exit_code == 0
+    (folder / "in/0a.png").write_bytes(pngs.write(PIXELS)[:60])
+    assert run("compress", "in", "-o", "part.dqc", "--group", 2).exit_code == 1
+    assert (folder / "part.dqc").read_bytes() == (folder / "whole.dqc").read_bytes()
+
+
 def test_several_processes_give_the_same_archive_and_the_same_images(folder):
     grow(folder, stored=True)
     for jobs in (1, 2):

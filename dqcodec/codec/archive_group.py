@@ -27,7 +27,7 @@ BYTE_SECONDS = 2e-8  # of a file that is kept verbatim
 
 
 class Sized(Protocol):
-    """A file that goes into an archive. data: its bytes. pixels: of all frames. seconds: about the time to decode it."""
+    """A file for an archive. data: its bytes. pixels: of all frames. seconds: about the time to decode it. error: why it cannot be packed."""
 
     @property
     def data(self) -> bytes: ...
@@ -35,6 +35,8 @@ class Sized(Protocol):
     def pixels(self) -> int: ...
     @property
     def seconds(self) -> float: ...
+    @property
+    def error(self) -> str | None: ...
 
 
 AnySized = TypeVar("AnySized", bound=Sized)
@@ -51,24 +53,26 @@ def batches(
 ) -> Iterator[list[AnySized]]:
     """Files in their order, cut into lists that make one group each.
 
-    A list has at most `most` files, `max_pixels` pixels, and half of the bytes that a group may unpack to, and decodes in about
-    GROUP_SECONDS. A single file may have more. Equal files count once, except for `most`.
+    A list has at most `most` files that can be packed, `max_pixels` pixels, and half of the bytes that a group may unpack to, and
+    decodes in about GROUP_SECONDS. A single file may have more. Equal files count once, except for `most`; files with errors do not count.
     """
     batch: list[AnySized] = []
     contents: set[bytes] = set()
-    pixels, size, seconds = 0, 0, 0.0
+    count, pixels, size, seconds = 0, 0, 0, 0.0
     for file in files:
-        is_full = (
-            pixels + file.pixels > max_pixels
-            or size + len(file.data) > MAX_UNPACKED_BYTES // 2
-            or seconds + file.seconds > GROUP_SECONDS
-        )
-        if len(batch) == most or (batch and is_full and file.data not in contents):
-            yield batch
-            batch, contents, pixels, size, seconds = [], set(), 0, 0, 0.0
-        if file.data not in contents:
-            pixels, size, seconds = pixels + file.pixels, size + len(file.data), seconds + file.seconds
-        contents.add(file.data)
+        if file.error is None:
+            is_full = (
+                pixels + file.pixels > max_pixels
+                or size + len(file.data) > MAX_UNPACKED_BYTES // 2
+                or seconds + file.seconds > GROUP_SECONDS
+            )
+            if count == most or (count and is_full and file.data not in contents):
+                yield batch
+                batch, contents, count, pixels, size, seconds = [], set(), 0, 0, 0, 0.0
+            if file.data not in contents:
+                pixels, size, seconds = pixels + file.pixels, size + len(file.data), seconds + file.seconds
+            contents.add(file.data)
+            count += 1
         batch.append(file)
     if batch:
         yield batch

@@ -167,6 +167,7 @@ class _File:
     name: str
     data: bytes
     source: Source
+    error: None = None
 
     @property
     def pixels(self) -> int:
