@@ -15,7 +15,7 @@ import numpy as np
 from dqcodec.codec import mixed_splits, suitability, trial
 from dqcodec.codec.effort import Effort
 from dqcodec.codec.image_layers import Place, is_alpha, is_drawing, is_icon, layers_for_models, splits_for_models
-from dqcodec.codec.suitability import differing, is_drawn, mixing_samples, takes_experts, takes_mixing
+from dqcodec.codec.suitability import differing, is_drawn, mixing_samples, new_part, takes_experts, takes_mixing
 from dqcodec.codec.ways import CodedLayer, by_method, by_model, by_webp
 from dqcodec.exact.jpeg import recovery
 from dqcodec.format.layer import Method
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _DRAWN_BITS = 4  # a drawing takes fewer for each pixel that differs from a neighbour; photographs take more
 # a model that takes this many times mixing's bits on a sample does not win, even if the image is no usual drawing
 _SURELY_SMALLER = 1.5
+# Mixing gains more on whole layers than on a sample: at most this part of its bits where no pixel is new
+_REPEAT_GAIN = 0.5
 _JPEG_PART = 0.5  # the coefficients of a JPEG file take less than this part of WebP's bytes; other methods take more
 
 
@@ -178,9 +180,15 @@ def _photographs(
     return {
         number
         for program, alike in images.items()
-        if not trial.may_win(Method.TRAINED_MIXING, list(alike.values()), program)
+        if _loses_by_mixing(list(alike.values()), program)
         for number in alike
     }
+
+
+def _loses_by_mixing(layers: Sequence[np.ndarray], program: Program) -> bool:
+    """Whether mixing surely takes more bits than a program, by a sample of layers that are not small."""
+    limit = 1 + _REPEAT_GAIN * (1 - min(map(new_part, layers)))
+    return not trial.is_small(layers) and trial.beside_model(Method.TRAINED_MIXING, layers, program) > limit
 
 
 def _expert(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     _Parts = tuple[tuple[tuple[int, ...], bytes], ...]  # shape and samples of each
 
 # A method's bits on a sample, divided by the program's: with more than this, the method does not win on the whole layers
-_HOPELESS = {Method.TRAINED_MIXING: 1.06, Method.MODEL_MIXING: 1.0, Method.EXPERTS: 1.05}
+_HOPELESS = {Method.MODEL_MIXING: 1.0, Method.EXPERTS: 1.05}
 _AHEAD = 0.97  # with less, it wins
 _LEAST_SAMPLE, _LARGEST_SAMPLE = 1 << 12, 1 << 14  # pixels
 _SAMPLE_PART = 8  # a sample has 1/8 of the pixels, so that a trial costs less than coding
