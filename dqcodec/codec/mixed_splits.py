@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dqcodec.codec.source import Source
 
 _MAX_TABLE_PART = 1 / 3  # of the bytes of an image by WebP: indices whose table takes more do not win
+_DRAWN_PART = 1 / 6  # of the bytes of samples of 16 bits: what takes less is drawn, and experts are no measure of it
 _SAMPLE_ERROR = 0.04  # of the bytes with alpha beside the colours, as a sample foretells them
 
 
@@ -57,12 +58,14 @@ def may_win(
 
 
 def _is_best_view(source: Source, split: Split, coded: Mapping[Place, Sequence[CodedLayer]]) -> bool:
-    """Whether experts code an image of 16 bits smallest in the view of a split. Then mixing does, too."""
+    """Whether experts code an image of 16 bits smallest in the view of a split, or in few bytes. Mixing then may, too."""
     sizes: Counter[Split] = Counter()
     for (_, other, _), (way,) in coded.items():
         if other.step == Step.WHOLE:
             sizes[other] += way.cost
-    return not sizes or min(sizes, key=lambda other: sizes[other] + _table_bytes(source, other)).values == split.values
+    if not sizes or min(sizes.values()) < _DRAWN_PART * 2 * source.dims:
+        return True
+    return min(sizes, key=lambda other: sizes[other] + _table_bytes(source, other)).values == split.values
 
 
 def _may_gain_by_alpha(layers: Sequence[np.ndarray], apart: Sequence[Sequence[CodedLayer]]) -> bool:
