@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dqcodec.codec.source import Source
 
 _MAX_TABLE_PART = 1 / 3  # of the bytes of an image by WebP: indices whose table takes more do not win
-_DRAWN_PART = 1 / 6  # of the bytes of samples of 16 bits: what takes less is drawn, and experts are no measure of it
+_DRAWN_PART = 1 / 4  # of the bytes of samples of 16 bits: what takes less is drawn, and experts are no measure of it
 _SAMPLE_ERROR = 0.04  # of the bytes with alpha beside the colours, as a sample foretells them
 
 
