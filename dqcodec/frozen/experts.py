@@ -60,6 +60,6 @@ HISTOGRAM_USES, DIRECT_USES = 250, 60
 CELLS = 32  # of a refinement, over all logits
 
 # bounds
-MAX_WIDTH = 1 << 15  # the regressions of a row take up to 2 KB a column
+MAX_WIDTH = 1 << 15  # the regressions of a row take up to 6 KB a column
 MAX_SAMPLE_BYTES = 96  # at most 57 decisions of 12 bits
 MAX_SAMPLES_A_BYTE = 23_000  # a sample takes at least one decision; the most certain one takes log2(65536 / 65520) bits
