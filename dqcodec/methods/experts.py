@@ -24,11 +24,10 @@ from dqcodec.frozen.experts import MAX_SAMPLES_A_BYTE, MAX_WIDTH
 from dqcodec.frozen.mixing import ORDERS
 from dqcodec.methods.payload import Payload
 
-# a wide neighbourhood takes twice the time. It must take less than this part of the bytes, and gains little in these layers
-_WIDE_TAKES = 255 / 256
-_LEAST_LARGEST, _LEAST_PIXELS = 256, 1 << 12
-_SAMPLE_PIXELS = 1 << 15  # of more, rows and columns of windows are a sample
-_SIDE, _WINDOWS = 64, 2
+_WIDE_TAKES = 255 / 256  # of the bytes, or less: a wide neighbourhood takes twice the time
+_LEAST_LARGEST, _LEAST_PIXELS = 256, 1 << 12  # below, it gains little
+_LARGEST_WHOLE = 1 << 15  # pixels of a layer that is its own sample. Of others, windows are coded
+_SIDE, _WINDOWS = 64, 2  # the side of a window; windows in a row, and rows of windows
 
 
 class Range(NamedTuple):
@@ -124,7 +123,7 @@ def _suits_wide(pixels: np.ndarray) -> bool:
     height, width, channels = pixels.shape
     if channels > 1 or height * width < _LEAST_PIXELS or _range(pixels).largest < _LEAST_LARGEST:
         return False
-    sample = _windows(pixels) if height * width > _SAMPLE_PIXELS else [pixels]
+    sample = _windows(pixels) if height * width > _LARGEST_WHOLE else [pixels]
     narrow, wide = (len(encode_as(sample, [is_wide] * len(sample)).data) for is_wide in (False, True))
     return wide < _WIDE_TAKES * narrow
 
