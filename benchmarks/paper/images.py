@@ -32,11 +32,12 @@ from dqcodec.flows.interlaced import InterlacedFlow
 from dqcodec.flows.model import DequantizedModel
 from dqcodec.training import config as configs
 from dqcodec.training import data
+from dqcodec.training.budget import Budget
 from dqcodec.training.config import Config
 from dqcodec.training.data import Crops, Images
 from dqcodec.training.evaluate import evaluate, mass_bpd
 from dqcodec.training.progress import LineProgress
-from dqcodec.training.trainer import Budget, Trainer
+from dqcodec.training.trainer import Trainer
 
 CONFIGS = Path(__file__).parent / "configs"
 DEQUANTIZERS = ("uniform", "gaussian", "bipartite", "ard")
