@@ -142,12 +142,12 @@ def kinds() -> str:
     header = ["", "files", "dqcodec", "WebP -z 9", "JPEG XL -e 9", "oxipng", "to the best of these", "without metadata"]
     header += ["processor seconds a megapixel"]
     files = [each for of_kind in of_kinds.values() for each in of_kind.values()]
-    told = (
+    note = (
         f"dqcodec is the smallest on {sum(_is_smallest(each, 0) for each in files)} of {len(files)} files, without metadata on "
         f"{sum(_is_smallest(each, _metadata(each)) for each in files)}. A dash: the codec cannot hold all files of the kind."
     )
     rows = [_kind(name, list(images.values())) for name, images in sorted(of_kinds.items())]
-    return f"{table(header, rows)}\n\n{told}\n\n{provenance('kinds')}"
+    return f"{table(header, rows)}\n\n{note}\n\n{provenance('kinds')}"
 
 
 def _kind(name: str, files: Sequence[dict[str, dict]]) -> list[str]:
@@ -328,11 +328,11 @@ def growth() -> str:
         for row in result["archives"]
     ]
     header = ["", "one processor, s", "two, s", "ratio", "two, peak MB", "cluster of two, s"]
-    told = (
+    note = (
         "Compressing, which verifies, and decompressing. The cluster is one of Dask on the same two processors. Two processes "
         f"of this machine multiplied {result['two_processes']:.2f} times as much as one."
     )
-    return f"{table(header, images + archives)}\n\n{told}\n\n{provenance('growth')}"
+    return f"{table(header, images + archives)}\n\n{note}\n\n{provenance('growth')}"
 
 
 def _growth(row: dict, one: str, two: str) -> list[str]:

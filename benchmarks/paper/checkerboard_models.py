@@ -71,18 +71,18 @@ class Rotation(Transform):
         super().__init__()
         self.angle = nn.Parameter(2 * math.pi * torch.rand(()))
 
-    def _turn(self, x, angle):
+    def _rotated(self, x, angle):
         cos, sin = angle.cos(), angle.sin()
         matrix = torch.stack([cos, sin, -sin, cos]).view(2, 2)
         return (x.flatten(1) @ matrix)[..., None, None], x.new_zeros(len(x))
 
     def forward(self, x, context=None):
         """Rotate by the angle."""
-        return self._turn(x, self.angle)
+        return self._rotated(x, self.angle)
 
     def inverse(self, z, context=None):
         """Rotate back."""
-        return self._turn(z, -self.angle)
+        return self._rotated(z, -self.angle)
 
 
 class PointFlow(Density):

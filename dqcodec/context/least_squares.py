@@ -182,12 +182,12 @@ def predict(predictor, rows, p, means, bits, predictions):
     values, weights = predictor.values[p], predictor.weights[p]
     largest = (1 << bits) - 1
     least = -largest if p else 0
-    freed, scale = np.zeros(len(rows), np.float32), np.float32(1 << PREDICTION_BITS)
+    centred, scale = np.zeros(len(rows), np.float32), np.float32(1 << PREDICTION_BITS)
     for i in range(regressors(p)):
         for n in range(len(rows)):
-            freed[n] += values[i, rows[n]] * weights[i, rows[n]]
+            centred[n] += values[i, rows[n]] * weights[i, rows[n]]
     for n in range(len(rows)):
-        steps = np.floor((freed[n] + np.float32(means[n]) * np.float32(1 / 8)) * scale + np.float32(0.5))
+        steps = np.floor((centred[n] + np.float32(means[n]) * np.float32(1 / 8)) * scale + np.float32(0.5))
         predictions[n] = np.int32(min(max(steps, np.float32(least) * scale), np.float32(largest) * scale))
 
 
