@@ -193,7 +193,7 @@ def from_jpeg() -> str:
         ]
         for row in read("from_jpeg")["rows"]
     ]
-    header = ["", "the JPEG files", "dqcodec", "without the method", "JPEG XL -e 9", "WebP -z 9", "files by it"]
+    header = ["", "the JPEG files", "dqcodec", "without the method", "JPEG XL -e 9", "WebP -z 9", "files by the method"]
     header += ["pixels found", "processor seconds a megapixel"]
     return f"{table(header, rows)}\n\n{provenance('from_jpeg')}"
 
@@ -204,7 +204,7 @@ def lessons() -> str:
     for row in read("lessons")["rows"]:
         gain = _change(row["bpd"], least[row["model"]]) if row["layers"] else ""
         rows.append([row["model"], str(row["layers"]), f"{row['bpd']:.4f}", gain, f"{row['microseconds']:.1f}"])
-    header = ["model", "layers that learn besides", "bpd", "", "microseconds of processor a pixel"]
+    header = ["model", "layers that learn, beside the last ones", "bpd", "", "microseconds of processor a pixel"]
     return f"{table(header, rows)}\n\n{provenance('lessons')}"
 
 
@@ -245,7 +245,7 @@ def archives() -> str:
             label, count(result["images"]), f"**{count(result['bytes'])}**", count(result["parts"]["code"]), overhead, *peers,
         ])  # fmt: skip
     header = [
-        "", "images", "dqcodec, bytes", "of it code", "the rest, bytes an image", "JPEG XL -e 9", "WebP -z 9", "PNG",
+        "", "images", "dqcodec, bytes", "of which code", "the rest, bytes an image", "JPEG XL -e 9", "WebP -z 9", "PNG",
     ]  # fmt: skip
     return f"{table(header, rows)}\n\n{provenance(*names)}"
 
@@ -268,7 +268,7 @@ def learning() -> str:
             f"{each['learn_processor_seconds'] / 60:.1f}", count(each["bytes_without"]), f"**{count(each['bytes'])}**",
             count(each["model_bytes"]), f"{100 * change:+.1f} %".replace("-", "−"),
         ])  # fmt: skip
-    header = ["", "megapixels", "minutes", "of a core", "without, bytes", "with", "of it the model", ""]
+    header = ["", "megapixels", "minutes", "of a core", "without, bytes", "with", "of which the model", ""]
     return f"{table(header, rows)}\n\n{provenance(*_LEARNED)}"
 
 
@@ -371,7 +371,7 @@ def install() -> str:
     result = read("install")
     rows = [["the wheel", f"{result['wheel_bytes'] / 1e6:.1f}"]]
     rows.append(["installed, with dependencies", f"{result['installed_bytes'] / 1e6:.0f}"])
-    rows += [[f"of it {name}", f"{size / 1e6:.0f}"] for name, size in result["largest_bytes"].items()]
+    rows += [[f"of which {name}", f"{size / 1e6:.0f}"] for name, size in result["largest_bytes"].items()]
     taken = ", ".join(f"{command} {seconds:.0f}" for command, seconds in result["processor_seconds"].items())
     note = f"An image of 96 x 64 takes, in processor seconds with compiling: {taken}."
     return f"{table(['', 'megabytes'], rows)}\n\n{note}\n\n{provenance('install')}"

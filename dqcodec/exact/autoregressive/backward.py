@@ -1,8 +1,8 @@
 """Back-propagation through the network of an autoregressive density, exact.
 
 All gradients are those of the loss. Gradients with respect to a layer's sums are integers up to NET_GRADIENT_BOUND, in steps that
-the model gives for each layer. So the products with activations add up exactly in float32, and so do those with weights.
-dqcodec.context.context says the rule of numbers.
+the model gives for each layer. So the products with activations add up exactly in float32, and so do those with weights;
+see dqcodec.context.context.
 """
 
 import numpy as np

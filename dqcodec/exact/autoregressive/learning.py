@@ -1,7 +1,7 @@
 """Layers that learn from the coded pixels: exact Adam (Kingma and Ba 2015).
 
 Encoder and decoder make the same steps, so the weights need not be sent. Gradients are integers, and their sums are exact.
-The rest is float64; dqcodec.context.context says the rule of numbers.
+The rest is float64; dqcodec.context.context says how numbers stay exact.
 """
 
 from collections.abc import Sequence

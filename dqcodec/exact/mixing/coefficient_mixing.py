@@ -110,6 +110,7 @@ def _code_number(mixer, coder, number):
     The decisions: whether it is 0; whether it is negative; whether it has more than 1 binary digit, more than 2, and so on;
     its digits after the first.
     """
+    # one loop with one call of _decide, because each call is compiled into this function
     size = abs(number)
     step, digits, place, value, is_negative = np.int64(0), np.int64(1), np.int64(-1), np.int64(0), np.int64(0)
     while True:
