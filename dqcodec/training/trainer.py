@@ -49,7 +49,7 @@ class Trainer:
     def __init__(
         self,
         config: Config,
-        images: data.Images,
+        images: data.Dataset,
         folder: Path | str,
         budget: Budget,
         device: str = "auto",
