@@ -77,7 +77,6 @@ class Target:
         return data[:1] + changed(data[1:], rng, (b"\xff" * 40, bytes(40)))
 
     def check(self, data: bytes) -> bool:
-
         layer, skeletons = self.settings[data[0] % len(self.settings)] if data else self.settings[0]
         is_deep = layer.method == Method.EXPERTS
         dtype, split = (np.uint16, Split(Step.WHOLE)) if is_deep else (np.uint8, Split(Step.PLAIN))

@@ -34,11 +34,12 @@ from dqcodec.flows.interlaced import InterlacedFlow
 from dqcodec.flows.model import DequantizedModel
 from dqcodec.training import config as configs
 from dqcodec.training import data
+from dqcodec.training.budget import Budget
 from dqcodec.training.config import Config
-from dqcodec.training.data import Crops, Images
+from dqcodec.training.data import Crops, Dataset
 from dqcodec.training.evaluate import evaluate, mass_bpd
 from dqcodec.training.progress import LineProgress
-from dqcodec.training.trainer import Budget, Trainer
+from dqcodec.training.trainer import Trainer
 
 CONFIGS = Path(__file__).parent / "configs"
 DEQUANTIZERS = ("uniform", "gaussian", "bipartite", "ard")
@@ -161,7 +162,7 @@ class Splits:
     border: width of the zeros around each image, pixels. They are coded, too, but no rate counts them as dimensions.
     """
 
-    images: Images
+    images: Dataset
     test: Crops
     border: int = 0
 
@@ -180,7 +181,7 @@ def read_mnist(path: Path, config: Config) -> Splits:
         images = np.pad(bits * np.uint8(255), ((0, 0), (border, border), (border, border), (0, 0)))
         return Crops(list(images), config.data.crop, config.data.bits)
 
-    return Splits(Images(crops("train"), crops("valid")), crops("test"), border)
+    return Splits(Dataset(crops("train"), crops("valid")), crops("test"), border)
 
 
 def read_cifar10(folder: Path, config: Config) -> Splits:
@@ -193,7 +194,7 @@ def read_cifar10(folder: Path, config: Config) -> Splits:
 READERS = {"mnist": read_mnist, "cifar10": read_cifar10}
 
 
-def train(cell: Cell, images: Images, budget: Budget, runs: Path) -> Trainer:
+def train(cell: Cell, images: Dataset, budget: Budget, runs: Path) -> Trainer:
     """Train a cell until its budget is spent. An existing run continues.
 
     Raises:

@@ -53,10 +53,10 @@ def _inspect(path: str, options: Looking) -> None:
     if not DQC.has(data):
         models = options.models or None
         data = library.compress(data, models, best=options.best, max_pixels=options.max_pixels)
-    spent = lengths.spent(data, lambda model_id: zoo.find(model_id, options.models), options.max_pixels)
+    layers = lengths.layer_bits(data, lambda model_id: zoo.find(model_id, options.models), options.max_pixels)
     if options.map:
-        whole = lengths.per_sample(spent)
-        most = maps.scale([bits for layer in spent for _, bits in layer.planes])
+        whole = lengths.per_sample(layers)
+        most = maps.scale([bits for layer in layers for _, bits in layer.planes])
         map_png = png.write(png.plain(maps.colored(whole, most)))
         atomic.write(targets[-1], map_png, force=options.force)
         print_line(f"{shown(options.map)}: from 0 bits a sample, dark, to {most} and more, light")
@@ -65,7 +65,7 @@ def _inspect(path: str, options: Looking) -> None:
         pixels = formats.to_array(image, options.max_pixels)
         info = codec.info(data, max_pixels=options.max_pixels)
         peers = _peers(given if PNG.has(given) else image, is_given=PNG.has(given))
-        text = page.page(shown(Path(path).name), pixels, info, spent, len(given), peers)
+        text = page.page(shown(Path(path).name), pixels, info, layers, len(given), peers)
         atomic.write(targets[0], text.encode(), force=options.force)
 
 

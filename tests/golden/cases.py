@@ -253,7 +253,7 @@ def cases() -> dict[str, Case]:
         "least-squares-gray": Case(
             lambda: pngs.write(smooth(42, 5, 1)), method.AUTOREGRESSIVE, _golden("least-squares-gray"), is_quick=False
         ),
-        # more than one lesson of 256 pixels
+        # more than one step of 256 pixels
         "learning": Case(
             lambda: pngs.write(smooth(18, 24, 3)), method.AUTOREGRESSIVE, _golden("learning"), is_quick=False
         ),
