@@ -23,6 +23,7 @@ from dqcodec.command.cli import main
 from dqcodec.command.compress import compress_bytes
 from dqcodec.command.options import Compressing, Decompressing
 from dqcodec.command.plan import Job
+from dqcodec.command.results import FileResult, RunReport
 from dqcodec.command.run import Work
 from dqcodec.command.stamp import Stamp
 from dqcodec.command.unpacking import Unpacking
@@ -707,6 +708,23 @@ def test_an_output_that_cannot_be_written_is_named_beside_its_source(folder):
         assert run("compress", "a.png", "-o", target).stderr == f"dqcodec: a.png: cannot write {target}: {reason}\n"
     full = shell("$dqcodec compress a.png -o - > /dev/full")
     assert full.stderr == b"dqcodec: a.png: cannot write standard output: No space left on device\n"
+
+
+def test_a_working_folder_that_was_removed_is_named(folder):
+    result = shell("mkdir gone && cd gone && rmdir ../gone && $dqcodec compress a.png")
+    assert result.stderr == b"Error: the working folder: No such file or directory\n"
+
+
+def test_a_file_that_is_named_twice_is_verified_once(folder):
+    grow(folder, ["in/a.png", "in/b.png"])
+    run("compress", "in", "-o", "set.dqc")
+    assert run("verify", "set.dqc", "set.dqc").stderr == "set.dqc: 2 images ok\n"
+
+
+def test_the_results_of_a_run_are_sorted_by_source():
+    results = [FileResult(source, member=str(number)) for number in range(3) for source in ("a.dqc", "b.dqc")]
+    runs = RunReport(results).by_source()
+    assert {source: run.results for source, run in runs.items()} == {"a.dqc": results[::2], "b.dqc": results[1::2]}
 
 
 @pytest.mark.parametrize("variables", [{"PYTHONIOENCODING": "ascii"}, {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}])
