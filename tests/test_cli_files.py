@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pngs
@@ -27,6 +28,7 @@ from dqcodec.command.results import FileResult, RunReport
 from dqcodec.command.run import Work
 from dqcodec.command.stamp import Stamp
 from dqcodec.command.unpacking import Unpacking
+from dqcodec.command.update import pending
 from dqcodec.format import archive, container
 
 SOURCE = pngs.random(np.random.default_rng(0), 4, 5, 2, 16, tail=b"tail")  # comes back byte for byte
@@ -119,6 +121,24 @@ def test_update_does_what_is_missing_or_older_than_its_source_and_nothing_else(f
     assert run(*update, "-f").exit_code == 0 and done.stat().st_ino == kept
     told = run(*update)
     assert told.exit_code == 0 and told.stderr == "0 files, 4 left out (done before: 4)\n"
+
+
+@pytest.mark.parametrize("grain", [10**9, 10**7, 100])
+def test_update_knows_its_outputs_where_the_file_system_cuts_times(folder, monkeypatch, grain):
+    grow(folder, ["a.png", "a.png.dqc"])
+    source, stat, output = 1_700_000_001_987_654_321, os.stat, SimpleNamespace(st_mode=0, st_ctime_ns=10**18)
+    os.utime("a.png", ns=(source, source))
+    monkeypatch.setattr(os, "stat", lambda path, **how: output if path == Path("a.png.dqc") else stat(path, **how))
+    job = Job(Path("a.png"), Path("a.png.dqc"))
+    output.st_mtime_ns = source // grain * grain
+    assert pending([job], force=False) == ([], [(job.source, "done before")])
+    output.st_ctime_ns += 1  # a file system that keeps whole times: the source has changed
+    assert pending([job], force=False) == ([job], [])
+    output.st_ctime_ns, output.st_mtime_ns = 10**18, (source // grain - 1) * grain
+    assert pending([job], force=False) == ([job], [])
+    output.st_mtime_ns = (source // grain + 1) * grain
+    ((newer,), _) = pending([job], force=False)
+    assert "newer than its source" in newer.error
 
 
 def test_update_restores_what_is_missing_of_a_tree(folder):
