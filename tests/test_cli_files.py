@@ -18,7 +18,7 @@ from PIL import Image
 from test_broken import BROKEN
 
 import dqcodec
-from dqcodec.codec import codec
+from dqcodec.codec import codec, zoo
 from dqcodec.command import atomic, kinds, names, removal
 from dqcodec.command.cli import main
 from dqcodec.command.compress import compress_bytes
@@ -728,6 +728,32 @@ def test_an_output_that_cannot_be_written_is_named_beside_its_source(folder):
         assert run("compress", "a.png", "-o", target).stderr == f"dqcodec: a.png: cannot write {target}: {reason}\n"
     full = shell("$dqcodec compress a.png -o - > /dev/full")
     assert full.stderr == b"dqcodec: a.png: cannot write standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["inspect", "a.png", "--map", "a.png"],
+        ["inspect", "a.png", "-o", "link.png"],
+        ["bench", "--codec", "png", ".", "-o", "a.png"],
+        ["bench", "--codec", "png", "a.png", "--markdown", "./a.png"],
+        ["sample", "a-00000000.safetensors", "-o", "a-00000000.safetensors"],
+    ],
+)
+def test_no_command_overwrites_its_own_input(folder, monkeypatch, arguments):
+    grow(folder, ["a.png", "a-00000000.safetensors"])
+    (folder / "link.png").symlink_to("a.png")
+    monkeypatch.setattr(zoo, "load", lambda name: None)
+    result = run(*arguments, "-f")
+    assert result.exit_code == 2 and "would replace its own input" in result.stderr
+    assert {(folder / name).read_bytes() for name in ("a.png", "a-00000000.safetensors")} == {SOURCE}
+
+
+def test_inspect_does_not_write_its_page_and_its_map_to_one_place(folder):
+    grow(folder, ["a.png"])
+    for output, place in (("-", "-"), ("x", "./x")):
+        result = run("inspect", "a.png", "-o", output, "--map", place)
+        assert result.exit_code == 2 and "need different files" in result.stderr and tree(folder) == ["a.png"]
 
 
 def test_a_working_folder_that_was_removed_is_named(folder):

@@ -3,6 +3,7 @@ import io
 import os
 import pickle
 import struct
+from pathlib import Path
 
 import numpy as np
 import pngs
@@ -174,6 +175,15 @@ def test_an_archive_of_no_images_is_one():
 def test_names_that_no_files_could_have_are_refused(names):
     with pytest.raises(ValueError, match=r"^'[^']+' (cannot be the name|is the name of)|^'' cannot be the name"):
         dqcodec.compress_archive((name, COLORS) for name in names)
+
+
+def test_what_is_no_name_or_no_model_is_a_type_error():
+    for name in (1, b"a.png", Path("a.png")):
+        with pytest.raises(TypeError, match="is no name"):
+            dqcodec.compress_archive({name: COLORS})
+    for models in (5, [None], [b"photo"]):
+        with pytest.raises(TypeError, match="is no model"):
+            dqcodec.compress(COLORS, models)
 
 
 def test_a_name_of_bytes_that_are_not_utf8_comes_back_as_the_system_gives_it():

@@ -182,9 +182,11 @@ class _File:
 
 
 def _named(images: Iterable[tuple[str, Images]]) -> Iterator[tuple[str, Images]]:
-    """The images by name; raises ValueError: an archive cannot have such names."""
+    """The images by name; raises ValueError (an archive cannot have such names), TypeError (a name is no text)."""
     names = Names()
     for name, image in images:
+        if not isinstance(name, str):
+            raise TypeError(f"{name!r} is no name: names in an archive are texts")
         if not is_name(name):
             raise ValueError(f"{name!r} cannot be the name of a file in an archive")
         other = names.add(name)
