@@ -42,7 +42,7 @@ def folder(quick_folder):
 
 
 def run(*arguments, data=None):
-    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=data)
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=data, catch_exceptions=False)
 
 
 def shell(command, **variables):
