@@ -126,7 +126,8 @@ class ArchiveReport:
 
     images: the number of its members; verbatim: of members that are kept as they are; broken: of these, damaged PNGs.
     pixels_only: of images whose sources are no PNG files.
-    dropped: type of chunk -> number of images from which such chunks are left out. failed: inputs that are not in it, or were not removed. png_bytes: of the sources; dims: number of all samples.
+    dropped: type of chunk -> number of images from which such chunks are left out. failed: inputs that are not in it,
+    or were not removed. png_bytes: of the sources; dims: number of all samples.
     """
 
     archive: str

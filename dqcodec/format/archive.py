@@ -87,13 +87,12 @@ class ArchiveGroup:
 
     def place(self, member: int) -> tuple[int, int]:
         """(number of the part, number of the image in it) of a member; raises IndexError."""
-        content = self.contents[member]
-        for number, part in enumerate(self.parts):
-            count = _count(part)
-            if content < count:
-                return number, content
-            content -= count
-        raise IndexError(member)
+        return self._places[self.contents[member]]
+
+    @cached_property
+    def _places(self) -> list[tuple[int, int]]:
+        """(number of the part, number of the image in it) of each content."""
+        return [(number, image) for number, part in enumerate(self.parts) for image in range(_count(part))]
 
 
 @dataclass(frozen=True)
