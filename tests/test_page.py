@@ -125,7 +125,7 @@ def test_inspect_says_in_one_line_what_it_cannot_show(quick_folder):
     Image.fromarray(RNG.integers(0, 256, (3, 3), np.uint8)).save("a.png")
     assert run(main, ["inspect", "a.png"]).exit_code == 2
     (quick_folder / "bad.png").write_bytes(b"no image")
-    for arguments in (["bad.png", "-o", "a.html"], ["nothing.png", "-o", "a.html"], ["a.png", "-o", "a.png"]):
+    for arguments in (["bad.png", "-o", "a.html"], ["nothing.png", "-o", "a.html"], ["a.png", "-o", "bad.png"]):
         told = run(main, ["inspect", *arguments])
         assert told.exit_code == 3 and told.stderr.count("\n") == 1 and not (quick_folder / "a.html").exists()
     (quick_folder / "set.dqc").write_bytes(archive.START)
