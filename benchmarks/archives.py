@@ -9,15 +9,12 @@ by name.
 
 from __future__ import annotations
 
-import argparse
-import json
-import resource
 import shutil
-import subprocess
-import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+
+import script
 
 from dqcodec import png
 from dqcodec.bench import images
@@ -35,16 +32,13 @@ _PEERS = (PngAsGiven(), WebP(), JpegXl(9))
 
 def main() -> None:
     """The command line, see the module."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = script.parser(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--first", type=int)
-    parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        result = measure(arguments.folder, arguments.first, Path(name))
-    print(json.dumps(result, indent=1))
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": machine()} | result, indent=1) + "\n")
+        result = {"machine": machine()} | measure(arguments.folder, arguments.first, Path(name))
+    script.publish(result, arguments.json)
 
 
 def measure(folder: Path, first: int | None, work: Path) -> dict:
@@ -54,10 +48,8 @@ def measure(folder: Path, first: int | None, work: Path) -> dict:
     for name in names:
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(folder / name, source / name)
-    seconds = {
-        "compress": run("compress", source, "-o", packed),
-        "decompress": run("decompress", packed, "-o", unpacked),
-    }
+    _, compress_seconds = script.run(*script.DQCODEC, "compress", "-q", source, "-o", packed)
+    _, decompress_seconds = script.run(*script.DQCODEC, "decompress", "-q", packed, "-o", unpacked)
     for name in names:
         assert_same(source / name, unpacked / name)
     sizes = parts(packed)
@@ -67,18 +59,10 @@ def measure(folder: Path, first: int | None, work: Path) -> dict:
         "bytes": packed.stat().st_size,
         "parts": sizes,
         "overhead_bytes_per_image": round((packed.stat().st_size - sizes["code"]) / len(names), 2),
-        "processor_seconds": seconds,
+        "processor_seconds": {"compress": compress_seconds, "decompress": decompress_seconds},
     }
     sources = [images.read(source / name) for name in names]
     return result | {"peers": {peer.title: file_bytes(peer, sources) for peer in _PEERS}}
-
-
-def run(*command) -> float:
-    """Run a dqcodec command -> its processor time, seconds."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-m", "dqcodec", *map(str, command), "-q"], check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1)
 
 
 def assert_same(original: Path, restored: Path) -> None:

@@ -6,13 +6,10 @@ RUN is a run folder or a released run in models/. The sides of the image are mul
 bound is a mean over four samples of the dequantizer's noise. Where the density knows masses, log P(x) is there as well.
 """
 
-import argparse
-import json
 from pathlib import Path
 
-import numpy as np
+import script
 import torch
-from PIL import Image
 
 from dqcodec.bench.machine import machine
 from dqcodec.codec import codec, zoo
@@ -27,28 +24,28 @@ _BATCH = 50
 
 def main() -> None:
     """The command line, see the module."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = script.parser(__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--model", required=True)
     parser.add_argument("--tile", type=int, default=32)
-    parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    where = machine()
     program = zoo.load(arguments.model)
     data = arguments.file.read_bytes()
     packed, report = codec.compress(data, [program], verify=True)
     if report.learned is None:
         raise SystemExit(f"{arguments.file}: {report.method} gives a smaller file than the model")
-    pixels = np.asarray(Image.open(arguments.file).convert("RGB"))
+    pixels = script.read_rgb(arguments.file)
     dims = pixels.size
     model, _ = load_model(arguments.run)
-    x = tiles(pixels, arguments.tile)
+    x = torch.from_numpy(script.tiles_of(pixels, arguments.tile)).permute(0, 3, 1, 2).float()
     float_bpd, float_mass_bpd = float_bound(model, x), None
     if isinstance(model.density, InterlacedFlow):
         float_mass_bpd = mass_bpd(model.density, [part.numpy() for part in x.split(_BATCH)])
     coded_bpd, bits = 8 * len(packed) / dims, report.learned
     result = {
-        "machine": machine(),
+        "machine": where,
         "image": arguments.file.name,
         "model": program.name,
         "dims": dims,
@@ -66,16 +63,7 @@ def main() -> None:
             "container": round(8 * (report.container_bytes + report.chunk_bytes) / dims, 4),
         },
     }
-    print(json.dumps(result, indent=1))
-    if arguments.json:
-        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
-
-
-def tiles(pixels: np.ndarray, side: int) -> torch.Tensor:
-    """Pixels (H, W, 3) -> tiles (N, 3, side, side), float32."""
-    height, width, channels = pixels.shape
-    grid = pixels.reshape(height // side, side, width // side, side, channels)
-    return torch.from_numpy(grid.transpose(0, 2, 4, 1, 3).reshape(-1, channels, side, side).copy()).float()
+    script.publish(result, arguments.json)
 
 
 @torch.no_grad()

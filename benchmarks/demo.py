@@ -3,13 +3,13 @@
 python benchmarks/demo.py [PNG]      (default: a photograph that comes with scikit-image)
 """
 
-import subprocess
 import sys
 import tempfile
 from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
+import script
 from PIL import Image
 
 
@@ -18,8 +18,8 @@ def main() -> None:
     source = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(str(files("skimage.data") / "coffee.png"))
     with tempfile.TemporaryDirectory() as folder:
         packed, restored = Path(folder) / "image.png.dqc", Path(folder) / "image.png"
-        _dqcodec("compress", "-v", source, "-o", packed)
-        _dqcodec("decompress", packed, "-o", restored)
+        script.run(*script.DQCODEC, "compress", "-v", source, "-o", packed)
+        script.run(*script.DQCODEC, "decompress", packed, "-o", restored)
         before, after = (np.asarray(Image.open(path)) for path in (source, restored))
         if before.dtype != after.dtype or not np.array_equal(before, after):
             sys.exit("the pixels differ")
@@ -29,10 +29,6 @@ def main() -> None:
         for name, path in (("PNG as given", source), ("WebP, slowest", webp), ("dqcodec", packed)):
             size = path.stat().st_size
             print(f"{name:>14} {size:>9} bytes  {8 * size / before.size:.3f} bits per sample")
-
-
-def _dqcodec(*arguments) -> None:
-    subprocess.run([sys.executable, "-m", "dqcodec", *map(str, arguments)], check=True)
 
 
 if __name__ == "__main__":

@@ -7,15 +7,13 @@ million symbols (50 000 on one lane) below sizes with evenly distributed logarit
 of the image with a flow. Everything is popped again and compared.
 """
 
-import argparse
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import craystack
 import numpy as np
-from PIL import Image
+import script
 
 from dqcodec.ans.craystack import CraystackStack, Message, model_codec
 from dqcodec.ans.protocol import BitStack
@@ -31,21 +29,15 @@ SIDE = 32
 
 def main() -> None:
     """The command line, see the module."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = script.parser(__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("--model", default="cifar10-ard")
     parser.add_argument("--tiles", type=int, default=32)
-    parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    pixels = np.asarray(Image.open(arguments.file).convert("RGB")).astype(np.int64)
-    height, width = (side // SIDE for side in pixels.shape[:2])
-    grid = pixels[: height * SIDE, : width * SIDE].reshape(height, SIDE, width, SIDE, 3)
-    tiles = grid.transpose(0, 2, 1, 3, 4).reshape(-1, SIDE, SIDE, 3)[: arguments.tiles]
+    tiles = script.tiles_of(script.read_rgb(arguments.file), SIDE)[: arguments.tiles].astype(np.int64)
     result = {"machine": machine(), "image": arguments.file.name, "symbols": symbols()}
     result[arguments.model] = {"tiles": len(tiles)} | flow(zoo.load(arguments.model), tiles)
-    print(json.dumps(result, indent=1))
-    if arguments.json:
-        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+    script.publish(result, arguments.json)
 
 
 def message(lanes: int, words: int) -> Message:

@@ -6,13 +6,13 @@ Each setting has its own process. It decodes the first process's file and encode
 equal, byte for byte.
 """
 
-import argparse
 import hashlib
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+import script
 
 from dqcodec.bench.machine import machine
 
@@ -46,12 +46,11 @@ sys.stdout.buffer.write(bytes([same]) + payload)
 
 def main() -> None:
     """The command line, see the module."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = script.parser(__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("--model", default="photo")
-    parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    first, rows = b"", []
+    first, rows, where = b"", [], machine()
     for name, settings in _SETTINGS.items():
         command = [sys.executable, "-c", _PROCESS, str(arguments.file), arguments.model]
         output = subprocess.run(command, input=first, env=os.environ | settings, capture_output=True, check=True).stdout
@@ -65,12 +64,10 @@ def main() -> None:
                 "sha256": hashlib.sha256(payload).hexdigest()[:16],
             }
         )
-        print(rows[-1])
     if not all(row["decodes the first file"] and row["same bytes"] for row in rows):
         raise SystemExit("not exact")
-    if arguments.json:
-        result = {"machine": machine(), "image": arguments.file.name, "model": arguments.model, "settings": rows}
-        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+    result = {"machine": where, "image": arguments.file.name, "model": arguments.model, "settings": rows}
+    script.publish(result, arguments.json)
 
 
 if __name__ == "__main__":

@@ -7,13 +7,12 @@ coded. The last columns: how many images take the method jpeg, what part of the 
 seconds of the processor a megapixel to compress and decompress.
 """
 
-import argparse
 import io
-import json
 import time
 from pathlib import Path
 
 import numpy as np
+import script
 from PIL import Image
 
 import dqcodec
@@ -29,18 +28,17 @@ _SUBSAMPLINGS = {"4:4:4": 0, "4:2:2": 1, "4:2:0": 2}
 
 def main() -> None:
     """The command line, see the module."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = script.parser(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--images", type=int, default=6)
     parser.add_argument("--qualities", type=int, nargs="*", default=_QUALITIES)
     parser.add_argument("--clipped", action="store_true", help="also photographs made brighter, cut out of the JPEG")
-    parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     files = sorted(file for file in arguments.folder.iterdir() if file.is_file())
     photos = [
         Image.open(file).convert("RGB") for file in files[:: max(1, len(files) // arguments.images)][: arguments.images]
     ]
-    rows = []
+    where, rows = machine(), []
     for quality in arguments.qualities:
         for name in _SUBSAMPLINGS:
             rows.append(
@@ -51,9 +49,7 @@ def main() -> None:
         measured = [measure(clipped(photo), 85, "4:2:0", cut=(19, 13)) for photo in photos]
         rows.append({"quality": 85, "subsampling": "4:2:0, clipped and cut", **total(measured)})
         print(rows[-1], flush=True)
-    if arguments.json:
-        result = {"machine": machine(), "folder": arguments.folder.name, "rows": rows}
-        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+    script.publish({"machine": where, "folder": arguments.folder.name, "rows": rows}, arguments.json)
 
 
 def total(measured: list[dict[str, float]]) -> dict[str, float]:

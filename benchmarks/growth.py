@@ -9,9 +9,7 @@ process. Every image comes back the same. Two processors of a machine may share 
 processes multiply than one.
 """
 
-import argparse
 import contextlib
-import json
 import logging
 import math
 import os
@@ -22,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import script
 from PIL import Image
 
 from dqcodec.bench.machine import machine
@@ -46,29 +45,23 @@ _MULTIPLY = (
 def main() -> None:
     """The command line, see the module."""
     Image.MAX_IMAGE_PIXELS = None
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = script.parser(__doc__)
     parser.add_argument("paths", type=Path, nargs="+")
     parser.add_argument("--megapixels", type=int, nargs="*", default=_MEGAPIXELS)
     parser.add_argument("--images", type=int, nargs="*", default=_IMAGES)
-    parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    found = [sorted(path.iterdir()) if path.is_dir() else [path] for path in arguments.paths]
-    photos = mosaic([np.asarray(Image.open(file).convert("RGB")) for files in found for file in files])
+    photos = mosaic([script.read_rgb(file) for file in script.files_of(arguments.paths)])
     result: dict = {"machine": machine(), "two_processes": two_processes(), "images": [], "archives": []}
-
-    def add(table: str, row: dict) -> None:
-        result[table].append(row)
-        print(row, flush=True)
-        if arguments.json:
-            arguments.json.write_text(json.dumps(result, indent=1) + "\n")
-
     with tempfile.TemporaryDirectory() as name:
         large_image(photos, 1, Path(name))  # compiles, which is kept
         archive(photos, 10, Path(name))
         for size in arguments.megapixels:
-            add("images", {"megapixels": size, **large_image(photos, size, Path(name))})
+            result["images"].append({"megapixels": size, **large_image(photos, size, Path(name))})
+            print(result["images"][-1], flush=True)
         for count in arguments.images:
-            add("archives", {"images": count, **archive(photos, count, Path(name))})
+            result["archives"].append({"images": count, **archive(photos, count, Path(name))})
+            print(result["archives"][-1], flush=True)
+    script.publish(result, arguments.json)
 
 
 def two_processes() -> float:
@@ -96,12 +89,16 @@ def mosaic(photos: Sequence[np.ndarray]) -> np.ndarray:
     return rows.transpose(0, 2, 1, 3, 4).reshape(len(rows) * height, columns * width, 3)
 
 
+def mirrored(photos: np.ndarray, height: int, width: int) -> np.ndarray:
+    """An image of this size: a mosaic, mirrored as often as needed."""
+    pads = [(0, max(0, wanted - side)) for wanted, side in zip((height, width), photos.shape)]
+    return np.ascontiguousarray(np.pad(photos, (*pads, (0, 0)), "symmetric")[:height, :width])
+
+
 def large_image(photos: np.ndarray, megapixels: int, folder: Path) -> dict:
     """An image of this number of megapixels, on one processor and on two: way -> measurement."""
     height = round(math.sqrt(megapixels * 1e6 * 3 / 4))
-    width = round(megapixels * 1e6 / height)
-    pads = [(0, max(0, wanted - side)) for wanted, side in zip((height, width), photos.shape)]
-    image = np.pad(photos, (*pads, (0, 0)), "symmetric")[:height, :width]
+    image = mirrored(photos, height, round(megapixels * 1e6 / height))
     png, packed, back = folder / "a.png", folder / "a.dqc", folder / "b.png"
     Image.fromarray(image).save(png, compress_level=1)
     rows = {}
@@ -159,7 +156,7 @@ def round_trip(source: Path, packed: Path, back: Path, *options: object, process
 
 def measured(*command: object, processors: int) -> tuple[float, int]:
     """Seconds, and the peak memory in MiB of the largest process, of a dqcodec command on this number of processors."""
-    run = [sys.executable, "-c", _MEASURE, sys.executable, "-m", "dqcodec", *map(str, command)]
+    run = [sys.executable, "-c", _MEASURE, *script.DQCODEC, *map(str, command)]
     usable = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(usable)[:processors])
     try:

@@ -7,17 +7,14 @@ compresses and decompresses an image: with no compiler on the path, and a home a
 written. As root it does this as the user nobody, since nothing is read-only to root.
 """
 
-import argparse
-import json
 import os
-import resource
-import subprocess
 import sys
 import tempfile
 import venv
 from pathlib import Path
 
 import numpy as np
+import script
 from PIL import Image
 
 from dqcodec.bench.machine import machine
@@ -29,25 +26,22 @@ _SHOWN = 6  # the largest packages
 
 def main() -> None:
     """The command line, see the module."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=Path)
+    parser = script.parser(__doc__)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         os.chmod(name, 0o755)
-        result = measure(Path(name))
-    print(json.dumps(result, indent=1))
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": machine()} | result, indent=1) + "\n")
+        result = {"machine": machine()} | measure(Path(name))
+    script.publish(result, arguments.json)
 
 
 def measure(work: Path) -> dict:
     """Build, install and use the wheel in the folder `work` -> the result, for JSON."""
     pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"]
-    subprocess.run([*pip, "wheel", "--no-deps", "-w", str(work / "wheel"), str(ROOT)], check=True)
+    script.run(*pip, "wheel", "--no-deps", "-w", work / "wheel", ROOT)
     (wheel,) = (work / "wheel").glob("*.whl")
     venv.create(work / "venv", with_pip=False)
     python = work / "venv" / "bin" / "python"
-    subprocess.run([*pip, "--python", str(python), "install", "--no-cache-dir", "--no-compile", str(wheel)], check=True)
+    script.run(*pip, "--python", python, "install", "--no-cache-dir", "--no-compile", wheel)
     (packages,) = (work / "venv").glob("lib/python*/site-packages")
     sizes = {}
     for path in packages.iterdir():
@@ -77,11 +71,7 @@ def there_and_back(python: Path, work: Path) -> dict[str, float]:
     environment = {"HOME": str(home), "PATH": str(python.parent), "TMPDIR": str(folder)}
     seconds = {}
     for command in (("compress", "a.png"), ("decompress", "a.png.dqc", "-o", "b.png")):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([str(python), "-m", "dqcodec", *command], check=True, cwd=folder, env=environment, **user)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        seconds[command[0]] = round(spent, 1)
+        _, seconds[command[0]] = script.run(python, "-m", "dqcodec", *command, cwd=folder, env=environment, **user)
     kept = [*home.rglob("*"), *python.parents[1].rglob("*.nbc")]  # compiled loops
     if kept:
         raise SystemExit(f"{kept[0]} was written, so nothing was read-only")

@@ -8,39 +8,34 @@ The dqcodec command packs each folder with `--learn`, one thread and all else by
 
 from __future__ import annotations
 
-import argparse
 import json
-import resource
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
+
+import script
 
 from dqcodec.bench.machine import machine
 
 
 def main() -> None:
     """The command line, see the module."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = script.parser(__doc__)
     parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--learn", required=True)
     parser.add_argument("-m", "--model")
-    parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    where = machine()
     sets = [measure(folder, arguments.learn, arguments.model) for folder in arguments.folders]
-    print(json.dumps(sets, indent=1))
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": machine(), "sets": sets}, indent=1) + "\n")
+    script.publish({"machine": where, "sets": sets}, arguments.json)
 
 
 def measure(folder: Path, time: str, model: str | None) -> dict:
     """Pack a folder -> the result, for JSON."""
     models = ["-m", model] if model else []
     with tempfile.TemporaryDirectory() as work:
-        command = ["compress", str(folder), "-o", f"{work}/set.dqc", "--learn", time, "--json", *models]
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        run = subprocess.run([sys.executable, "-m", "dqcodec", *command], check=True, stdout=subprocess.PIPE, text=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        command = ["compress", folder, "-o", f"{work}/set.dqc", "--learn", time, "--json", *models]
+        run, seconds = script.run(*script.DQCODEC, *command, stdout=subprocess.PIPE, text=True)
     *files, archive = map(json.loads, run.stdout.splitlines())
     learned = archive["learned"]
     without = archive["dqc_bytes"] + (learned["saved_bytes"] - learned["bytes"] if learned["saved_bytes"] else 0)
@@ -51,7 +46,7 @@ def measure(folder: Path, time: str, model: str | None) -> dict:
         "base": learned["base"],
         "learn_seconds": learned["seconds"],
         "learn_processor_seconds": learned["processor_seconds"],
-        "processor_seconds": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1),
+        "processor_seconds": seconds,
         "model_bytes": learned["bytes"],
         "bytes_without": without,
         "bytes": archive["dqc_bytes"],

@@ -6,13 +6,12 @@ Each of N photographs, spread evenly, is coded by a model as it is, and by the s
 down to the last layers alone.
 """
 
-import argparse
 import dataclasses
-import json
 import time
 from pathlib import Path
 
 import numpy as np
+import script
 from PIL import Image
 
 from dqcodec.base.threads import single_thread
@@ -26,13 +25,12 @@ _DEPTHS = 1, 3  # the heads; these and the last block
 
 def main() -> None:
     """The command line, see the module."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = script.parser(__doc__)
     parser.add_argument("paths", type=Path, nargs="+")
     parser.add_argument("-m", "--model", action="append", required=True)
     parser.add_argument("--images", type=int, default=8)
-    parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    files = [file for path in arguments.paths for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
+    files = script.files_of(arguments.paths)
     count = min(arguments.images, len(files))
     files = [files[index * len(files) // count] for index in range(count)]
     result: dict = {"machine": machine(), "images": [f"{file.parent.name}/{file.name}" for file in files], "rows": []}
@@ -43,8 +41,7 @@ def main() -> None:
         for layers in sorted({layers for layers in (0, *_DEPTHS, most) if layers <= most}):
             result["rows"].append(coded(name, layers, images))
             print(result["rows"][-1], flush=True)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+    script.publish(result, arguments.json)
 
 
 def coded(name: str, layers: int, images: list[np.ndarray]) -> dict:

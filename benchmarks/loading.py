@@ -7,17 +7,14 @@ The first N PNG images by name, all of one size, are packed by the dqcodec comma
 Figures are images per processor second of one thread.
 """
 
-import argparse
-import json
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
+import script
 import torch
 from PIL import Image
 from torch import nn
@@ -73,19 +70,16 @@ def resnet() -> nn.Module:
 
 def main() -> None:
     """The command line, see the module."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = script.parser(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--first", type=int, default=1000)
-    parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     set_threads(1)
     paths = sorted(arguments.folder.rglob("*.png"))[: arguments.first]
     with tempfile.TemporaryDirectory() as name:
-        result = measure(paths, Path(name))
-    print(json.dumps(result, indent=1))
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": machine()} | result, indent=1) + "\n")
+        result = {"machine": machine()} | measure(paths, Path(name))
+    script.publish(result, arguments.json)
 
 
 def measure(paths: list[Path], work: Path) -> dict:
@@ -94,8 +88,7 @@ def measure(paths: list[Path], work: Path) -> dict:
     for number, path in enumerate(paths):
         shutil.copy(path, work / "in" / f"{number:06d}.png")
     packed, files = work / "set.dqc", Files(sorted((work / "in").iterdir()))
-    command = [sys.executable, "-m", "dqcodec", "compress", "-q", "--no-verify", str(work / "in"), "-o", str(packed)]
-    subprocess.run(command, check=True)
+    script.run(*script.DQCODEC, "compress", "-q", "--no-verify", work / "in", "-o", packed)
     dataset = ArchiveDataset(packed)
     if not all(torch.equal(dataset[index], files[index]) for index in range(len(files))):
         raise SystemExit("the archive differs from the files")

@@ -142,12 +142,12 @@ def kinds() -> str:
     header = ["", "files", "dqcodec", "WebP -z 9", "JPEG XL -e 9", "oxipng", "to the best of these", "without metadata"]
     header += ["processor seconds a megapixel"]
     files = [each for of_kind in of_kinds.values() for each in of_kind.values()]
-    told = (
+    note = (
         f"dqcodec is the smallest on {sum(_is_smallest(each, 0) for each in files)} of {len(files)} files, without metadata on "
         f"{sum(_is_smallest(each, _metadata(each)) for each in files)}. A dash: the codec cannot hold all files of the kind."
     )
     rows = [_kind(name, list(images.values())) for name, images in sorted(of_kinds.items())]
-    return f"{table(header, rows)}\n\n{told}\n\n{provenance('kinds')}"
+    return f"{table(header, rows)}\n\n{note}\n\n{provenance('kinds')}"
 
 
 def _kind(name: str, files: Sequence[dict[str, dict]]) -> list[str]:
@@ -193,7 +193,7 @@ def from_jpeg() -> str:
         ]
         for row in read("from_jpeg")["rows"]
     ]
-    header = ["", "the JPEG files", "dqcodec", "without the method", "JPEG XL -e 9", "WebP -z 9", "files by it"]
+    header = ["", "the JPEG files", "dqcodec", "without the method", "JPEG XL -e 9", "WebP -z 9", "files by the method"]
     header += ["pixels found", "processor seconds a megapixel"]
     return f"{table(header, rows)}\n\n{provenance('from_jpeg')}"
 
@@ -204,7 +204,7 @@ def lessons() -> str:
     for row in read("lessons")["rows"]:
         gain = _change(row["bpd"], least[row["model"]]) if row["layers"] else ""
         rows.append([row["model"], str(row["layers"]), f"{row['bpd']:.4f}", gain, f"{row['microseconds']:.1f}"])
-    header = ["model", "layers that learn besides", "bpd", "", "microseconds of processor a pixel"]
+    header = ["model", "layers that learn, beside the last ones", "bpd", "", "microseconds of processor a pixel"]
     return f"{table(header, rows)}\n\n{provenance('lessons')}"
 
 
@@ -245,7 +245,7 @@ def archives() -> str:
             label, count(result["images"]), f"**{count(result['bytes'])}**", count(result["parts"]["code"]), overhead, *peers,
         ])  # fmt: skip
     header = [
-        "", "images", "dqcodec, bytes", "of it code", "the rest, bytes an image", "JPEG XL -e 9", "WebP -z 9", "PNG",
+        "", "images", "dqcodec, bytes", "of which code", "the rest, bytes an image", "JPEG XL -e 9", "WebP -z 9", "PNG",
     ]  # fmt: skip
     return f"{table(header, rows)}\n\n{provenance(*names)}"
 
@@ -268,7 +268,7 @@ def learning() -> str:
             f"{each['learn_processor_seconds'] / 60:.1f}", count(each["bytes_without"]), f"**{count(each['bytes'])}**",
             count(each["model_bytes"]), f"{100 * change:+.1f} %".replace("-", "−"),
         ])  # fmt: skip
-    header = ["", "megapixels", "minutes", "of a core", "without, bytes", "with", "of it the model", ""]
+    header = ["", "megapixels", "minutes", "of a core", "without, bytes", "with", "of which the model", ""]
     return f"{table(header, rows)}\n\n{provenance(*_LEARNED)}"
 
 
@@ -328,11 +328,11 @@ def growth() -> str:
         for row in result["archives"]
     ]
     header = ["", "one processor, s", "two, s", "ratio", "two, peak MB", "cluster of two, s"]
-    told = (
+    note = (
         "Compressing, which verifies, and decompressing. The cluster is one of Dask on the same two processors. Two processes "
         f"of this machine multiplied {result['two_processes']:.2f} times as much as one."
     )
-    return f"{table(header, images + archives)}\n\n{told}\n\n{provenance('growth')}"
+    return f"{table(header, images + archives)}\n\n{note}\n\n{provenance('growth')}"
 
 
 def _growth(row: dict, one: str, two: str) -> list[str]:
@@ -371,7 +371,7 @@ def install() -> str:
     result = read("install")
     rows = [["the wheel", f"{result['wheel_bytes'] / 1e6:.1f}"]]
     rows.append(["installed, with dependencies", f"{result['installed_bytes'] / 1e6:.0f}"])
-    rows += [[f"of it {name}", f"{size / 1e6:.0f}"] for name, size in result["largest_bytes"].items()]
+    rows += [[f"of which {name}", f"{size / 1e6:.0f}"] for name, size in result["largest_bytes"].items()]
     taken = ", ".join(f"{command} {seconds:.0f}" for command, seconds in result["processor_seconds"].items())
     note = f"An image of 96 x 64 takes, in processor seconds with compiling: {taken}."
     return f"{table(['', 'megabytes'], rows)}\n\n{note}\n\n{provenance('install')}"

@@ -5,8 +5,8 @@
 The file is a part of the .dqc format: another one needs another number of the method. The shipped one is from the icons of the
 Tango project, 16 x 16 and 32 x 32, which are in the public domain.
 
-Mixers code one layer after the other, and keep what they learn but for what they know of a layer's own contexts. Weights are
-averaged over the last pass, and rows that stand for the same row of the table are averaged by how much they changed.
+Mixers code one layer after the other. They keep what they learn, except what they know of a layer's own contexts. Weights are
+averaged over the last pass. Rows that stand for the same row of the table are averaged, weighted by how much they changed.
 """
 
 import argparse

@@ -17,8 +17,6 @@ from the signal to the end, and the failures. The exit code is 1 if anything fai
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import random
 import shutil
@@ -31,6 +29,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+import script
 from PIL import Image
 
 from dqcodec.bench.machine import machine
@@ -49,12 +48,12 @@ _IMAGES, _HEIGHT, _WIDTH = 4, 60, 80
 
 def main() -> None:
     """The command line, see the module."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = script.parser(__doc__)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     rng, end = random.Random(arguments.seed), time.monotonic() + 60 * arguments.minutes
+    where = machine()
     rows: dict[tuple, dict] = defaultdict(lambda: {"trials": 0, "most_seconds": 0.0, "failed": []})
     with tempfile.TemporaryDirectory() as name:
         start = Path(name) / "start"
@@ -76,12 +75,8 @@ def main() -> None:
             row["failed"] += [f"{fault} ({'--rm, ' * removes}at {moment:.3f} s)" for fault in failed]
             for fault in failed:
                 print(f"{kind}, -j {jobs}, {number.name}, at {moment:.3f} s: {fault}", flush=True)
-    print("\n| command | processes | signal | trials | most seconds to the end | failed |\n|---|---|---|---|---|---|")
-    for (kind, jobs, number), row in sorted(rows.items()):
-        print(f"| {kind} | {jobs} | {number} | {row['trials']} | {row['most_seconds']} | {len(row['failed'])} |")
-    if arguments.json:
-        named = [dict(zip(("command", "processes", "signal"), key)) | row for key, row in sorted(rows.items())]
-        arguments.json.write_text(json.dumps({"machine": machine(), "rows": named}, indent=1) + "\n")
+    named = [dict(zip(("command", "processes", "signal"), key)) | row for key, row in sorted(rows.items())]
+    script.publish({"machine": where, "rows": named}, arguments.json)
     sys.exit(any(row["failed"] for row in rows.values()))
 
 
@@ -95,13 +90,13 @@ def make_inputs(folder: Path) -> None:
         pixels = np.stack(waves, -1) + rng.normal(0, 4, (_HEIGHT, _WIDTH, 3))
         Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(folder / f"png/{number}.png")
     for options in (["-r", "png", "-o", "dqc"], ["--group", "2", "png", "-o", "all.dqc"]):
-        subprocess.run([sys.executable, "-m", "dqcodec", "compress", "-q", *_MODEL, *options], cwd=folder, check=True)
+        script.run(*script.DQCODEC, "compress", "-q", *_MODEL, *options, cwd=folder)
 
 
 def command(kind: str, jobs: int, removes: bool) -> list[str]:
     """The command line of a kind of command."""
     options = ["-q", "-f", "-j", str(jobs), *(["--rm"] if removes else [])]
-    return [sys.executable, "-m", "dqcodec", *_COMMANDS[kind], *options]
+    return [*script.DQCODEC, *_COMMANDS[kind], *options]
 
 
 def undisturbed(start: Path, folder: Path, kind: str, jobs: int) -> tuple[dict[str, bytes], float]:

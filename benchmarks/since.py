@@ -6,7 +6,6 @@ Each of the two has a process of its own with one thread, and its own models. Bo
 that all loops are compiled. The times are processor seconds, the least of N; compressing does not include verification.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -15,6 +14,8 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import script
 
 from dqcodec.bench.machine import machine
 
@@ -43,16 +44,15 @@ for line in sys.stdin:
 
 def main() -> None:
     """The command line, see the module."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = script.parser(__doc__)
     parser.add_argument("commit")
     parser.add_argument("paths", type=Path, nargs="+")
     effort = parser.add_mutually_exclusive_group()
     effort.add_argument("--fast", action="store_true")
     effort.add_argument("--best", action="store_true")
     parser.add_argument("--repeat", type=int, default=1)
-    parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    files = [file for path in arguments.paths for file in (sorted(path.glob("*.png")) if path.is_dir() else [path])]
+    files = script.files_of(arguments.paths, "*.png")
     options = {name: True for name in ("fast", "best") if getattr(arguments, name)}
     result: dict = {"machine": machine(), "commit": arguments.commit, "options": options, "rows": []}
     with tempfile.TemporaryDirectory() as folder, checked_out(arguments.commit, Path(folder) / "tree") as before:
@@ -70,9 +70,7 @@ def main() -> None:
         for coder in coders.values():
             coder.communicate()
     result["ratios"] = ratios(result["rows"])
-    print("all", result["ratios"])
-    if arguments.json:
-        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+    script.publish(result, arguments.json)
 
 
 @contextlib.contextmanager

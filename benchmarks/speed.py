@@ -3,15 +3,12 @@
 python benchmarks/speed.py FILE.png [--ard-model NAME] [--json RESULT.json]
 """
 
-import argparse
-import json
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+import script
 
 from dqcodec.ans.stack import Stack
 from dqcodec.bench.machine import machine
@@ -22,18 +19,15 @@ ARD_TILES = 32
 
 def main() -> None:
     """The command line, see the module."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = script.parser(__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("--ard-model", default="cifar10-ard")
-    parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    pixels = np.asarray(Image.open(arguments.file).convert("RGB"))
+    pixels = script.read_rgb(arguments.file)
     result = {"machine": machine(), "image": arguments.file.name}
     result["help_seconds"] = time_help()
     result["ard"] = time_ard(zoo.load(arguments.ard_model), pixels)
-    print(json.dumps(result, indent=1))
-    if arguments.json:
-        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+    script.publish(result, arguments.json)
 
 
 def time_help() -> float:
@@ -41,7 +35,7 @@ def time_help() -> float:
     seconds = []
     for _ in range(5):
         start = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "dqcodec", "--help"], check=True, capture_output=True)
+        subprocess.run([*script.DQCODEC, "--help"], check=True, capture_output=True)
         seconds.append(time.perf_counter() - start)
     return round(min(seconds), 3)
 
@@ -53,12 +47,7 @@ def time_ard(program, pixels) -> dict:
         pixels: (H, W, 3) uint8; their tiles are coded.
     """
     tile = program.tile
-    boxes = [
-        (top, left)
-        for top in range(0, pixels.shape[0] - tile + 1, tile)
-        for left in range(0, pixels.shape[1] - tile + 1, tile)
-    ][:ARD_TILES]
-    tiles = np.stack([pixels[top : top + tile, left : left + tile] for top, left in boxes]).astype(np.int64)
+    tiles = script.tiles_of(pixels, tile)[:ARD_TILES].astype(np.int64)
     stack = Stack(np.random.default_rng(0).bytes(8 * tiles.size))
     start = time.perf_counter()
     program.codec.push(stack, tiles)

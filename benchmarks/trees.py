@@ -12,7 +12,6 @@ The exit code is 1 if a valid file was rejected, an image was not restored, or a
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -29,6 +28,7 @@ import numpy as np
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
 import pngs
+import script
 
 from dqcodec import png
 from dqcodec.bench.machine import machine
@@ -37,19 +37,17 @@ from dqcodec.command.stamp import Stamp
 
 def main() -> None:
     """The command line, see the module."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = script.parser(__doc__)
     parser.add_argument("folders", type=Path, nargs="*")
     parser.add_argument("--made", type=int, metavar="N")
     parser.add_argument("--exact", action="store_true")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     options = ["-j", str(arguments.jobs), *(["--exact"] if arguments.exact else [])]
-    rows = []
+    where, rows = machine(), []
     for folder in arguments.folders:
         with tempfile.TemporaryDirectory() as name:
             rows.append({"tree": folder.name} | there_and_back(folder, Path(name), options))
-        print(json.dumps(rows[-1], indent=1), flush=True)
     if arguments.made:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name) / "made"
@@ -57,11 +55,7 @@ def main() -> None:
             row = there_and_back(folder, Path(name), options)
         row["refuses_what_is_broken"] = sorted(row["refused"]) == broken
         rows.append({"tree": "made"} | row)
-        print(json.dumps(rows[-1], indent=1), flush=True)
-    if arguments.json:
-        arguments.json.write_text(
-            json.dumps({"machine": machine(), "exact": arguments.exact, "trees": rows}, indent=1) + "\n"
-        )
+    script.publish({"machine": where, "exact": arguments.exact, "trees": rows}, arguments.json)
     sys.exit(
         any(row["differ"] or row["refused_but_valid"] or not row.get("refuses_what_is_broken", True) for row in rows)
     )
@@ -97,9 +91,7 @@ def run(*command) -> tuple[int, list[dict]]:
     Raises:
         SystemExit: stderr has lines that the JSON does not explain.
     """
-    result = subprocess.run(
-        [sys.executable, "-m", "dqcodec", *map(str, command), "--json"], capture_output=True, text=True
-    )
+    result = subprocess.run([*script.DQCODEC, *map(str, command), "--json"], capture_output=True, text=True)
     results = [json.loads(line) for line in result.stdout.splitlines()]
     failures = [f"dqcodec: {each['source']}: {each['error']}" for each in results if "error" in each]
     if result.stderr.splitlines() != failures:

@@ -2534,6 +2534,7 @@ QUANTILE = [0.0] + [
     for node in range(1, 32)
 ]
 OWN = [(0, -1), (-1, 0), (-1, -1), (-1, 1), (0, -2), (-2, 0), (-1, 2), (-1, -2), (-2, 1), (-2, -1), (0, -3), (-3, 0)]
+OWN += [(-2, 2), (-2, -2), (-1, 3), (-1, -3), (-3, 1), (-3, -1), (0, -4), (-3, 2), (-3, -2), (-2, 3), (-2, -3), (-1, 4)]
 OTHER = [(0, 0), (0, -1), (-1, 0), (0, 1), (1, 0)]
 
 
@@ -2618,13 +2619,13 @@ class Experts:
         self.weights, self.finals, self.counts, self.cells, self.biases, self.intensities = {}, {}, {}, {}, {}, {}
         self.owners, self.done = {}, 0
 
-    def layer(self, shape, ranges):
+    def layer(self, shape, ranges, is_wide):
         H, W, C = shape
         self.S, self.E, self.K = {}, {}, {}
         layer = np.zeros(shape, np.uint16)
         for c, (least, step, largest) in enumerate(ranges):
             if largest:
-                self.channel(H, W, c, largest)
+                self.channel(H, W, c, largest, 8 if c else 24 if is_wide else 12)
             for y in range(H):
                 for x in range(W):
                     layer[y, x, ORDER[C][c]] = least + step * self.s(y, x, c)
@@ -2633,8 +2634,8 @@ class Experts:
     def s(self, y, x, c):
         return self.S.get((y, x, c), 0)
 
-    def channel(self, H, W, c, largest):
-        n = (12 if c == 0 else 8) + 5 * c
+    def channel(self, H, W, c, largest, own):
+        n = own + 5 * c
         self.c, self.largest, self.n = c, largest, n
         self.short, self.long = Fit(n, 23 / 32, 5 / 8), Fit(n, 63 / 64, 31 / 32)
         self.A, self.D, self.G, self.g, self.h = {}, {}, 1.0, 0.5, 0.5
@@ -2679,7 +2680,7 @@ class Experts:
         v = [at(*place) - mean for place in OWN[:4]]
         for b in range(c):
             v += [at(*place, b) - self.mean(y, x, b) for place in OTHER]
-        v += [at(*place) - mean for place in OWN[4 : 8 if c else 12]]
+        v += [at(*place) - mean for place in OWN[4 : n - 5 * c]]
         self.short.advance(x, True)
         self.long.advance(x, (x + 4) % 8 == 0)
         f = 4 + 5 * c
@@ -2865,9 +2866,17 @@ class Experts:
 
 def experts(payload, shapes):
     body = Bytes(payload)
-    ranges = [[(body.varint(), body.varint(), body.varint()) for _ in range(shape[2])] for shape in shapes]
+    heads = []
+    for shape in shapes:
+        ranges, is_wide = [], False
+        for channel in range(shape[2]):
+            least, step = body.varint(), body.varint()
+            if channel == 0 and step == 0:
+                is_wide, step = True, body.varint()
+            ranges.append((least, step, body.varint()))
+        heads.append((ranges, is_wide))
     learned = Experts(body.rest())
-    return [learned.layer(shape, each) for shape, each in zip(shapes, ranges)]
+    return [learned.layer(shape, *head) for shape, head in zip(shapes, heads)]
 
 
 # --- 15

@@ -162,11 +162,10 @@ def tiled(rows: int, columns: int, channels: int = 3, bits: int = 8) -> Autoregr
 @functools.cache
 def still(channels: int = 3, bits: int = 8, kind: str = AUTOREGRESSIVE) -> AutoregressiveProgram:
     """The autoregressive program that hardly learns while it codes."""
-    lessons = [
-        (lesson.gradient_bits, 32, lesson.input_bits)
-        for lesson in program(kind, channels, 1, bits).description.learning
+    rules = [
+        (rule.gradient_bits, 32, rule.input_bits) for rule in program(kind, channels, 1, bits).description.learning
     ]
-    return load_program(write(described(kind, channels, 1, bits, rate_bits=32, learning=lessons)))
+    return load_program(write(described(kind, channels, 1, bits, rate_bits=32, learning=rules)))
 
 
 def encode(layers: Sequence[np.ndarray], program: Program) -> tuple[bytes, ModelReport]:

@@ -39,6 +39,7 @@ from dqcodec.format.container import Group
 from dqcodec.format.frame import INDEX_MARK
 from dqcodec.format.head import Entry
 from dqcodec.format.layer import Layer, Method
+from dqcodec.format.names import Names, clashes
 from dqcodec.format.section import pack_section
 from dqcodec.png import metadata
 
@@ -308,6 +309,21 @@ def is_name(name: bytes) -> bool:
 def without_folders(found: list[bytes]) -> list[bytes]:
     """Those names that are no other's folder."""
     return [name for name in found if not any(other.startswith(name + b"/") for other in found)]
+
+
+@given(st.lists(names.filter(is_name).map(os.fsdecode), max_size=12))
+def test_names_go_together_if_none_is_another_or_a_folder_of_another(many):
+    kept, taken = Names(), []
+    for name in many:
+        in_way = [other for other in taken if f"{name}/".startswith(f"{other}/") or f"{other}/".startswith(f"{name}/")]
+        found = kept.add(name)
+        assert found in in_way if in_way else found is None
+        taken += [] if in_way else [name]
+    assert bool(clashes(many)) == (taken != many)
+    left = [name for number, name in enumerate(many) if number not in clashes(many)]
+    assert not clashes(left) and {*left} == {
+        name for name in many if not any(name.startswith(f"{each}/") for each in many)
+    }
 
 
 many_names = st.lists(names.filter(is_name), unique=True, max_size=12).map(without_folders)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pngs
@@ -17,15 +18,17 @@ from PIL import Image
 from test_broken import BROKEN
 
 import dqcodec
-from dqcodec.codec import codec
+from dqcodec.codec import codec, zoo
 from dqcodec.command import atomic, kinds, names, removal
 from dqcodec.command.cli import main
 from dqcodec.command.compress import compress_bytes
 from dqcodec.command.options import Compressing, Decompressing
 from dqcodec.command.plan import Job
+from dqcodec.command.results import FileResult, RunReport
 from dqcodec.command.run import Work
 from dqcodec.command.stamp import Stamp
 from dqcodec.command.unpacking import Unpacking
+from dqcodec.command.update import pending
 from dqcodec.format import archive, container
 
 SOURCE = pngs.random(np.random.default_rng(0), 4, 5, 2, 16, tail=b"tail")  # comes back byte for byte
@@ -39,7 +42,7 @@ def folder(quick_folder):
 
 
 def run(*arguments, data=None):
-    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=data)
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=data, catch_exceptions=False)
 
 
 def shell(command, **variables):
@@ -118,6 +121,24 @@ def test_update_does_what_is_missing_or_older_than_its_source_and_nothing_else(f
     assert run(*update, "-f").exit_code == 0 and done.stat().st_ino == kept
     told = run(*update)
     assert told.exit_code == 0 and told.stderr == "0 files, 4 left out (done before: 4)\n"
+
+
+@pytest.mark.parametrize("grain", [10**9, 10**7, 100])
+def test_update_knows_its_outputs_where_the_file_system_cuts_times(folder, monkeypatch, grain):
+    grow(folder, ["a.png", "a.png.dqc"])
+    source, stat, output = 1_700_000_001_987_654_321, os.stat, SimpleNamespace(st_mode=0, st_ctime_ns=10**18)
+    os.utime("a.png", ns=(source, source))
+    monkeypatch.setattr(os, "stat", lambda path, **how: output if path == Path("a.png.dqc") else stat(path, **how))
+    job = Job(Path("a.png"), Path("a.png.dqc"))
+    output.st_mtime_ns = source // grain * grain
+    assert pending([job], force=False) == ([], [(job.source, "done before")])
+    output.st_ctime_ns += 1  # a file system that keeps whole times: the source has changed
+    assert pending([job], force=False) == ([job], [])
+    output.st_ctime_ns, output.st_mtime_ns = 10**18, (source // grain - 1) * grain
+    assert pending([job], force=False) == ([job], [])
+    output.st_mtime_ns = (source // grain + 1) * grain
+    ((newer,), _) = pending([job], force=False)
+    assert "newer than its source" in newer.error
 
 
 def test_update_restores_what_is_missing_of_a_tree(folder):
@@ -707,6 +728,49 @@ def test_an_output_that_cannot_be_written_is_named_beside_its_source(folder):
         assert run("compress", "a.png", "-o", target).stderr == f"dqcodec: a.png: cannot write {target}: {reason}\n"
     full = shell("$dqcodec compress a.png -o - > /dev/full")
     assert full.stderr == b"dqcodec: a.png: cannot write standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["inspect", "a.png", "--map", "a.png"],
+        ["inspect", "a.png", "-o", "link.png"],
+        ["bench", "--codec", "png", ".", "-o", "a.png"],
+        ["bench", "--codec", "png", "a.png", "--markdown", "./a.png"],
+        ["sample", "a-00000000.safetensors", "-o", "a-00000000.safetensors"],
+    ],
+)
+def test_no_command_overwrites_its_own_input(folder, monkeypatch, arguments):
+    grow(folder, ["a.png", "a-00000000.safetensors"])
+    (folder / "link.png").symlink_to("a.png")
+    monkeypatch.setattr(zoo, "load", lambda name: None)
+    result = run(*arguments, "-f")
+    assert result.exit_code == 2 and "would replace its own input" in result.stderr
+    assert {(folder / name).read_bytes() for name in ("a.png", "a-00000000.safetensors")} == {SOURCE}
+
+
+def test_inspect_does_not_write_its_page_and_its_map_to_one_place(folder):
+    grow(folder, ["a.png"])
+    for output, place in (("-", "-"), ("x", "./x")):
+        result = run("inspect", "a.png", "-o", output, "--map", place)
+        assert result.exit_code == 2 and "need different files" in result.stderr and tree(folder) == ["a.png"]
+
+
+def test_a_working_folder_that_was_removed_is_named(folder):
+    result = shell("mkdir gone && cd gone && rmdir ../gone && $dqcodec compress a.png")
+    assert result.stderr == b"Error: the working folder: No such file or directory\n"
+
+
+def test_a_file_that_is_named_twice_is_verified_once(folder):
+    grow(folder, ["in/a.png", "in/b.png"])
+    run("compress", "in", "-o", "set.dqc")
+    assert run("verify", "set.dqc", "set.dqc").stderr == "set.dqc: 2 images ok\n"
+
+
+def test_the_results_of_a_run_are_sorted_by_source():
+    results = [FileResult(source, member=str(number)) for number in range(3) for source in ("a.dqc", "b.dqc")]
+    runs = RunReport(results).by_source()
+    assert {source: run.results for source, run in runs.items()} == {"a.dqc": results[::2], "b.dqc": results[1::2]}
 
 
 @pytest.mark.parametrize("variables", [{"PYTHONIOENCODING": "ascii"}, {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}])

@@ -32,7 +32,7 @@ LOGARITHMS = np.concatenate([log_spreads(), np.full(1 << 20, 7777, np.int32)])
 NO_PREDICTOR = predictor(np.empty((0, 2), np.int64), 0, 1)
 
 context = compiled(contexts.context)
-standards = np.vectorize(compiled(contexts.standard), otypes=[np.float32])
+standards = np.vectorize(compiled(contexts.standardised), otypes=[np.float32])
 
 
 def images(channels: int, bits: int, height: int, width: int) -> dict[str, np.ndarray]:
@@ -94,9 +94,9 @@ def exact_context(pixels: TilePixels, places: np.ndarray, bits: int, planes: np.
 
 def fronts(places: np.ndarray):
     """Those of each front, in causal order."""
-    turns = places[:, 2] + SLOPE * places[:, 1]
-    for turn in np.unique(turns):
-        yield places[turns == turn]
+    diagonals = places[:, 2] + SLOPE * places[:, 1]
+    for diagonal in np.unique(diagonals):
+        yield places[diagonals == diagonal]
 
 
 def assert_front_by_front(tiles: list[np.ndarray], bits: int) -> None:

@@ -1,8 +1,12 @@
-"""What docs/library.md shows runs, type checkers see the names that are public, and files that documents name exist."""
+"""What docs/library.md shows runs, type checkers see the names that are public, and files that documents name exist.
+
+Scripts of benchmarks/ take hours and optional packages, so no test runs them; what they import from each other exists.
+"""
 
 import ast
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,3 +57,37 @@ def test_a_file_or_class_that_a_document_names_wrongly_is_found(block, problems)
 
 def test_every_file_that_documents_and_docstrings_name_exists():
     assert not [*references.missing_files(), *references.missing_modules(), *references.missing_headings()]
+
+
+def imported(script: Path) -> Iterator[tuple[Path, str]]:
+    """(file, name) of what a script imports from the scripts beside it and from dqcodec."""
+    for node in ast.walk(ast.parse(script.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            found = [
+                folder / f"{node.module.replace('.', '/')}.py" for folder in (script.parent, ROOT / "benchmarks", ROOT)
+            ]
+            yield from ((file, alias.name) for file in found if file.exists() for alias in node.names)
+
+
+def known(module: str, folder: Path) -> bool:
+    """Whether Python, an installed package or a folder of scripts has a module."""
+    name = module.partition(".")[0]
+    places = (folder, ROOT / "benchmarks", ROOT / "benchmarks" / "paper", ROOT / "tests")
+    return any((place / f"{name}.py").exists() or (place / name).is_dir() for place in places) or name in OTHERS
+
+
+OTHERS = {*sys.stdlib_module_names, "dqcodec"} | {
+    "PIL", "atheris", "craystack", "distributed", "imagecodecs", "jaxtyping", "matplotlib", "numpy", "torch",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "benchmarks").rglob("*.py")), ids=lambda path: path.stem)
+def test_scripts_import_only_what_exists(script):
+    tree = ast.parse(script.read_text())
+    modules = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    modules += [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    assert not [module for module in modules if not known(module, script.parent)]
+    for file, name in imported(script):
+        assert re.search(rf"^(?:def |class |from .* import .*|import .*|)\b{name}\b", file.read_text(), re.MULTILINE), (
+            f"{name} is not in {file.name}"
+        )

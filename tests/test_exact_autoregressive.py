@@ -227,12 +227,12 @@ def test_fronts_hold_every_pixel_once_after_what_it_needs(shapes):
 @given(some_shapes)
 def test_a_front_is_of_one_turn_and_follows_tiles_and_their_rows(shapes):
     walk = Fronts(shapes)
-    turns = []
+    diagonals = []
     for front in range(len(walk)):
         cells, y, x, *_ = walk.places(front).T
-        turns.append(x[0] + SLOPE * y[0])
-        assert (x + SLOPE * y == turns[-1]).all() and (np.diff(cells) > 0).all()
-    assert (np.diff(turns) > 0).all()
+        diagonals.append(x[0] + SLOPE * y[0])
+        assert (x + SLOPE * y == diagonals[-1]).all() and (np.diff(cells) > 0).all()
+    assert (np.diff(diagonals) > 0).all()
 
 
 @many
@@ -254,19 +254,19 @@ def test_compiled_fronts_equal_plain_python(shapes):
     walk, tiles = Fronts(shapes), np.array(shapes)
     corners, last = np.cumsum([0, *tiles.prod(1)])[:-1], max(width + SLOPE * (height - 1) for height, width in shapes)
     for height, width in shapes:
-        for turn in range(last):
-            rows = [y for y in range(height) if 0 <= turn - SLOPE * y < width]
-            start, stop = compiled_rows(height, width, turn)
-            assert (start, stop) == fronts._rows(height, width, turn)
+        for diagonal in range(last):
+            rows = [y for y in range(height) if 0 <= diagonal - SLOPE * y < width]
+            start, stop = compiled_rows(height, width, diagonal)
+            assert (start, stop) == fronts._rows(height, width, diagonal)
             assert list(range(start, stop)) == rows
     sizes, theirs = np.zeros((2, last), np.int64)
     fronts._sizes(tiles, sizes)
     fronts._sizes.py_func(tiles, theirs)
     assert np.array_equal(sizes, theirs)
-    turns = np.flatnonzero(sizes)
+    diagonals = np.flatnonzero(sizes)
     for front in (0, len(walk) // 2, len(walk) - 1):
         places = np.empty_like(walk.places(front))
-        fronts._places.py_func(tiles, corners, 0, turns[front], places)
+        fronts._places.py_func(tiles, corners, 0, diagonals[front], places)
         assert np.array_equal(places, walk.places(front))
 
 
@@ -274,14 +274,14 @@ def test_compiled_fronts_equal_plain_python(shapes):
 @given(some_shapes, st.sampled_from([1, 5, 40]))
 def test_batches_of_tiles_follow_each_other_and_are_as_small_as_fills_a_front(shapes, least):
     """The fronts of each batch have FRONT pixels on average, except the last batch; without the last tile they have fewer."""
-    turns = [width + SLOPE * (height - 1) for height, width in shapes]
+    diagonals = [width + SLOPE * (height - 1) for height, width in shapes]
     areas = [height * width for height, width in shapes]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fronts, "FRONT", least)
         batches, walk = list(fronts._batches(np.array(shapes))), Fronts(shapes)
 
     def fills(tiles: slice) -> bool:
-        return sum(areas[tiles]) >= least * max(turns[tiles])
+        return sum(areas[tiles]) >= least * max(diagonals[tiles])
 
     assert [n for batch in batches for n in range(len(shapes))[batch]] == list(range(len(shapes)))
     for batch in batches:

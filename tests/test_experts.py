@@ -15,9 +15,26 @@ def encode(*layers: np.ndarray) -> bytes:
     return payload.data
 
 
+def encode_as(is_wide: bool, *layers: np.ndarray) -> bytes:
+    """The payload of layers whose first channels are wide or not."""
+    return experts.encode_as(layers, [is_wide] * len(layers)).data
+
+
 def assert_come_back(*layers: np.ndarray) -> None:
-    decoded = experts.decode(encode(*layers), [pixels.shape for pixels in layers])
-    assert all(np.array_equal(*pair) for pair in zip(decoded, layers, strict=True))
+    """Narrow, wide, and narrow and wide in turns."""
+    for wide in ([False], [True], [False, True]):
+        payload = experts.encode_as(layers, [wide[number % len(wide)] for number in range(len(layers))])
+        decoded = experts.decode(payload.data, [pixels.shape for pixels in layers])
+        assert all(np.array_equal(*pair) for pair in zip(decoded, layers, strict=True))
+
+
+def blurred(height: int, width: int, noise: float = 0, seed: int = 0) -> np.ndarray:
+    """Noise of 16 bits, blurred, with white noise upon it, uint16 (H, W, 1)."""
+    rng = np.random.default_rng(seed)
+    surface = rng.normal(0, 20000, (height, width))
+    for axis in (0, 1):
+        surface = sum(weight * np.roll(surface, shift, axis) for shift, weight in enumerate((1, 4, 6, 4, 1))) / 16
+    return (32768 + surface + rng.normal(0, noise, surface.shape)).round().clip(0, 65535).astype(np.uint16)[..., None]
 
 
 def slope(height: int, width: int, channels: int, noise: float = 20, seed: int = 0) -> np.ndarray:
@@ -89,6 +106,44 @@ def test_channels_of_one_value_take_their_head_alone():
     assert len(encode(np.full((300, 400, 3), 40000, np.uint16))) == 3 * (3 + 1 + 1)
 
 
+@pytest.mark.parametrize("size", [(64, 65), (182, 183), (32, 1100)])
+def test_smooth_deep_layers_are_smaller_from_a_wide_neighbourhood_and_coded_so(size):
+    pixels = blurred(*size)
+    assert encode(pixels) == encode_as(True, pixels)
+    assert len(encode(pixels)) < 0.98 * len(encode_as(False, pixels))
+
+
+@pytest.mark.parametrize(
+    "pixels",
+    [
+        blurred(64, 65, noise=2000),
+        blurred(182, 183, noise=2000),
+        blurred(63, 65),
+        blurred(64, 65) >> 8,
+        blurred(64, 65) >> 8 << 8,
+        blurred(64, 65).repeat(3, axis=2),
+        np.full((64, 65, 1), 40000, np.uint16),
+    ],
+    ids=["noisy", "noisy-large", "small", "8-bit", "8-bit-steps", "rgb", "flat"],
+)
+def test_layers_that_gain_little_see_the_narrow_neighbourhood(pixels):
+    assert encode(pixels) == encode_as(False, pixels)
+
+
+def test_a_wide_neighbourhood_is_marked_by_a_byte_of_each_layer():
+    layers = [np.full((3, 4, 3), value, np.uint16) for value in (5, 7)]
+    assert encode_as(False, *layers) == b"\5\1\0" * 3 + b"\7\1\0" * 3
+    assert encode_as(True, *layers) == b"\5\0\1\0" + b"\5\1\0" * 2 + b"\7\0\1\0" + b"\7\1\0" * 2
+
+
+@pytest.mark.parametrize("payload", [b"\0\0\0\5\0\1\5", b"\0\0\0\1\5\0\1\5", b"\0\1\5\0\0\1\5", b"\0\0", b"\0\0\1"])
+def test_a_mark_that_is_unknown_or_at_a_later_channel_is_refused(payload):
+    with pytest.raises(CorruptError):
+        experts.decode(payload + bytes(20), [(2, 2, 2)])
+    with pytest.raises(CorruptError):
+        experts.decode(payload, [(2, 2, 2)])
+
+
 @pytest.mark.parametrize(
     "payload",
     [b"", b"\0", b"\0\0\5", b"\xff\xff\3\1\1", b"\1\x02\xff\xff\3", b"\xff\xff\xff\xff\x0f\1\1"],
@@ -111,9 +166,9 @@ def test_a_layer_too_wide_is_refused_unless_it_has_one_value():
 
 
 @settings(max_examples=40)
-@given(st.binary(max_size=60), st.integers(1, 65535))
-def test_any_code_decodes(code, largest):
-    head = b"\0\1" + bytes([largest & 127 | 128, largest >> 7 & 127 | 128, largest >> 14])
+@given(st.binary(max_size=60), st.integers(1, 65535), st.sampled_from([b"\1", b"\0\1"]))
+def test_any_code_decodes(code, largest, step):
+    head = b"\0" + step + bytes([largest & 127 | 128, largest >> 7 & 127 | 128, largest >> 14])
     if largest >> 14:
         (pixels,) = experts.decode(head + code, [(5, 7, 1)])
         assert pixels.max() <= largest

@@ -173,8 +173,13 @@ def test_names_in_an_archive_are_relative_sorted_and_all_different(tmp_path):
     images = plan_archive([one, "x/d.bmp"])
     assert [name for _, name in images] == ["a-c.png", "a/c.png", "b.png", "d.png"]
     assert images[3] == (Path("x/d.bmp"), "d.png")
-    for sources in ([one, two], ["x/d.bmp", "d.png"], [one, three], ["-", one]):
-        with pytest.raises(ValueError):
+    for sources, message in (
+        ([one, two], f"{one}/b.png and {two}/b.png would both be b.png in the archive"),
+        (["x/d.bmp", "d.png"], "x/d.bmp and d.png would both be d.png in the archive"),
+        ([three, one], "b.png would be a file and a folder in the archive"),
+        (["-", one], "standard input does not go into an archive"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
             plan_archive(sources)
 
 
@@ -378,6 +383,20 @@ def test_new_folders_survive_a_loss_of_power_with_their_file(tmp_path, monkeypat
     assert synced == [tmp_path / "deep/er", tmp_path / "deep", tmp_path]
     atomic.write(tmp_path / "deep/er/c", b"x")
     assert synced[3:] == [tmp_path / "deep/er"]
+
+
+def test_a_folder_that_is_not_synced_is_an_error_unless_the_system_cannot_sync_it(tmp_path, monkeypatch):
+    sync = os.fsync
+    for number, is_error in ((errno.EIO, True), (errno.ENOSPC, True), (errno.EINVAL, False), (errno.EACCES, False)):
+
+        def fail(descriptor, number=number):
+            if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+                raise OSError(number, os.strerror(number))
+            sync(descriptor)
+
+        monkeypatch.setattr(os, "fsync", fail)
+        with pytest.raises(OSError, match="cannot write") if is_error else contextlib.nullcontext():
+            atomic.write(tmp_path / str(number), b"x")
 
 
 def test_a_file_keeps_its_owner_or_gives_another_group_no_more_than_all_others(tmp_path, monkeypatch):

@@ -33,7 +33,7 @@ from dqcodec.exact.program import load_program
 from dqcodec.export.restore import restore
 from dqcodec.format.archive import OwnModel, model_bytes, pack_model, unpack_model
 from dqcodec.format.frame import MODEL_MARK
-from dqcodec.training import learning
+from dqcodec.training import fine_tuning
 from dqcodec.training.progress import Progress
 from dqcodec.training.trainer import Budget
 
@@ -61,8 +61,8 @@ def noisy(number: int) -> np.ndarray:
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch):
     """A step of few pixels, since models and images are small."""
-    monkeypatch.setattr(learning, "_STEP_PIXELS", 1 << 11)
-    monkeypatch.setattr(learning, "_FISHER_CROPS", 16)
+    monkeypatch.setattr(fine_tuning, "_STEP_PIXELS", 1 << 11)
+    monkeypatch.setattr(fine_tuning, "_FISHER_CROPS", 16)
 
 
 @functools.cache
@@ -105,7 +105,7 @@ def test_a_restored_model_has_its_weights_on_the_programs_grids(kind, channels):
 @pytest.mark.parametrize(("kind", "channels"), KINDS)
 def test_learning_makes_the_images_smaller(kind, channels):
     program, images = programs.still(channels, kind=kind), [image(number, channels) for number in range(6)]
-    learned = changes.apply(program, learning.learn(program, images, Budget(images=400)), bytes(8))
+    learned = changes.apply(program, fine_tuning.fine_tune(program, images, Budget(images=400)), bytes(8))
     assert learned.code_length(images) < 0.97 * program.code_length(images)
     pixels = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).float()
     real = float(-restore(learned)[0].bound(pixels).detach().sum())
@@ -114,7 +114,7 @@ def test_learning_makes_the_images_smaller(kind, channels):
 
 def test_learning_takes_images_of_all_shapes():
     images = [image(0), image(1)[:3], image(2)[:, :2], image(3, side=70), image(4)[:1, :1]]
-    data = learning.learn(programs.still(), images, Budget(images=40))
+    data = fine_tuning.fine_tune(programs.still(), images, Budget(images=40))
     assert changes.apply(programs.still(), data, bytes(8)).code_length(images) > 0
 
 

@@ -24,8 +24,8 @@ every_channels = pytest.mark.parametrize("channels", [1, 3])
 
 def program_of(channels: int = 3, learning: int = 4) -> AutoregressiveProgram:
     """Of whose network the last so many layers learn."""
-    lessons = [list(lesson) for lesson in programs.program(LEARNING, channels).description.learning[:learning]]
-    return load_program(write(programs.described(LEARNING, channels, learning=lessons)))
+    rules = [list(rule) for rule in programs.program(LEARNING, channels).description.learning[:learning]]
+    return load_program(write(programs.described(LEARNING, channels, learning=rules)))
 
 
 def image(height: int, width: int, channels: int = 3, seed: int = 0) -> np.ndarray:
@@ -61,7 +61,7 @@ def test_the_more_layers_learn_the_better_a_program_of_random_weights_gets_at_an
 @every_channels
 def test_the_gradients_of_a_program_are_those_of_its_twin_in_real_numbers(channels):
     """Up to rounding: of activations and weights, and of gradients to 1/32 of the usual size."""
-    program, pixels = program_of(channels), image(15, 16, channels)  # too few for a lesson
+    program, pixels = program_of(channels), image(15, 16, channels)  # too few for a step
     walked = walk.Walk(program, [pixels.shape[:2]])
     walked.enter([pixels])
     for front in walked.learning_fronts():
@@ -71,13 +71,13 @@ def test_the_gradients_of_a_program_are_those_of_its_twin_in_real_numbers(channe
     model.density.log_mass(torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None].float()).sum().neg().backward()
     real = {twin.name: twin for twin in twins}
     names = ["net.heads", "net.0.2", "net.0.1", "net.in"]
-    for name, lesson in zip(names, program.description.learning, strict=True):
+    for name, rule in zip(names, program.description.learning, strict=True):
         twin, width = real[name], program.net.heads.inputs
         rows = len(walked.model.net.heads) if name == "net.heads" else twin.exact.inputs + 1
         ours = sums[start : start + rows * twin.exact.outputs].reshape(rows, -1)
         start += ours.size
         theirs = twin.real.weight.grad.numpy().astype(np.float64).T[: width if name == "net.heads" else None]
-        unit = GRADIENT_GRID * 2.0 ** (lesson.gradient_bits - twin.grid_out + twin.grid_in)
+        unit = GRADIENT_GRID * 2.0 ** (rule.gradient_bits - twin.grid_out + twin.grid_in)
         assert np.corrcoef(ours[: len(theirs)].ravel(), theirs.ravel())[0, 1] > 0.97
         assert np.abs(ours[: len(theirs)] / unit).sum() == pytest.approx(np.abs(theirs).sum(), rel=0.2)
     assert start == len(sums)
@@ -129,7 +129,7 @@ def test_a_layer_that_passes_gradients_on_stays_as_it_is_where_their_sums_would_
     ],
     ids=str,
 )
-def test_wrong_lessons_are_a_model_error(learning):
+def test_wrong_learning_rules_are_a_model_error(learning):
     with pytest.raises(ModelError):
         load_program(write(programs.described(LEARNING, learning=learning)))
 
@@ -140,9 +140,9 @@ def test_a_network_whose_gradients_are_not_exact_is_a_model_error(name, learning
     tensors = programs.tensors(LEARNING, 1)
     tensors[f"{name}.shift"][:] = [40, *[6] * (len(tensors[f"{name}.shift"]) - 1)]
     tensors[f"{name}.weight"][:] = 1
-    lessons = [list(lesson) for lesson in programs.program(LEARNING, 1).description.learning]
+    rules = [list(rule) for rule in programs.program(LEARNING, 1).description.learning]
     for count in (learning - 1, learning):
-        metadata = programs.metadata(programs.described(LEARNING, 1, learning=lessons[:count]))
+        metadata = programs.metadata(programs.described(LEARNING, 1, learning=rules[:count]))
         path = write(save(tensors, metadata=metadata))
         if count == learning:
             with pytest.raises(ModelError, match="gradients"):

@@ -3,6 +3,7 @@ import io
 import os
 import pickle
 import struct
+from pathlib import Path
 
 import numpy as np
 import pngs
@@ -155,11 +156,40 @@ def test_an_archive_of_no_images_is_one():
 
 
 @pytest.mark.parametrize(
-    "names", [[""], ["/a"], ["a//b"], ["a/../b"], ["."], ["a\0b"], ["a" * 5000], ["a", "a"], ["a", "a/b"], ["a/b", "a"]]
+    "names",
+    [
+        [""],
+        ["/a"],
+        ["a//b"],
+        ["a/../b"],
+        ["."],
+        ["a\0b"],
+        ["a" * 5000],
+        ["a", "a"],
+        ["a", "a/b"],
+        ["a/b", "a"],
+        ["\ud800"],
+        ["\udcc3\udca9"],
+    ],
 )
 def test_names_that_no_files_could_have_are_refused(names):
-    with pytest.raises(ValueError, match="name"):
+    with pytest.raises(ValueError, match=r"^'[^']+' (cannot be the name|is the name of)|^'' cannot be the name"):
         dqcodec.compress_archive((name, COLORS) for name in names)
+
+
+def test_what_is_no_name_or_no_model_is_a_type_error():
+    for name in (1, b"a.png", Path("a.png")):
+        with pytest.raises(TypeError, match="is no name"):
+            dqcodec.compress_archive({name: COLORS})
+    for models in (5, [None], [b"photo"]):
+        with pytest.raises(TypeError, match="is no model"):
+            dqcodec.compress(COLORS, models)
+
+
+def test_a_name_of_bytes_that_are_not_utf8_comes_back_as_the_system_gives_it():
+    name = os.fsdecode(b"a\xff.png")
+    with dqcodec.Archive(io.BytesIO(dqcodec.compress_archive({name: COLORS}))) as images:
+        assert list(images) == [name] and np.array_equal(images.read(name), COLORS)
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])

@@ -51,13 +51,15 @@ def test_a_sample_that_surprises_takes_more_bits():
 def test_layers_have_the_names_that_info_gives(quick_folder):
     gray = np.random.default_rng(0).integers(0, 255, (20, 20, 1), np.uint8).repeat(3, axis=2)
     data = codec.compress(png.write(formats.from_array(gray)))[0]
-    assert [layer.name for layer in lengths.spent(data, zoo.find)] == [layer.name for layer in codec.info(data).layers]
+    assert [layer.name for layer in lengths.layer_bits(data, zoo.find)] == [
+        layer.name for layer in codec.info(data).layers
+    ]
 
 
 def test_methods_without_a_map_are_spread_evenly(quick_folder):
     pixels = np.add.outer(np.arange(30), np.arange(40)).astype(np.uint8)
     coded = group.encode([read(png.write(formats.from_array(pixels)))], [])
-    (layer,) = lengths.spent(coded.group.pack(), zoo.find)
+    (layer,) = lengths.layer_bits(coded.group.pack(), zoo.find)
     assert layer.is_even and layer.bound_bits is None and layer.method == "classical"
     assert np.isclose(layer.coded_bits, 8 * len(coded.group.payloads[0])) and np.ptp(layer.bits) == 0
 
@@ -123,7 +125,7 @@ def test_inspect_says_in_one_line_what_it_cannot_show(quick_folder):
     Image.fromarray(RNG.integers(0, 256, (3, 3), np.uint8)).save("a.png")
     assert run(main, ["inspect", "a.png"]).exit_code == 2
     (quick_folder / "bad.png").write_bytes(b"no image")
-    for arguments in (["bad.png", "-o", "a.html"], ["nothing.png", "-o", "a.html"], ["a.png", "-o", "a.png"]):
+    for arguments in (["bad.png", "-o", "a.html"], ["nothing.png", "-o", "a.html"], ["a.png", "-o", "bad.png"]):
         told = run(main, ["inspect", *arguments])
         assert told.exit_code == 3 and told.stderr.count("\n") == 1 and not (quick_folder / "a.html").exists()
     (quick_folder / "set.dqc").write_bytes(archive.START)

@@ -52,12 +52,12 @@ class Target:
         return _sealed(data[:at] + body, data)
 
     def check(self, data: bytes) -> bool:
-        told = named_errors(lambda: codec.info(data, max_pixels=MAX_PIXELS))
+        info = named_errors(lambda: codec.info(data, max_pixels=MAX_PIXELS))
         found = named_errors(lambda: codec.decompress(data, find_program, max_pixels=MAX_PIXELS))
         if found is None:
             return False
         group = Group.unpack(data)
-        assert told is not None and Group.unpack(group.pack()) == group
+        assert info is not None and Group.unpack(group.pack()) == group
         if group.entries[0].skeleton is None:
             assert found[0] == group.payloads[0]
         else:

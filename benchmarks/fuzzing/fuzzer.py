@@ -62,12 +62,12 @@ class Fuzzer:
             self.keep(data, "printed", self.printed.getvalue())
             self.printed.seek(0), self.printed.truncate()
 
-    def keep(self, data: bytes, name: str, told: str) -> None:
+    def keep(self, data: bytes, name: str, cause: str) -> None:
         """The smallest input of each name is kept."""
         path = self.folder / f"{self.arguments.target}-{name}.bin"
         if not path.exists() or path.stat().st_size > len(data):
             path.write_bytes(data)
-            path.with_suffix(".txt").write_text(f"{len(data)} bytes: {data[:200].hex()}\n\n{told}")
+            path.with_suffix(".txt").write_text(f"{len(data)} bytes: {data[:200].hex()}\n\n{cause}")
 
     def run(self, end: float) -> None:
         """Test inputs until the time `end`. The process is then of no other use."""

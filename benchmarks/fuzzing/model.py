@@ -50,22 +50,22 @@ class Target:
             if rng.random() < 0.25:
                 description[rng.choice([*description, "other"])] = rng.choice(_VALUES)
             elif description.get("learning") and rng.random() < 0.25:
-                self._change_lessons(description["learning"], rng)
+                self._change_rules(description["learning"], rng)
             else:
                 self._change_tensors(tensors, rng)
         return self._packed(json.dumps(description), tensors)
 
     @staticmethod
-    def _change_lessons(lessons: list[list[int]], rng: random.Random) -> None:
+    def _change_rules(rules: list[list[int]], rng: random.Random) -> None:
         """How layers of the network learn, and how many do."""
-        place = rng.randrange(len(lessons))
+        place = rng.randrange(len(rules))
         match rng.randrange(4):
             case 0 | 1:
-                lessons[place][rng.randrange(3)] = rng.choice((-33, -32, -8, -1, 0, 1, 3, 8, 16, 31, 32, 33))
+                rules[place][rng.randrange(3)] = rng.choice((-33, -32, -8, -1, 0, 1, 3, 8, 16, 31, 32, 33))
             case 2:
-                lessons[place:place] = [[*lessons[place]] for _ in range(rng.choice((1, 1, 90)))]
+                rules[place:place] = [[*rules[place]] for _ in range(rng.choice((1, 1, 90)))]
             case 3:
-                del lessons[place]
+                del rules[place]
 
     def _change_tensors(self, tensors: dict[str, list], rng: random.Random) -> None:
         name = rng.choice(sorted(tensors))
@@ -116,7 +116,6 @@ class Target:
         return len(text).to_bytes(8, "little") + text + b"".join(raw for *_, raw in tensors.values())
 
     def check(self, data: bytes) -> bool:
-
         self.path.write_bytes(data)
         program = named_errors(lambda: load_program(self.path))
         if program is None:

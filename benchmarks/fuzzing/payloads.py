@@ -14,7 +14,7 @@ from dqcodec.format.container import Group, sample_checksum
 from dqcodec.format.head import Entry
 from dqcodec.format.layer import Layer, Method
 from dqcodec.format.split import Split, Step
-from dqcodec.methods import classical, jpeg, table
+from dqcodec.methods import classical, experts, jpeg, table
 from fuzzing.changes import changed
 from fuzzing.errors import named_errors
 from fuzzing.limits import ROOT
@@ -37,7 +37,9 @@ class Target:
                 for method in (Method.MIXING, Method.PIXEL_MIXING, Method.TRAINED_MIXING):
                     self._add(Layer(method), *several, payload=table.encode(method, several).data)
                 deep = [pixels.astype(np.uint16) * 37 for pixels in several]
-                self._add(Layer(Method.EXPERTS), *deep, payload=table.encode(Method.EXPERTS, deep).data)
+                for is_wide in (False, True):
+                    payload = experts.encode_as(deep, [is_wide] * len(deep)).data
+                    self._add(Layer(Method.EXPERTS), *deep, payload=payload)
                 if channels in (1, 3):
                     self._add(Layer(Method.JPEG), *several, payload=table.encode(Method.JPEG, several).data)
                     whole = [recover(np.pad(pixels, ((2, 0), (3, 0), (0, 0)))) for pixels in several]
@@ -75,7 +77,6 @@ class Target:
         return data[:1] + changed(data[1:], rng, (b"\xff" * 40, bytes(40)))
 
     def check(self, data: bytes) -> bool:
-
         layer, skeletons = self.settings[data[0] % len(self.settings)] if data else self.settings[0]
         is_deep = layer.method == Method.EXPERTS
         dtype, split = (np.uint16, Split(Step.WHOLE)) if is_deep else (np.uint8, Split(Step.PLAIN))

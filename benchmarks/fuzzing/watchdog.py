@@ -57,7 +57,7 @@ class Shared:
 
 def watch(child: int, shared: Shared, patience: float) -> str | None:
     """Wait for the process; what happened to it. patience: seconds of a processor for one input; ten times of the clock."""
-    last, since, spent, told = -1, time.time(), 0.0, time.time()
+    last, since, spent, reported = -1, time.time(), 0.0, time.time()
     while True:
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:
@@ -70,9 +70,9 @@ def watch(child: int, shared: Shared, patience: float) -> str | None:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             return "hang"
-        if time.time() - told > 30:
+        if time.time() - reported > 30:
             print(f"{tried} inputs, {good} good", flush=True)
-            told = time.time()
+            reported = time.time()
         time.sleep(0.1)
 
 

@@ -15,7 +15,7 @@ from dqcodec.flows.couplings import AffineCoupling, ConditionalAffine
 from dqcodec.flows.densities import CovarianceGaussian, Density, DiagonalGaussian, normal_log_prob
 from dqcodec.flows.dequantizers import Dequantizer, UniformDequantizer
 from dqcodec.flows.model import DequantizedModel
-from dqcodec.flows.transforms import Chain, Rescale, Transform
+from dqcodec.flows.transforms import Chain, Features, Images, Noise, PerImage, Rescale, Transform
 
 DENSITIES = ("diagonal", "covariance", "flow")
 DEQUANTIZERS = ("uniform", "normal", "flow")
@@ -51,15 +51,15 @@ class Linear(Transform):
         super().__init__()
         self.weight = nn.Parameter(torch.linalg.qr(torch.randn(2, 2)).Q)
 
-    def _log_det(self, x):
+    def _log_det(self, x: Images) -> PerImage:
         (a, b), (c, d) = self.weight
         return (a * d - b * c).abs().log().expand(len(x))
 
-    def forward(self, x, context=None):
+    def forward(self, x: Images, context: Features | None = None) -> tuple[Images, PerImage]:
         """z = W x."""
         return (x.flatten(1) @ self.weight.T)[..., None, None], self._log_det(x)
 
-    def inverse(self, z, context=None):
+    def inverse(self, z: Images, context: Features | None = None) -> tuple[Images, PerImage]:
         """x = W^-1 z."""
         return (z.flatten(1) @ torch.linalg.inv(self.weight).T)[..., None, None], self._log_det(z)
 
@@ -71,18 +71,18 @@ class Rotation(Transform):
         super().__init__()
         self.angle = nn.Parameter(2 * math.pi * torch.rand(()))
 
-    def _turn(self, x, angle):
+    def _rotated(self, x: Images, angle: Tensor) -> tuple[Images, PerImage]:
         cos, sin = angle.cos(), angle.sin()
         matrix = torch.stack([cos, sin, -sin, cos]).view(2, 2)
         return (x.flatten(1) @ matrix)[..., None, None], x.new_zeros(len(x))
 
-    def forward(self, x, context=None):
+    def forward(self, x: Images, context: Features | None = None) -> tuple[Images, PerImage]:
         """Rotate by the angle."""
-        return self._turn(x, self.angle)
+        return self._rotated(x, self.angle)
 
-    def inverse(self, z, context=None):
+    def inverse(self, z: Images, context: Features | None = None) -> tuple[Images, PerImage]:
         """Rotate back."""
-        return self._turn(z, -self.angle)
+        return self._rotated(z, -self.angle)
 
 
 class PointFlow(Density):
@@ -95,17 +95,17 @@ class PointFlow(Density):
             transforms += [Linear(), AffineCoupling(PointNet(1, 2), 1)]
         self.transforms = Chain(transforms)
 
-    def log_prob(self, v):
+    def log_prob(self, v: Images) -> PerImage:
         """log p(v), nats."""
         z, log_det = self.transforms(v)
         return normal_log_prob(z) + log_det
 
     @torch.no_grad()
-    def sample(self, n, height, width):
+    def sample(self, n: int, height: int, width: int) -> Images:
         """v ~ p(v)."""
         return self.transforms.inverse(torch.randn(n, *_SHAPE))[0]
 
-    def initialise(self, v):
+    def initialise(self, v: Images) -> None:
         """Nothing to do."""
 
 
@@ -120,18 +120,18 @@ class PointDequantizer(Dequantizer):
         """The context of the transforms."""
         return self.context_net(2 * x.flatten(1) - 1)[..., None, None]
 
-    def noise(self, x):
+    def noise(self, x: Images) -> Noise:
         """eps ~ N(0, 1), of the shape of x."""
         return torch.randn_like(x)
 
-    def sample(self, x, noise=None):
+    def sample(self, x: Images, noise: Noise | None = None) -> tuple[Images, PerImage]:
         """eps -> (u, log q(u|x)), nats."""
         eps = self.noise(x) if noise is None else noise
         y, log_det = self.transforms.inverse(eps, self.context(x))
         u, bin_log_det = self.bins.from_real(y)
         return u, normal_log_prob(eps) + log_det + bin_log_det
 
-    def log_prob(self, u, x):
+    def log_prob(self, u: Images, x: Images) -> PerImage:
         """log q(u|x), nats."""
         y, bin_log_det = self.bins.to_real(u)
         eps, log_det = self.transforms(y, self.context(x))
@@ -143,7 +143,7 @@ def build(density: str, dequantizer: str) -> DequantizedModel:
     return DequantizedModel(_dequantizer(dequantizer), _density(density), bits=1)
 
 
-def _density(kind):
+def _density(kind: str) -> Density:
     match kind:
         case "diagonal":
             return DiagonalGaussian(_SHAPE, _OFFSET, _UNIT)
@@ -153,7 +153,7 @@ def _density(kind):
             return PointFlow()
 
 
-def _dequantizer(kind):
+def _dequantizer(kind: str) -> Dequantizer:
     # The base of the flow is a conditional diagonal Gaussian, as in the paper. Without the flow it is the normal
     # dequantizer. Rotations start at random: with a diagonal p, the best q has independent coordinates; couplings
     # between these have no gradient, and the flow would stay normal.

@@ -3,6 +3,7 @@
     python benchmarks/paper/images.py mnist binarized_mnist_larochelle.npz -o runs --images 100000
     python benchmarks/paper/images.py cifar10 cifar -o runs --minutes 20 --cell 8bit-ard
     python benchmarks/paper/images.py cifar10 cifar -o runs --minutes 20 --cell 5bit-uniform --cell 5bit-uniform-iw4
+    python benchmarks/paper/images.py mnist binarized_mnist_larochelle.npz -o runs --images 150000 --cell flow-ard --seed 1
 
 Each cell has a run folder below the output. A cell that was trained for the whole budget is kept; another one continues
 where it stopped. To train longer, call it again with a larger budget. Results go to results/<table>.json.
@@ -17,6 +18,7 @@ cifar10: the folder that benchmarks/cifar10.py makes, with cifar10.npz and test_
 """
 
 import argparse
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,11 +34,12 @@ from dqcodec.flows.interlaced import InterlacedFlow
 from dqcodec.flows.model import DequantizedModel
 from dqcodec.training import config as configs
 from dqcodec.training import data
+from dqcodec.training.budget import Budget
 from dqcodec.training.config import Config
-from dqcodec.training.data import Crops, Images
+from dqcodec.training.data import Crops, Dataset
 from dqcodec.training.evaluate import evaluate, mass_bpd
 from dqcodec.training.progress import LineProgress
-from dqcodec.training.trainer import Budget, Trainer
+from dqcodec.training.trainer import Trainer
 
 CONFIGS = Path(__file__).parent / "configs"
 DEQUANTIZERS = ("uniform", "gaussian", "bipartite", "ard")
@@ -55,23 +58,25 @@ class Cell:
     """One cell of a table.
 
     row: the name of its configuration without the table's. objective: the one that continues the training of the row's
-    vi model; None for a vi model.
+    vi model; None for a vi model. seed: of the training; 0 is not part of the name.
     """
 
     table: str
     row: str
     dequantizer: str
     objective: str | None = None
+    seed: int = 0
 
     @property
     def base(self) -> str:
         """The name of the vi model."""
-        return f"{self.row}-{self.dequantizer}"
+        return dataclasses.replace(self, objective=None).name
 
     @property
     def name(self) -> str:
         """Its name in the results and of its run."""
-        return f"{self.base}-{self.objective}" if self.objective else self.base
+        seed = f"seed{self.seed}" if self.seed else None
+        return "-".join(filter(None, (self.row, self.dequantizer, self.objective, seed)))
 
     @property
     def names(self) -> set[str]:
@@ -80,7 +85,8 @@ class Cell:
 
     def config(self) -> Config:
         """The configuration of its training."""
-        overrides = (f"dequantizer.kind={self.dequantizer}", *OBJECTIVES[self.objective or "vi"])
+        overrides = (f"dequantizer.kind={self.dequantizer}", f"training.seed={self.seed}")
+        overrides += OBJECTIVES[self.objective or "vi"]
         overrides += _TUNING if self.objective else ()
         return configs.load(CONFIGS / f"{self.table}_{self.row}.toml", overrides)
 
@@ -118,6 +124,7 @@ def main() -> None:
     parser.add_argument(
         "--cell", action="append", help="only this cell, or this row, e.g. flow-ard or flow (repeatable)"
     )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the training (default: 0)")
     parser.add_argument("--test-images", type=int, help="number of test images for vi (default: all)")
     parser.add_argument("--coded-images", type=int, help="number of test images to code (default: those for vi)")
     parser.add_argument("--iw-images", type=int, default=64, help="number of test images for KL")
@@ -134,6 +141,7 @@ def main() -> None:
     for cell in CELLS[arguments.table]:
         if arguments.cell and cell.names.isdisjoint(arguments.cell):
             continue
+        cell = dataclasses.replace(cell, seed=arguments.seed)
         known = results.cells.get(cell.name)
         budget = cell.budget(arguments.minutes, arguments.images)
         if known and budget.fraction(60 * known["minutes"], known["images"]) == 1:
@@ -154,7 +162,7 @@ class Splits:
     border: width of the zeros around each image, pixels. They are coded, too, but no rate counts them as dimensions.
     """
 
-    images: Images
+    images: Dataset
     test: Crops
     border: int = 0
 
@@ -173,7 +181,7 @@ def read_mnist(path: Path, config: Config) -> Splits:
         images = np.pad(bits * np.uint8(255), ((0, 0), (border, border), (border, border), (0, 0)))
         return Crops(list(images), config.data.crop, config.data.bits)
 
-    return Splits(Images(crops("train"), crops("valid")), crops("test"), border)
+    return Splits(Dataset(crops("train"), crops("valid")), crops("test"), border)
 
 
 def read_cifar10(folder: Path, config: Config) -> Splits:
@@ -186,7 +194,7 @@ def read_cifar10(folder: Path, config: Config) -> Splits:
 READERS = {"mnist": read_mnist, "cifar10": read_cifar10}
 
 
-def train(cell: Cell, images: Images, budget: Budget, runs: Path) -> Trainer:
+def train(cell: Cell, images: Dataset, budget: Budget, runs: Path) -> Trainer:
     """Train a cell until its budget is spent. An existing run continues.
 
     Raises:

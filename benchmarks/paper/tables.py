@@ -1,7 +1,7 @@
 """The tables of the paper, ours beside the published values, from the committed JSON in results/."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from published import CHECKERBOARD_IW, CHECKERBOARD_VI, IMAGES, LITERATURE, MNIST_OBJECTIVES
@@ -126,6 +126,9 @@ def image_row(table: str, row: str) -> str:
         lines.append(
             [label] + [_beside(value, f"{published[q][index]:.{decimals}f}") for value, q in zip(ours, published)]
         )
+    names = {q: [f"{row}-{q}"] + [f"{row}-{q}-seed{seed}" for seed in _SEEDS[1:]] for q in published}
+    if any(names[q][1] in measured for q in published):
+        lines.append(["vi, mean of three seeds"] + [_mean(measured, names[q], "vi_bpd") for q in published])
     lines.append(["vi, gain over uniform"] + [_gain(measured, published, row, q) for q in published])
     is_coded = any("coded_bpd" in measured.get(f"{row}-{q}", ()) for q in published)
     for label, key, digits in (*(_CODED if is_coded else ()), *_SPENT):
@@ -211,14 +214,18 @@ def _gain(measured: dict, published: dict, row: str, q: str) -> str:
 
 
 def _seeds(measured: dict, name: str, key: str, published: float | None = None) -> str:
-    """`mean ± spread` over the seeds, then the paper's value. The spread is the largest distance from the mean."""
-    values = [measured[f"{name}-{seed}"][key] for seed in _SEEDS if f"{name}-{seed}" in measured]
+    """`mean ± spread` over the seeds, then the paper's value."""
+    text = _mean(measured, [f"{name}-{seed}" for seed in _SEEDS], key)
+    return text if published is None or text == "-" else f"{text} / {published:.2f}"
+
+
+def _mean(measured: dict, names: Sequence[str], key: str) -> str:
+    """`mean ± spread` of cells, of those that are measured. The spread is the largest distance from the mean."""
+    values = [measured[name][key] for name in names if name in measured]
     if not values:
         return "-"
     text = f"**{np.mean(values):.3f}**"
-    if len(values) > 1:
-        text += f" ± {np.abs(np.array(values) - np.mean(values)).max():.3f}"
-    return text if published is None else f"{text} / {published:.2f}"
+    return text if len(values) == 1 else f"{text} ± {np.abs(np.array(values) - np.mean(values)).max():.3f}"
 
 
 def _beside(ours: str, published: str) -> str:

@@ -120,5 +120,5 @@ def coupled_offsets(particles: int, shape: tuple[int, ...], fraction_bits: int) 
     mixed = (mixed ^ mixed >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ mixed >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
     places = np.argsort(np.argsort(mixed ^ mixed >> np.uint64(31), 0, "stable"), 0, "stable")
-    turns = (places - places[0]) % particles
-    return ((turns << fraction_bits) // particles).reshape(particles, *shape)
+    steps = (places - places[0]) % particles
+    return ((steps << fraction_bits) // particles).reshape(particles, *shape)

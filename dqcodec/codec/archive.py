@@ -17,10 +17,11 @@ from dqcodec.codec import formats, own_models, zoo
 from dqcodec.codec.group import Decoded, decode, decode_regions, restore
 from dqcodec.codec.region import Region
 from dqcodec.exact.program import FindProgram
-from dqcodec.format.archive import MAGIC, START, VERSION, ArchiveGroup, Member, OwnModel, Verbatim, clashes, is_archive
+from dqcodec.format.archive import MAGIC, START, VERSION, ArchiveGroup, Member, OwnModel, Verbatim, is_archive
 from dqcodec.format.container import Group
 from dqcodec.format.directory import Damage, Directory, GroupPlace, ModelPlace, load_group, load_model
 from dqcodec.format.index import read_index
+from dqcodec.format.names import clashes
 from dqcodec.format.positional import Positional
 from dqcodec.format.salvage import scan
 from dqcodec.png import MAX_PIXELS
@@ -82,10 +83,10 @@ class Archive(Mapping[str, bytes]):
         self._kept = threading.local()
 
     def _list(self, directories: list[Directory], salvage: bool) -> None:
-        """Set groups and names. A name that occurs twice raises CorruptError; with `salvage` only its first file is
+        """Set groups, names and damage. A name that occurs twice raises CorruptError; with `salvage` only its first file is
         kept."""
         tops = {name.split("/")[0] for directory in directories for place in directory.places for name in place.names}
-        folders = (f"archive-{number}" for number in itertools.count(2))
+        folders, damage = (f"archive-{number}" for number in itertools.count(2)), []
         for number, directory in enumerate(directories):
             folder = next(each for each in folders if each not in tops) + "/" if number else ""
             for place in directory.places:
@@ -94,14 +95,15 @@ class Archive(Mapping[str, bytes]):
             for model in directory.models:
                 self._models.setdefault(model.model_id, []).append(model)
             for each in directory.damage:
-                self.damage += (dataclasses.replace(each, names=tuple(folder + name for name in each.names)),)
+                damage.append(dataclasses.replace(each, names=tuple(folder + name for name in each.names)))
         places = [(group, member) for group, names in enumerate(self._names) for member in range(len(names))]
         clashing = [places[each] for each in sorted(clashes([self._names[group][member] for group, member in places]))]
         if clashing and not salvage:
             raise CorruptError("the archive has two files of one name")
         for group, member in clashing:
             name, self._names[group][member] = self._names[group][member], None
-            self.damage += (Damage("an earlier file has this name, or the name of its folder", (name,)),)
+            damage.append(Damage("an earlier file has this name, or the name of its folder", (name,)))
+        self.damage = tuple(damage)
 
     def __getitem__(self, name: str) -> bytes:
         """The bytes of a file; see the class for errors."""

@@ -27,7 +27,10 @@ BYTE_SECONDS = 2e-8  # of a file that is kept verbatim
 
 
 class Sized(Protocol):
-    """A file for an archive. data: its bytes. pixels: of all frames. seconds: about the time to decode it. error: why it cannot be packed."""
+    """A file for an archive.
+
+    data: its bytes. pixels: of all frames. seconds: about the time to decode it. error: why it cannot be packed.
+    """
 
     @property
     def data(self) -> bytes: ...

@@ -7,7 +7,7 @@ import io
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 from PIL import Image
@@ -24,8 +24,9 @@ from dqcodec.codec.region import Region
 from dqcodec.codec.source import Source, read
 from dqcodec.codec.zoo import ModelLike
 from dqcodec.exact.program import FindProgram, Program
-from dqcodec.format.archive import Member, Writer, is_archive, is_name
+from dqcodec.format.archive import Member, Writer, is_archive
 from dqcodec.format.container import Group
+from dqcodec.format.names import Names, is_name
 from dqcodec.png import MAX_PIXELS
 from dqcodec.png.chunks import check_size
 
@@ -181,17 +182,18 @@ class _File:
 
 
 def _named(images: Iterable[tuple[str, Images]]) -> Iterator[tuple[str, Images]]:
-    """The images by name; raises ValueError: an archive cannot have such names."""
-    names: set[str] = set()
-    folders: set[str] = set()
+    """The images by name; raises ValueError (an archive cannot have such names), TypeError (a name is no text)."""
+    names = Names()
     for name, image in images:
+        if not isinstance(name, str):
+            raise TypeError(f"{name!r} is no name: names in an archive are texts")
         if not is_name(name):
             raise ValueError(f"{name!r} cannot be the name of a file in an archive")
-        above = {str(folder) for folder in PurePosixPath(name).parents}
-        if name in names or name in folders or above & names:
-            raise ValueError(f"{name!r} is the name of two images, or of an image and a folder")
-        names.add(name)
-        folders |= above
+        other = names.add(name)
+        if other == name:
+            raise ValueError(f"{name!r} is the name of two images")
+        if other:
+            raise ValueError(f"{min(name, other)!r} is the name of an image and of a folder")
         yield name, image
 
 

@@ -89,8 +89,12 @@ def find(model_id: bytes, named: ModelLike | Iterable[ModelLike] = ()) -> Progra
 
 
 def listed(models: ModelLike | Iterable[ModelLike]) -> list[ModelLike]:
-    """A list of models, from one model or several."""
-    return list(models) if isinstance(models, Iterable) and not is_name(models) else [models]
+    """A list of models, from one model or several; raises TypeError: something else is among them."""
+    many = list(models) if isinstance(models, Iterable) and not is_name(models) else [models]
+    for model in many:
+        if not (is_name(model) or hasattr(model, "id")):
+            raise TypeError(f"{model!r} is no model: a name, a path or a loaded program is")
+    return many
 
 
 def is_name(model: ModelLike) -> bool:

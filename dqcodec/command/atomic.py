@@ -25,6 +25,9 @@ _MAX_TIME = (1 << 63) - 1
 # errors of file systems without hard links
 _NO_LINKS = {errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.EXDEV}
 
+# errors of systems and folders that cannot be synced: Windows opens none, and a folder may be writable, but not readable
+_NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EACCES, errno.EPERM, errno.EBADF}
+
 
 def check_target(target: Path | None, *, force: bool, former: tuple[int, ...] | None = None) -> None:
     """Raise OSError if `write` would refuse this target; for use before the work.
@@ -189,10 +192,13 @@ def _not_written(target: Path | None, error: OSError) -> OSError:
 
 
 def _sync(folder: Path) -> None:
-    """Make a file's new name survive a loss of power; not all systems can."""
-    with contextlib.suppress(OSError):
+    """Make a file's new name survive a loss of power, where the system can; raises OSError if it fails."""
+    try:
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise

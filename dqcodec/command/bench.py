@@ -14,7 +14,8 @@ import click
 
 from dqcodec.base.errors import DqcodecError
 from dqcodec.command import atomic
-from dqcodec.command.failures import not_installed, one_line_failures
+from dqcodec.command.failures import not_installed, one_line_failures, usage
+from dqcodec.command.plan import check_apart
 
 if TYPE_CHECKING:
     from dqcodec.bench.codecs import Codec
@@ -68,13 +69,16 @@ def bench(paths, output, markdown, figure, names, models, threads, repeat, force
     dqcodec bench photos/ -o bench.json --figure bench.png
     dqcodec bench a.png --codec dqcodec --codec jxl-e7 -m photo --threads 4
     """
-    _check_targets([target for target in (output, markdown, figure) if target], figure, force)
+    targets = [target for target in (output, markdown, figure) if target]
+    _check_targets(targets, figure, force)
     from dqcodec.bench import catalogue, images, table
     from dqcodec.bench.worker import Options
 
     found = images.find(paths)
     if not found:
         raise click.UsageError("these folders hold no .png files.")
+    for target in targets:
+        usage(lambda: check_apart([image.path for image in found], target))
     try:
         chosen = catalogue.select(names, models)
     except DqcodecError as error:

@@ -88,7 +88,8 @@ def verify(paths: tuple[str, ...], options: Running) -> None:
     found = usage(lambda: find(paths, options.recursive, DQC))
     printer = Printer(Decompressing(**vars(options.placed())))
     printer.leave_out(found.not_taken)
-    _decode([Job(source, None) for source, _ in found.inputs], _Plan(printer, frozenset(), is_written=False))
+    sources = dict.fromkeys(source for source, _ in found.inputs)  # a file may be named twice
+    _decode([Job(source, None) for source in sources], _Plan(printer, frozenset(), is_written=False))
 
 
 def _real_paths(jobs: Sequence[Job]) -> frozenset[str]:
@@ -175,12 +176,14 @@ def _decode(jobs: Sequence[Job], plan: _Plan) -> None:
     for job in removal.noted(jobs):
         plan.add(job)
     run(itertools.chain.from_iterable(plan.tasks), plan.total, printer, removal)
-    is_total = len(jobs) != 1
+    runs = printer.run.by_source()
     for unpacking in plan.unpackings:
         source = unpacking.decoding.source
-        if not printer.run.of(source).failed:
+        if not runs[source].failed:
             removal.after(FileResult(source), is_damaged=bool(unpacking.damage))
-        printer.sum_up(unpacking.report(printer.run.of(source)), is_last=not is_total)
+    is_total, runs = len(jobs) != 1, printer.run.by_source()
+    for unpacking in plan.unpackings:
+        printer.sum_up(unpacking.report(runs[unpacking.decoding.source]), is_last=not is_total)
     if is_total or (printer.run.left_out and not plan.unpackings):
         printer.total()
     sys.exit(printer.run.return_code)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -13,6 +15,7 @@ from dqcodec.command.failures import ending_with_failure, usage
 from dqcodec.command.kinds import DQC, PNG
 from dqcodec.command.names import STDIO
 from dqcodec.command.options import Looking
+from dqcodec.command.plan import check_apart
 from dqcodec.command.results import shown
 from dqcodec.command.streams import print_line
 from dqcodec.command.walk import source_path
@@ -36,16 +39,21 @@ def inspect(path: str, options: Looking) -> None:
     from dqcodec.codec import zoo
 
     usage(lambda: [zoo.locate(name) for name in options.models])
+    targets = [None if name == STDIO else Path(name) for name in (options.output, options.map) if name]
+    if len({target and os.path.realpath(target) for target in targets}) < len(targets):
+        raise click.UsageError("-o and --map need different files.")
+    for target in targets:
+        usage(lambda: check_apart([source_path(path)], target))
     with ending_with_failure(path):
-        _inspect(path, options)
+        _inspect(path, targets, options)
 
 
-def _inspect(path: str, options: Looking) -> None:
+def _inspect(path: str, targets: Sequence[Path | None], options: Looking) -> None:
+    """targets: of the page and the map, as far as they are wanted."""
     from dqcodec import png
     from dqcodec.codec import codec, formats, library, zoo
     from dqcodec.page import lengths, maps, page
 
-    targets = [None if name == STDIO else Path(name) for name in (options.output, options.map) if name]
     for target in targets:
         atomic.check_target(target, force=options.force)
     data, _ = reading.read(source_path(path), reading.max_bytes(options.max_pixels))
@@ -53,10 +61,10 @@ def _inspect(path: str, options: Looking) -> None:
     if not DQC.has(data):
         models = options.models or None
         data = library.compress(data, models, best=options.best, max_pixels=options.max_pixels)
-    spent = lengths.spent(data, lambda model_id: zoo.find(model_id, options.models), options.max_pixels)
+    layers = lengths.layer_bits(data, lambda model_id: zoo.find(model_id, options.models), options.max_pixels)
     if options.map:
-        whole = lengths.per_sample(spent)
-        most = maps.scale([bits for layer in spent for _, bits in layer.planes])
+        whole = lengths.per_sample(layers)
+        most = maps.scale([bits for layer in layers for _, bits in layer.planes])
         map_png = png.write(png.plain(maps.colored(whole, most)))
         atomic.write(targets[-1], map_png, force=options.force)
         print_line(f"{shown(options.map)}: from 0 bits a sample, dark, to {most} and more, light")
@@ -65,7 +73,7 @@ def _inspect(path: str, options: Looking) -> None:
         pixels = formats.to_array(image, options.max_pixels)
         info = codec.info(data, max_pixels=options.max_pixels)
         peers = _peers(given if PNG.has(given) else image, is_given=PNG.has(given))
-        text = page.page(shown(Path(path).name), pixels, info, spent, len(given), peers)
+        text = page.page(shown(Path(path).name), pixels, info, layers, len(given), peers)
         atomic.write(targets[0], text.encode(), force=options.force)
 
 

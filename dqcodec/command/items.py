@@ -27,7 +27,8 @@ class Item:
     """A source that was read, or the error that reading it gave.
 
     name: its name in the archive. data: its PNG file; with `is_verbatim` the file itself, of any kind. damage: what is
-    wrong with a broken PNG that is kept verbatim. is_png: whether the source is a PNG file. pixels: of all frames. seconds: about the time to decode it.
+    wrong with a broken PNG that is kept verbatim. is_png: whether the source is a PNG file. pixels: of all frames.
+    seconds: about the time to decode it.
     """
 
     path: Path

@@ -46,7 +46,7 @@ def learn(inputs: Sequence[tuple[Path, str]], options: Compressing, budget: Budg
     inputs: (path, name) of sources; those that cannot be read are left out. Raises DqcodecError: no model that can
     learn suits, or learning diverged.
     """
-    from dqcodec.training import learning
+    from dqcodec.training.fine_tuning import fine_tune
 
     start, used = time.monotonic(), time.process_time()
     bits, layers = _most_alike(inputs, options)
@@ -54,7 +54,7 @@ def learn(inputs: Sequence[tuple[Path, str]], options: Compressing, budget: Budg
     if base is None:
         raise UnknownModelError("no model that can learn codes these images")
     with progress:
-        changes = learning.learn(base, layers, budget, _COPIES, progress)
+        changes = fine_tune(base, layers, budget, _COPIES, progress)
     model = OwnModel(base.id, changes)
     own = own_models.program_of(model, functools.partial(zoo.find, named=options.models))
     cost = model_bytes(model)

@@ -116,7 +116,7 @@ class Packing:
             verbatim=sum(item.is_verbatim for item in items),
             broken=sum(item.damage is not None for item in items),
             pixels_only=sum(not (item.is_png or item.is_verbatim) for item in items),
-            dropped=Counter(kind for result in results if result.report for kind in result.report.dropped),
+            dropped=dict(Counter(kind for result in results if result.report for kind in result.report.dropped)),
             groups=count,
             failed=left + sum(result.error is not None for result in results),
             png_bytes=sum(item.source_bytes for item in items),

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePath
+from pathlib import Path
 
 import click
 
@@ -16,6 +16,7 @@ from dqcodec.command.names import DQC_SUFFIX, STDIO, member_name, png_name
 from dqcodec.command.options import Converting
 from dqcodec.command.stamp import identity, is_same
 from dqcodec.command.walk import Found
+from dqcodec.format.names import Names
 
 _STDOUT = {STDIO, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}
 
@@ -104,18 +105,19 @@ def plan_archive(found: Found, target: Path, keep_others: bool = False) -> list[
             raise ValueError(f"{source or 'standard input'} does not go into an archive; only files do")
     inputs = [(source, member_name(_image_path(source, relative))) for source, relative in found.inputs]
     inputs += [(source, member_name(relative)) for source, relative in found.others] if keep_others else []
-    named: dict[str, Path] = {}
+    inputs.sort(key=lambda each: each[1])
+    names, named = Names(), {}
     for source, name in inputs:
-        if name in named:
+        other = names.add(name)
+        if other == name:
             raise ValueError(
                 f"{named[name]} and {source} would both be {name} in the archive (a common folder keeps them apart)"
             )
+        if other:
+            raise ValueError(f"{other} would be a file and a folder in the archive")
         named[name] = source
-    for name in named:
-        if folder := next((str(each) for each in PurePath(name).parents if str(each) in named), None):
-            raise ValueError(f"{folder} would be a file and a folder in the archive")
     check_apart(named.values(), target)
-    return sorted(inputs, key=lambda each: each[1])
+    return inputs
 
 
 def check_apart(sources: Sequence[Path | None], target: Path | None) -> None:

@@ -6,7 +6,7 @@ Each renders itself as one line for people and as a flat dict for --json.
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +56,13 @@ class RunReport:
     results: list[FileResult] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
+    def by_source(self) -> dict[str, RunReport]:
+        """The results of each source."""
+        runs: defaultdict[str, RunReport] = defaultdict(RunReport)
+        for result in self.results:
+            runs[result.source].results.append(result)
+        return runs
+
     @property
     def done(self) -> list[FileResult]:
         """The results without error."""
@@ -70,10 +77,6 @@ class RunReport:
     def return_code(self) -> int:
         """0 all done, 1 some failed, 3 nothing done, now or before."""
         return 3 if not self.done and not self.left_out[DONE] else 1 if self.failed else 0
-
-    def of(self, source: str) -> RunReport:
-        """The results of one source."""
-        return RunReport([result for result in self.results if result.source == source])
 
     def totals(self) -> str:
         """`3 files, png 900 B, dqc 600 B 66.7%, 1 failed, 2 left out (empty folder: 1, not a PNG file: 1)`"""
@@ -123,7 +126,8 @@ class ArchiveReport:
 
     images: the number of its members; verbatim: of members that are kept as they are; broken: of these, damaged PNGs.
     pixels_only: of images whose sources are no PNG files.
-    dropped: type of chunk -> number of images from which such chunks are left out. failed: inputs that are not in it, or were not removed. png_bytes: of the sources; dims: number of all samples.
+    dropped: type of chunk -> number of images from which such chunks are left out. failed: inputs that are not in it,
+    or were not removed. png_bytes: of the sources; dims: number of all samples.
     """
 
     archive: str

@@ -39,9 +39,9 @@ def print_line(text: str) -> None:
 
 @contextlib.contextmanager
 def one_line_errors() -> Iterator[None]:
-    """An error of standard output ends the command with one line.
+    """An error of standard output, or of a working folder that was removed, ends the command with one line.
 
-    If nobody reads it any more, click ends it silently.
+    If nobody reads standard output any more, click ends it silently.
     """
     try:
         try:
@@ -52,7 +52,8 @@ def one_line_errors() -> Iterator[None]:
         if error.errno == errno.EPIPE:
             raise
         drop_output()
-        raise click.ClickException(f"{error.filename or 'standard output'}: {error.strerror or error}") from error
+        nameless = "the working folder" if error.errno == errno.ENOENT else "standard output"
+        raise click.ClickException(f"{error.filename or nameless}: {error.strerror or error}") from error
 
 
 def drop_output() -> None:

@@ -51,20 +51,19 @@ def train(data, output, config_file, overrides, minutes, images, resume, init, s
     with one_line_failures("train"):
         from dqcodec.training import config as configs
         from dqcodec.training import data as data_sets
-        from dqcodec.training import learning as further
-        from dqcodec.training import progress, runs
+        from dqcodec.training import fine_tuning, progress, runs
         from dqcodec.training.trainer import Budget, Trainer
 
         seeds = () if seed is None else (f"training.seed={seed}",)
         program = _program(init) if init else None
-        sizes = further.settings(program) if program else ()
+        sizes = fine_tuning.settings(program) if program else ()
         config = runs.RunFolder(output).config() if resume else configs.load(config_file, sizes + overrides + seeds)
         crops = data_sets.load(data, config.data.channels, config.data.crop, config.data.bits)
         trainer = Trainer(config, crops, output, Budget(minutes, images), device, amp)
         if resume:
             trainer.resume()
         elif program:
-            trainer.start_with(further.weights(program))
+            trainer.start_with(fine_tuning.weights(program))
         elif init:
             trainer.start_from(Path(init))
         else:

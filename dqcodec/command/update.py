@@ -1,6 +1,7 @@
 """`--update`: what is left to do after an interrupted run, or after sources have changed.
 
-An output has the modification time of its source. Equal times mean that it was made from the source as it is.
+An output has the modification time of its source. Equal times mean that it was made from the source as it is. Some file
+systems cut times to 1 s, 10 ms (exFAT) or 100 ns (NTFS). So the source's time is cut as those of the output are.
 """
 
 import dataclasses
@@ -10,6 +11,8 @@ from collections.abc import Iterable
 from dqcodec.command import streams
 from dqcodec.command.plan import Job
 from dqcodec.command.walk import DONE, LeftOut
+
+_GRAINS = (10**9, 10**7, 1000, 100, 1)  # of times, nanoseconds
 
 
 def pending(jobs: Iterable[Job], *, force: bool) -> tuple[list[Job], list[LeftOut]]:
@@ -30,10 +33,15 @@ def pending(jobs: Iterable[Job], *, force: bool) -> tuple[list[Job], list[LeftOu
 
 
 def _age(job: Job) -> int | None:
-    """How much older the output is than the source, nanoseconds; None if there are not two files to compare."""
+    """How much older the output is than the source, nanoseconds, as the output's file system keeps times.
+
+    None if there are not two files to compare.
+    """
     if streams.is_stream(job.source) or streams.is_stream(job.target):
         return None
     try:
-        return os.stat(job.source).st_mtime_ns - os.stat(job.target).st_mtime_ns
+        source, target = os.stat(job.source).st_mtime_ns, os.stat(job.target)
     except OSError:
         return None
+    grain = next(each for each in _GRAINS if not (target.st_mtime_ns % each or target.st_ctime_ns % each))
+    return source // grain * grain - target.st_mtime_ns

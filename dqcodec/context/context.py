@@ -1,9 +1,9 @@
 """The causal context of a pixel, exact: twin of dqcodec.flows.context, on the integers that networks see.
 
-The rule of numbers, for all loops of this package and of exact/autoregressive. Arrays are (features, N): a pixel is a column,
-so loops over pixels become vector instructions. Numbers are integers below 2^24 in float32, or below 2^53 in float64, so sums
-are exact in any order. Where a number is not an integer, each operation stands alone and IEEE 754 rounds it, the same way on
-every machine.
+How numbers stay exact, in all loops of this package and of exact/autoregressive: numbers are integers below 2^24 in float32, or
+below 2^53 in float64, so sums are exact in any order. Where a number is not an integer, each operation stands alone and IEEE 754
+rounds it, the same way on every machine. Arrays are (features, N): a pixel is a column, so loops over pixels become vector
+instructions.
 """
 
 from functools import cache
@@ -80,15 +80,15 @@ class Seen(NamedTuple):
 
 
 @part_of_loop
-def standard(value, mean, spread):
+def standardised(value, mean, spread):
     """(value - mean) / spread in steps of 1/GRID, clamped, float32. mean: 8 times the mean; spread: 64 times the spread."""
-    return _standard(np.int32(8 * value - mean), np.float32(256) / np.float32(spread))
+    return _scaled(np.int32(8 * value - mean), np.float32(256) / np.float32(spread))
 
 
 @part_of_loop
-def _standard(freed, gain):
-    """As standard, from 8 (value - mean) and 256 / spread."""
-    return min(max(np.floor(np.float32(freed) * gain + np.float32(0.5)), -_BOUND), _BOUND)
+def _scaled(centred, gain):
+    """As standardised, from 8 (value - mean) and 256 / spread."""
+    return min(max(np.floor(np.float32(centred) * gain + np.float32(0.5)), -_BOUND), _BOUND)
 
 
 @part_of_loop
@@ -147,8 +147,8 @@ def predict_next(predictor, seen, p, values, known, log_spreads, bits):
 def _set_predictions_seen(predictions, moments, out):
     """Set rows of out (2, N) to (prediction - mean) / spread, and the same clamped to one spread, in steps of 1/GRID."""
     for n in range(len(predictions)):
-        freed = np.float32(predictions[n]) * np.float32(1 / 8) - np.float32(moments[0, n])
-        out[0, n] = _standard(freed, np.float32(256) / np.float32(moments[1, n]))
+        centred = np.float32(predictions[n]) * np.float32(1 / 8) - np.float32(moments[0, n])
+        out[0, n] = _scaled(centred, np.float32(256) / np.float32(moments[1, n]))
         out[1, n] = min(max(out[0, n], -_ONE_SPREAD), _ONE_SPREAD)
 
 
@@ -209,7 +209,7 @@ def _set_standards(near, moments, step, out):
         gains[n] = np.float32(256) / np.float32(moments[1, n])
     for i in range(len(near)):
         for n in range(len(gains)):
-            out[i * step, n] = _standard(np.int32(8 * near[i, n] - moments[0, n]), gains[n])
+            out[i * step, n] = _scaled(np.int32(8 * near[i, n] - moments[0, n]), gains[n])
 
 
 @part_of_loop

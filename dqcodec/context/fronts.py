@@ -1,9 +1,9 @@
 """The order in which an autoregressive density codes the pixels of tiles: fronts, and chunks of these.
 
-Batches of tiles follow each other. A batch takes tiles until its fronts have FRONT pixels on average. A front is the pixels of
-a batch with the same x + SLOPE y, counted from the tile's corner; none of them needs another. A front orders them by tile,
-then by row. The last front is coded first. Coding a chunk borrows bits, which must lie on the stack already, so chunks are
-small while few pixels are coded.
+Diagonal d of a tile is its pixels with x + SLOPE y = d, counted from the tile's corner; none of them needs another. A front is a
+diagonal of all tiles of a batch, ordered by tile, then by row. Batches of tiles follow each other. A batch takes tiles until its
+fronts have FRONT pixels on average. The last front is coded first. Coding a chunk borrows bits, which must lie on the stack
+already, so chunks are small while few pixels are coded.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,16 +30,15 @@ class Fronts:
         corners = np.cumsum(areas) - areas
         self.pixels = int(areas.sum())
         self._pixels_for_one, self._largest_chunk = BITS_FOR_ONE // bits, SHALLOW_CHUNK if bits < 8 else self.pixels
-        self._fronts: list[
-            tuple[np.ndarray, np.ndarray, int, int]
-        ] = []  # tiles, corners, the first's number, x + SLOPE y
+        # tiles, corners, the number of the first tile, the diagonal
+        self._fronts: list[tuple[np.ndarray, np.ndarray, int, int]] = []
         sizes = []
         for batch in _batches(tiles):
-            turns = np.zeros(_turns(tiles[batch]).max(), np.int64)
-            _sizes(tiles[batch], turns)
-            used = np.flatnonzero(turns)  # narrow tiles leave gaps
-            sizes.append(turns[used])
-            self._fronts += [(tiles[batch], corners[batch], batch.start, int(turn)) for turn in used]
+            pixels = np.zeros(_diagonals(tiles[batch]).max(), np.int64)
+            _sizes(tiles[batch], pixels)
+            used = np.flatnonzero(pixels)  # narrow tiles leave gaps
+            sizes.append(pixels[used])
+            self._fronts += [(tiles[batch], corners[batch], batch.start, int(diagonal)) for diagonal in used]
         self.bounds = np.append(0, np.cumsum(np.concatenate(sizes)))
 
     def __len__(self) -> int:
@@ -59,19 +58,19 @@ class Fronts:
         return np.concatenate([self.places(front)[:, 4] for front in range(len(self))])
 
     def batch(self, front: int) -> tuple[np.ndarray, int, int]:
-        """A front's batch of tiles, int64 (T, 2), the number of its first tile, and x + SLOPE y of the front's pixels."""
-        tiles, _, first, turn = self._fronts[front]
-        return tiles, first, turn
+        """A front's batch of tiles, int64 (T, 2), the number of its first tile, and the front's diagonal."""
+        tiles, _, first, diagonal = self._fronts[front]
+        return tiles, first, diagonal
 
     def until(self, windows: Sequence[tuple[slice, slice] | None]) -> int:
         """The number of fronts that hold all pixels in the windows: (rows, columns) for each tile; None has no
         pixels."""
-        turns = np.array(
+        diagonals = np.array(
             [window[1].stop - 1 + SLOPE * (window[0].stop - 1) if window else -1 for window in windows], np.int64
         )  # of each window's last pixel
         for front in range(len(self) - 1, -1, -1):
-            tiles, first, turn = self.batch(front)
-            if (turns[first : first + len(tiles)] == turn).any():
+            tiles, first, diagonal = self.batch(front)
+            if (diagonals[first : first + len(tiles)] == diagonal).any():
                 return front + 1
         return 0
 
@@ -86,44 +85,44 @@ class Fronts:
         return (slice(*pair) for pair in zip(cuts[:0:-1], cuts[-2::-1]))
 
 
-def _turns(tiles: np.ndarray) -> np.ndarray:
-    """The number of values of x + SLOPE y in each tile."""
+def _diagonals(tiles: np.ndarray) -> np.ndarray:
+    """The number of diagonals of each tile."""
     return tiles[:, 1] + SLOPE * (tiles[:, 0] - 1)
 
 
 def _batches(tiles: np.ndarray) -> Iterator[slice]:
     first = pixels = longest = 0
-    for last, (area, turns) in enumerate(zip(tiles.prod(1).tolist(), _turns(tiles).tolist())):
-        pixels, longest = pixels + area, max(longest, turns)
+    for last, (area, diagonals) in enumerate(zip(tiles.prod(1).tolist(), _diagonals(tiles).tolist())):
+        pixels, longest = pixels + area, max(longest, diagonals)
         if pixels >= FRONT * longest or last == len(tiles) - 1:
             yield slice(first, last + 1)
             first, pixels, longest = last + 1, 0, 0
 
 
 @part_of_loop
-def _rows(height: int, width: int, turn: int) -> tuple[int, int]:
-    """The rows of a tile that have a pixel where x + SLOPE y = turn: from, to."""
-    return max(0, (turn - width + SLOPE) // SLOPE), min(height, turn // SLOPE + 1)
+def _rows(height: int, width: int, diagonal: int) -> tuple[int, int]:
+    """The rows of a tile that have a pixel on a diagonal: from, to."""
+    return max(0, (diagonal - width + SLOPE) // SLOPE), min(height, diagonal // SLOPE + 1)
 
 
 @compiled
 def _sizes(tiles: np.ndarray, sizes: np.ndarray) -> None:
-    """Add the number of pixels with each x + SLOPE y to sizes."""
+    """Add the number of pixels on each diagonal to sizes."""
     for tile in range(len(tiles)):
         height, width = tiles[tile, 0], tiles[tile, 1]
-        for turn in range(width + SLOPE * (height - 1)):
-            start, stop = _rows(height, width, turn)
-            sizes[turn] += max(0, stop - start)
+        for diagonal in range(width + SLOPE * (height - 1)):
+            start, stop = _rows(height, width, diagonal)
+            sizes[diagonal] += max(0, stop - start)
 
 
 @compiled
-def _places(tiles: np.ndarray, corners: np.ndarray, first: int, turn: int, places: np.ndarray) -> None:
+def _places(tiles: np.ndarray, corners: np.ndarray, first: int, diagonal: int, places: np.ndarray) -> None:
     n = 0
     for tile in range(len(tiles)):
         height, width = tiles[tile, 0], tiles[tile, 1]
-        start, stop = _rows(height, width, turn)
+        start, stop = _rows(height, width, diagonal)
         for y in range(start, stop):
-            x = turn - SLOPE * y
+            x = diagonal - SLOPE * y
             places[n, 0], places[n, 1], places[n, 2] = corners[tile] + y * width + x, y, x
             places[n, 3], places[n, 4] = width, first + tile
             n += 1

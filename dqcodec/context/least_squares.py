@@ -33,7 +33,7 @@ from dqcodec.frozen.autoregressive import (
 
 LANES = 128  # the scratch memory of a block fits into the second cache
 _NEXT = np.uint64(1)
-_SLOTS = 4  # fronts that the history remembers: three before this one, and this one
+_KEPT_FRONTS = 4  # in the history: three before this one, and this one
 _DECAY, _PERSISTENCE, _RIDGE, _LEAST_PIVOT = map(np.float32, (DECAY, PERSISTENCE, RIDGE, LEAST_PIVOT))
 _TAPS = np.array(TAPS, np.float32)
 _WEST, _NORTH = NEIGHBOURS.index((0, -1)), NEIGHBOURS.index((1, 0))
@@ -97,7 +97,7 @@ def predictor(tiles: np.ndarray, first_tile: int, planes: int) -> Predictor:
         follows=parts + 1 < np.repeat(counts, counts),
         above=zeros(blocks, numbers, lanes),
         left=zeros(blocks, numbers, lanes),
-        history=zeros(_SLOTS, blocks, numbers, lanes + 1),
+        history=zeros(_KEPT_FRONTS, blocks, numbers, lanes + 1),
         weights=zeros(planes, most, blocks * lanes),
         values=zeros(planes, most + 1, blocks * lanes),
         gains=zeros(planes, blocks * lanes),
@@ -182,12 +182,12 @@ def predict(predictor, rows, p, means, bits, predictions):
     values, weights = predictor.values[p], predictor.weights[p]
     largest = (1 << bits) - 1
     least = -largest if p else 0
-    freed, scale = np.zeros(len(rows), np.float32), np.float32(1 << PREDICTION_BITS)
+    centred, scale = np.zeros(len(rows), np.float32), np.float32(1 << PREDICTION_BITS)
     for i in range(regressors(p)):
         for n in range(len(rows)):
-            freed[n] += values[i, rows[n]] * weights[i, rows[n]]
+            centred[n] += values[i, rows[n]] * weights[i, rows[n]]
     for n in range(len(rows)):
-        steps = np.floor((freed[n] + np.float32(means[n]) * np.float32(1 / 8)) * scale + np.float32(0.5))
+        steps = np.floor((centred[n] + np.float32(means[n]) * np.float32(1 / 8)) * scale + np.float32(0.5))
         predictions[n] = np.int32(min(max(steps, np.float32(least) * scale), np.float32(largest) * scale))
 
 
@@ -210,9 +210,9 @@ def _fit(predictor, block, front, p, first, lanes, system):
     n = regressors(p)
     above, left, history = predictor.above[block], predictor.left[block], predictor.history
     two, one, here = (
-        history[(front + 3) % _SLOTS, block],
-        history[(front + 2) % _SLOTS, block],
-        history[(front + 1) % _SLOTS, block],
+        history[(front + 3) % _KEPT_FRONTS, block],
+        history[(front + 2) % _KEPT_FRONTS, block],
+        history[(front + 1) % _KEPT_FRONTS, block],
     )
     begin, end = lanes
     for e in range(_size(n)):
@@ -284,7 +284,7 @@ def _remember(predictor, block, front, p, first, lanes, scaled):
     """
     n = regressors(p)
     left, history, values, gains = predictor.left[block], predictor.history, predictor.values[p], predictor.gains[p]
-    here, now = history[(front + 1) % _SLOTS, block], history[front % _SLOTS, block]
+    here, now = history[(front + 1) % _KEPT_FRONTS, block], history[front % _KEPT_FRONTS, block]
     (begin, end), row, e = lanes, np.uint64(block * left.shape[1]), first
     for i in range(n + 1):
         for q in range(begin, end):
@@ -297,4 +297,4 @@ def _remember(predictor, block, front, p, first, lanes, scaled):
             e += 1
     if predictor.follows[block]:
         for e in range(first, first + _size(n)):
-            history[front % _SLOTS, block + 1, e, 0] = now[e, left.shape[1]]
+            history[front % _KEPT_FRONTS, block + 1, e, 0] = now[e, left.shape[1]]

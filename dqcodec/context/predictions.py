@@ -14,17 +14,17 @@ class Predictions:
 
     def __init__(self, fronts: Fronts, planes: int):
         self._fronts, self._planes = fronts, planes
-        self._first, self._turn = -1, 0
+        self._first, self._diagonal = -1, 0
 
     def begin(self, front: int) -> Predictor:
         """The predictor of a front's batch of tiles, ready for the front. Calls go through the fronts in order."""
-        tiles, first, turn = self._fronts.batch(front)
+        tiles, first, diagonal = self._fronts.batch(front)
         if first != self._first:
-            self._first, self._turn = first, -1
+            self._first, self._diagonal = first, -1
             self._predictor = predictor(tiles, first, self._planes)
-        while self._turn < turn:  # narrow tiles leave gaps
-            self._turn += 1
-            advance(self._predictor, self._turn)
+        while self._diagonal < diagonal:  # narrow tiles leave gaps
+            self._diagonal += 1
+            advance(self._predictor, self._diagonal)
         return self._predictor
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from dqcodec.base.compiled import part_of_loop
 from dqcodec.base.errors import ModelError
+from dqcodec.exact.model_file import Tensors
 from dqcodec.frozen.autoregressive import (
     GRADIENT_BOUND,
     GRADIENT_GRID,
@@ -42,6 +43,11 @@ class MixtureTables(NamedTuple):
     sigmoid: np.ndarray
     weight: np.ndarray
     inverse_scale: np.ndarray
+
+    @classmethod
+    def load(cls, tensors: Tensors) -> "MixtureTables":
+        """The tables of a model file. Raises ModelError, see checked."""
+        return cls.checked(*(tensors[f"mixture.{name}"] for name in cls._fields))
 
     @classmethod
     def checked(cls, sigmoid: np.ndarray, weight: np.ndarray, inverse_scale: np.ndarray) -> "MixtureTables":
@@ -187,7 +193,7 @@ def set_slots(laws, masses, symbols, coded, slots, p):
 
 @part_of_loop
 def set_gradients(laws, masses, places, spreads, out):
-    """Set out (3 K, N) to the derivative of -log P by the raw outputs: integers, 1/GRADIENT_GRID nats.
+    """Set out (3 K, N) to the derivatives of -log P with respect to the raw outputs: integers, 1/GRADIENT_GRID nats.
 
     masses, places: see edges. spreads: of the plane, int32 (N,). Each operation is float32.
     """

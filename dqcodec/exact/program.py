@@ -50,7 +50,7 @@ def load_program(path: Path) -> Program:
 
 def _program(description: dict, tensors: dict[str, np.ndarray], id: bytes) -> Program:
     from dqcodec.exact.autoregressive import description as autoregressive
-    from dqcodec.exact.autoregressive.learning_net import Lesson
+    from dqcodec.exact.autoregressive.learning_net import LearningRule
     from dqcodec.exact.autoregressive.program import AutoregressiveProgram
     from dqcodec.exact.flow import description as flow
     from dqcodec.exact.flow.program import FlowProgram
@@ -62,7 +62,7 @@ def _program(description: dict, tensors: dict[str, np.ndarray], id: bytes) -> Pr
             return FlowProgram(flow.Description(**description), tensors, id)
         case "autoregressive":
             description["tile"] = tuple(description["tile"])
-            description["learning"] = tuple(Lesson(*lesson) for lesson in description.get("learning", ()))
+            description["learning"] = tuple(LearningRule(*rule) for rule in description.get("learning", ()))
             return AutoregressiveProgram(autoregressive.Description(**description), tensors, id)
         case kind:
             raise ModelError(f"a model of the unknown kind {kind!r}")

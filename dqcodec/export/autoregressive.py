@@ -68,7 +68,7 @@ def export_bytes(model: AutoregressiveModel, name: str, tile: int | None, calibr
         "rate_bits": _RATE_BITS + (8 - density.bits) // 2,
         "card": card,
         "least_squares": net.least_squares,
-        "learning": _lessons(model, calibration, layers[::-1][: density.learning]),
+        "learning": _learning_rules(model, calibration, layers[::-1][: density.learning]),
     }
     return model_file.dump("autoregressive", description, tensors)
 
@@ -82,8 +82,8 @@ class _Layer(NamedTuple):
     grid_out: int
 
 
-def _lessons(model: AutoregressiveModel, calibration: Tensor, layers: Sequence[_Layer]) -> list[list[int]]:
-    """How layers learn while coding, the heads first; see exact.autoregressive.learning_net.Lesson."""
+def _learning_rules(model: AutoregressiveModel, calibration: Tensor, layers: Sequence[_Layer]) -> list[list[int]]:
+    """How layers learn while coding, the heads first; see exact.autoregressive.learning_net.LearningRule."""
     sizes: dict[str, float] = {}
 
     def see(name: str, gradients: tuple[Tensor, ...]) -> None:
@@ -98,12 +98,12 @@ def _lessons(model: AutoregressiveModel, calibration: Tensor, layers: Sequence[_
     for handle in handles:
         handle.remove()
     model.zero_grad()
-    lessons, width_bits = [], int(np.log2(model.density.net.linear_in.out_features))
+    rules, width_bits = [], int(np.log2(model.density.net.linear_in.out_features))
     for index, layer in enumerate(layers):
         unit = max(sizes[layer.name] * frozen.GRADIENT_GRID * 2.0**-layer.grid_out, 2.0**-16)
         rate_bits = width_bits + (_HEAD_RATE_BITS if index == 0 else _DEEPER_RATE_BITS)
-        lessons.append([int(np.floor(np.log2(_GRADIENT / unit))), rate_bits - layer.grid_out, layer.grid_in])
-    return lessons
+        rules.append([int(np.floor(np.log2(_GRADIENT / unit))), rate_bits - layer.grid_out, layer.grid_in])
+    return rules
 
 
 def _interleaved(weight: Tensor, plane: int) -> Tensor:

@@ -17,7 +17,7 @@ from dqcodec.flows.context import Context, context, gather_features
 from dqcodec.flows.densities import Density
 from dqcodec.flows.dequantizers import Dequantizer
 from dqcodec.flows.mixture import LogisticMixture, mixture_around, start_evenly
-from dqcodec.flows.networks import leaky, zeroed
+from dqcodec.flows.networks import Network, leaky, zeroed
 from dqcodec.flows.planes import coding_order, image_order, order
 from dqcodec.flows.transforms import Images, PerImage, sum_dims
 from dqcodec.frozen.autoregressive import FEATURE_PLACES, PREDICTED, STANDARD_BOUND, inputs, predicted_inputs
@@ -48,23 +48,19 @@ class Sizes(NamedTuple):
     mixtures: int
 
 
-class ContextNet(nn.Module):
+class ContextNet(Network):
     """Context -> raw mixture parameters (N, planes, 3 K): logits, means, log2 scales. It works pixel by pixel.
 
     A trunk of residual layers is followed by one head for each plane. A head also sees the earlier planes of the pixel.
 
     Args:
         least_squares: whether the net sees predictions by local least squares.
-
-    Attributes:
-        bfloat16: whether the trunk's products run in bfloat16, for training where that is faster.
     """
 
     def __init__(self, planes: int, sizes: Sizes, *, least_squares: bool = False):
         super().__init__()
         width, blocks, head, features, mixtures = sizes
         self.mixtures, self.least_squares = mixtures, least_squares
-        self.bfloat16 = False
         own = inputs(planes)
         trunk, heads = (predicted_inputs(planes), PREDICTED) if least_squares else (0, 0)
         self.linear_features = nn.Linear(own + planes, features)
@@ -78,7 +74,7 @@ class ContextNet(nn.Module):
 
     def forward(self, c: Context, shape: tuple[int, int, int]) -> Float[Tensor, "N P _"]:
         """Raw mixture parameters, (N, planes, 3 K). shape: (B, H, W) of the N = B H W pixels."""
-        with torch.autocast(c.inputs.device.type, torch.bfloat16, enabled=self.bfloat16):
+        with self._trunk_precision(c.inputs):
             heads = self._trunk(c, shape)
         heads = heads.to(c.inputs.dtype).chunk(len(self.linear_out), 1)
         raw = []

@@ -47,6 +47,12 @@ def logistic_log_prob(z: Float[Tensor, "B ..."]) -> PerImage:
     return sum_dims(-z - 2 * F.softplus(-z))
 
 
+def logistic_sample(shape: tuple[int, ...], like: Tensor) -> Float[Tensor, "B ..."]:
+    """z ~ the standard logistic, with the device and the type of `like`."""
+    u = torch.rand(shape, device=like.device, dtype=like.dtype)
+    return torch.logit(u, eps=torch.finfo(u.dtype).eps / 2)
+
+
 class Gaussian(Density):
     """Base of the two Gaussians, for images of one shape (C, H, W). offset, unit: as those of FlowDensity."""
 
@@ -183,15 +189,10 @@ class FlowDensity(Density):
         depth = len(self.levels)
         if height % 2**depth or width % 2**depth:
             raise ValueError(f"a flow of {depth} levels has no images of {(height, width)}")
-        shape = (n, self.channels * 2**depth, height >> depth, width >> depth)
-        h = self._sample_base(shape)
+        h = logistic_sample((n, self.channels * 2**depth, height >> depth, width >> depth), next(self.parameters()))
         for level in reversed(self.levels):
-            h, _ = level.inverse(torch.cat([h, self._sample_base(h.shape)], 1))
+            h, _ = level.inverse(torch.cat([h, logistic_sample(h.shape, h)], 1))
         return self.rescale.inverse(h)[0]
-
-    def _sample_base(self, shape: tuple[int, ...]) -> Images:
-        u = torch.rand(shape, device=next(self.parameters()).device)
-        return torch.logit(u, eps=torch.finfo(u.dtype).eps / 2)
 
     @torch.no_grad()
     def initialise(self, v: Images) -> None:

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from dqcodec.flows.autoregressive import AffineAutoregressive, Reversed
 from dqcodec.flows.bins import BINS
 from dqcodec.flows.couplings import AffineCoupling, ConditionalAffine, ReverseChannels
-from dqcodec.flows.densities import logistic_log_prob, normal_log_prob
+from dqcodec.flows.densities import logistic_log_prob, logistic_sample, normal_log_prob
 from dqcodec.flows.features import FEATURES, PixelFeatures, StandardFeatures
 from dqcodec.flows.networks import INPUT_BOUND, NETS, AutoregressiveDenseNet, AutoregressiveNet
-from dqcodec.flows.transforms import Chain, Images, PerImage, Transform
+from dqcodec.flows.transforms import Chain, Images, Noise, PerImage, Transform
 
 
 class Dequantizer(nn.Module):
@@ -32,11 +32,11 @@ class Dequantizer(nn.Module):
         super().__init__()
         self.bins = BINS[bins]()
 
-    def noise(self, x: Images) -> Float[Tensor, "B ..."]:
+    def noise(self, x: Images) -> Noise:
         """Fresh randomness for sample(x). Its shape depends on the dequantizer."""
         raise NotImplementedError
 
-    def sample(self, x: Images, noise: Float[Tensor, "B ..."] | None = None) -> tuple[Images, PerImage]:
+    def sample(self, x: Images, noise: Noise | None = None) -> tuple[Images, PerImage]:
         """u ~ q(u|x) -> (u, log q(u|x)), nats.
 
         u is a function of x and the noise; None draws new noise.
@@ -58,11 +58,11 @@ class Dequantizer(nn.Module):
 class UniformDequantizer(Dequantizer):
     """u uniform in [0, 1)^D (Theis et al. 2016): log q(u|x) = 0."""
 
-    def noise(self, x: Images) -> Float[Tensor, "B ..."]:
+    def noise(self, x: Images) -> Noise:
         """Uniform in [0, 1), of the shape of x."""
         return torch.rand_like(x)
 
-    def sample(self, x: Images, noise: Float[Tensor, "B ..."] | None = None) -> tuple[Images, PerImage]:
+    def sample(self, x: Images, noise: Noise | None = None) -> tuple[Images, PerImage]:
         """u is the noise itself."""
         return self.noise(x) if noise is None else noise, x.new_zeros(len(x))
 
@@ -103,18 +103,18 @@ class FlowDequantizer(Dequantizer):
         features = self.features(x)
         return features if self.context_net is None else self.context_net(features).clamp(0, INPUT_BOUND)
 
-    def noise(self, x: Images) -> Float[Tensor, "B ..."]:
+    def noise(self, x: Images) -> Noise:
         """eps, (B, 4C, H/2, W/2)."""
         batch, channels, height, width = x.shape
         shape = batch, 4 * channels, height // 2, width // 2
         if self.is_logistic:
-            return torch.logit(torch.rand(shape, device=x.device, dtype=x.dtype), eps=torch.finfo(x.dtype).eps / 2)
+            return logistic_sample(shape, x)
         return torch.randn(shape, device=x.device, dtype=x.dtype)
 
-    def _noise_log_prob(self, eps: Float[Tensor, "B ..."]) -> PerImage:
+    def _noise_log_prob(self, eps: Noise) -> PerImage:
         return logistic_log_prob(eps) if self.is_logistic else normal_log_prob(eps)
 
-    def sample(self, x: Images, noise: Float[Tensor, "B ..."] | None = None) -> tuple[Images, PerImage]:
+    def sample(self, x: Images, noise: Noise | None = None) -> tuple[Images, PerImage]:
         """eps -> y -> u, one pass; (u, log q(u|x)), nats."""
         eps = self.noise(x) if noise is None else noise
         y, log_det = self.transforms.inverse(eps, self.context(x))

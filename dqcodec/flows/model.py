@@ -10,7 +10,7 @@ from dqcodec.flows import objectives
 from dqcodec.flows.autoregressive_density import AutoregressiveDensity, PosteriorDequantizer
 from dqcodec.flows.densities import Density
 from dqcodec.flows.dequantizers import Dequantizer
-from dqcodec.flows.transforms import Images, PerImage
+from dqcodec.flows.transforms import Images, Noise, PerImage
 
 
 class DequantizedModel(nn.Module):
@@ -23,7 +23,7 @@ class DequantizedModel(nn.Module):
         super().__init__()
         self.dequantizer, self.density, self.bits = dequantizer, density, bits
 
-    def log_weight(self, x: Images, noise: Float[Tensor, "B ..."] | None = None) -> PerImage:
+    def log_weight(self, x: Images, noise: Noise | None = None) -> PerImage:
         """log w = log p(v) - log q(u|x) with one sample u ~ q(u|x), nats; the paper's equation (dequantization).
 
         Args:
@@ -49,7 +49,7 @@ class DequantizedModel(nn.Module):
         return objectives.renyi(self.log_weights(x, samples), alpha)
 
     @torch.no_grad()
-    def _best_noise(self, x: Images, samples: int) -> Float[Tensor, "B ..."]:
+    def _best_noise(self, x: Images, samples: int) -> Noise:
         """For each image, the noise that gives the largest weight of K samples."""
         repeated = x.repeat(samples, 1, 1, 1)
         noise = self.dequantizer.noise(repeated)

@@ -53,14 +53,15 @@ def highpass(x: Images) -> Images:
 
 
 class Network(nn.Module):
-    """Base of the networks of transforms.
+    """Base of the networks of transforms and densities.
 
-    If `bfloat16` is set, all convolutions but the last run in bfloat16 in training. Outputs stay float32.
+    If `bfloat16` is set, all products but those of the last layers run in bfloat16, for training where that is faster.
+    Outputs stay float32.
     """
 
     bfloat16 = False
 
-    def _trunk_precision(self, x: Images) -> torch.autocast:
+    def _trunk_precision(self, x: Tensor) -> torch.autocast:
         return torch.autocast(x.device.type, torch.bfloat16, enabled=self.bfloat16)
 
 

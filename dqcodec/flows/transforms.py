@@ -15,6 +15,7 @@ Images = Float[Tensor, "B C H W"]
 Latents = Float[Tensor, "B D h w"]  # of any shape: a squeeze changes it
 Features = Float[Tensor, "B K H W"]  # a context of K channels
 PerImage = Float[Tensor, "B"]
+Noise = Float[Tensor, "B ..."]  # of a dequantizer, which chooses the shape
 
 
 class Transform(nn.Module):

@@ -33,6 +33,7 @@ from dqcodec.format.container import CHECKSUM_BYTES, CRC_BYTES, Group, read_tail
 from dqcodec.format.frame import GROUP_MARK, ID_BYTES, INDEX_MARK, MARK, MODEL_MARK, crc_field, pack_frame
 from dqcodec.format.head import count_pixels, pack_heads, read_heads
 from dqcodec.format.layer import MODEL_ID_BYTES
+from dqcodec.format.names import MAX_NAME_BYTES, clashes, is_name
 from dqcodec.format.reader import Reader
 from dqcodec.format.section import pack_section, read_section
 from dqcodec.png import MAX_PIXELS
@@ -44,7 +45,6 @@ END_MARK = MARK + b"E"
 END_BYTES = len(END_MARK) + ID_BYTES + 4 + 4 + CRC_BYTES
 MAX_MEMBERS = 1 << 12
 _SECOND = 10**9
-_MAX_NAME_BYTES = 1 << 12
 _BLOCK_BYTES = 1 << 15  # an index block ends once its list of groups is longer
 
 
@@ -87,13 +87,12 @@ class ArchiveGroup:
 
     def place(self, member: int) -> tuple[int, int]:
         """(number of the part, number of the image in it) of a member; raises IndexError."""
-        content = self.contents[member]
-        for number, part in enumerate(self.parts):
-            count = _count(part)
-            if content < count:
-                return number, content
-            content -= count
-        raise IndexError(member)
+        return self._places[self.contents[member]]
+
+    @cached_property
+    def _places(self) -> list[tuple[int, int]]:
+        """(number of the part, number of the image in it) of each content."""
+        return [(number, image) for number, part in enumerate(self.parts) for image in range(_count(part))]
 
 
 @dataclass(frozen=True)
@@ -290,24 +289,6 @@ class Writer:
                 first, offset, size, parts = number, next_offset, 0, []
 
 
-def is_name(name: str) -> bool:
-    """Whether a file of an archive can have the name: a relative path, its parts divided by slashes."""
-    size = len(name.encode("utf-8", "surrogateescape"))
-    return size <= _MAX_NAME_BYTES and "\0" not in name and not {"", ".", ".."} & {*name.split("/")}
-
-
-def clashes(names: Sequence[str]) -> set[int]:
-    """The numbers of the names that equal another name, or that have another name as a folder. One of equal names is
-    kept."""
-    found, last = set(), None
-    for key, number in sorted((name.replace("/", "\0"), number) for number, name in enumerate(names)):
-        if last is not None and (key == last or key.startswith(last + "\0")):
-            found.add(number)
-        else:
-            last = key
-    return found
-
-
 def _count(part: Group | Verbatim) -> int:
     return 1 if isinstance(part, Verbatim) else len(part.entries)
 
@@ -384,7 +365,7 @@ def _sums(steps: Sequence[int], step: int = 0) -> list[int]:
 
 
 def _read_name(reader: Reader) -> str:
-    end = reader.data.find(b"\0", reader.position, reader.position + _MAX_NAME_BYTES + 1)
+    end = reader.data.find(b"\0", reader.position, reader.position + MAX_NAME_BYTES + 1)
     name = reader.take(max(end, reader.position) - reader.position).decode("utf-8", "surrogateescape")
     reader.take(1)
     if not is_name(name):

@@ -71,5 +71,5 @@ GRADIENT_BOUND = 64 * GRADIENT_GRID  # ... up to 64 nats
 MOMENTUM, SECOND_MOMENTUM = 0.9, 0.99
 EPSILON = 1.0  # of Adam, in units of the sums of integer gradients
 EXACT = float(1 << 24)  # a step is skipped if a sum could reach this: float32 would not be exact
-NET_GRADIENT_BOUND = 63  # of the gradients by sums of the network; their unit is the model's
+NET_GRADIENT_BOUND = 63  # of gradients with respect to sums of the network; their unit is the model's
 LEAST_BATCH = 256  # pixels, at least, from which the network's layers learn in a step

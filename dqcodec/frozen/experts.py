@@ -7,8 +7,9 @@ MARGIN = 4  # columns at both sides of an image
 UP, DOWN = 3, 1  # rows above and below it
 OWN = np.array(
     [(0, -1), (-1, 0), (-1, -1), (-1, 1), (0, -2), (-2, 0), (-1, 2), (-1, -2), (-2, 1), (-2, -1), (0, -3), (-3, 0)]
+    + [(-2, 2), (-2, -2), (-1, 3), (-1, -3), (-3, 1), (-3, -1), (0, -4), (-3, 2), (-3, -2), (-2, 3), (-2, -3), (-1, 4)]
 )
-OWN_FIRST, OWN_LATER = 12, 8  # regressors among these, of the first channel and of others
+OWN_FIRST, OWN_WIDE, OWN_LATER = 12, 24, 8  # regressors among these: of the first channel, if it is wide, and of others
 NEAREST = 4  # of these, which give the mean and come first in a regression
 OTHER = np.array([(0, 0), (0, -1), (-1, 0), (0, 1), (1, 0)])  # of each earlier channel
 
@@ -59,6 +60,6 @@ HISTOGRAM_USES, DIRECT_USES = 250, 60
 CELLS = 32  # of a refinement, over all logits
 
 # bounds
-MAX_WIDTH = 1 << 15  # the regressions of a row take up to 2 KB a column
+MAX_WIDTH = 1 << 15  # the regressions of a row take up to 6 KB a column
 MAX_SAMPLE_BYTES = 96  # at most 57 decisions of 12 bits
 MAX_SAMPLES_A_BYTE = 23_000  # a sample takes at least one decision; the most certain one takes log2(65536 / 65520) bits

@@ -18,11 +18,11 @@ _CHANNELS = {
 
 
 @dataclass(frozen=True)
-class Spent:
+class LayerBits:
     """A layer, and the bits that its samples took.
 
     name: of its content. model: its name, or None. bits: float32 (H, W, C). is_even: the method does not give the bits of
-    samples, so they are spread evenly. coded_bits: its part of the payload. together: layers that share the payload.
+    samples, so they are spread evenly. coded_bits: its part of the payload.
     """
 
     name: str
@@ -31,7 +31,6 @@ class Spent:
     bits: np.ndarray
     is_even: bool
     coded_bits: float
-    together: int
 
     @property
     def bound_bits(self) -> float | None:
@@ -45,7 +44,7 @@ class Spent:
         return [(name, self.bits[..., channel]) for channel, name in enumerate(names)]
 
 
-def spent(data: bytes, find_program: FindProgram, max_pixels: int = MAX_PIXELS) -> list[Spent]:
+def layer_bits(data: bytes, find_program: FindProgram, max_pixels: int = MAX_PIXELS) -> list[LayerBits]:
     """The layers of the .dqc file `data`, of one frame, with the bits of each sample.
 
     Raises UnsupportedImageError (an animation, or a stored file: it has no layers), and the errors of codec.decompress.
@@ -69,10 +68,10 @@ def spent(data: bytes, find_program: FindProgram, max_pixels: int = MAX_PIXELS) 
         for number, bits in zip(numbers, lengths):
             share = size * float(bits.sum(dtype=np.float64)) / total if total else 0.0
             model = program and program.name
-            found[number] = Spent(names[number], layer.method.label, model, bits, known is None, share, len(numbers))
+            found[number] = LayerBits(names[number], layer.method.label, model, bits, known is None, share)
     return [found[number] for number in sorted(found)]
 
 
-def per_sample(layers: list[Spent]) -> np.ndarray:
+def per_sample(layers: list[LayerBits]) -> np.ndarray:
     """The mean bits of a pixel's samples in all layers, float32 (H, W)."""
     return np.concatenate([layer.bits for layer in layers], axis=2).mean(2)

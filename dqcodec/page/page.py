@@ -9,7 +9,7 @@ import numpy as np
 
 from dqcodec.codec.codec import Info
 from dqcodec.page import maps
-from dqcodec.page.lengths import Spent, per_sample
+from dqcodec.page.lengths import LayerBits, per_sample
 
 _STYLE = """
 :root { color-scheme: light dark; --soft: #8888; --one: #3b6fb6; --two: #d9773f; }
@@ -38,7 +38,7 @@ def page(
     name: str,
     pixels: np.ndarray,
     info: Info,
-    layers: Sequence[Spent],
+    layers: Sequence[LayerBits],
     source_bytes: int,
     peers: Mapping[str, int | str],
 ) -> str:
@@ -98,18 +98,16 @@ def _figure(id: str, pixels: np.ndarray, caption: str) -> str:
     return f"<figure>{image}<figcaption>{text}</figcaption></figure>"
 
 
-def _notes(layers: Sequence[Spent]) -> str:
+def _notes(layers: Sequence[LayerBits]) -> str:
     """A line about the layers whose bits are spread evenly."""
     even = [layer for layer in layers if layer.is_even]
-    names = ", ".join(f"{layer.name} ({layer.method})" for layer in even)
-    return (
-        f"<p>The bits of these layers are spread evenly, because their method does not locate them: {html.escape(names)}.</p>"
-        if even
-        else ""
-    )
+    if not even:
+        return ""
+    names = html.escape(", ".join(f"{layer.name} ({layer.method})" for layer in even))
+    return f"<p>The bits of these layers are spread evenly, because their method does not locate them: {names}.</p>"
 
 
-def _layers(info: Info, layers: Sequence[Spent]) -> str:
+def _layers(info: Info, layers: Sequence[LayerBits]) -> str:
     """The table of layers: bytes achieved, and the bound of the coder's own probabilities."""
     rows = []
     for layer in layers:

@@ -70,8 +70,8 @@ class Crops:
 
 
 @dataclass(frozen=True)
-class Images:
-    """A data set in two parts."""
+class Dataset:
+    """A data set: crops for training, and crops for validation."""
 
     train: Crops
     valid: Crops
@@ -82,8 +82,8 @@ class Images:
         return Crops(self.train.images + self.valid.images, self.train.crop, self.train.bits)
 
 
-def load(path: Path | str, channels: int, crop: int, bits: int = 8) -> Images:
-    """Images of a folder (recursively: image files, .npy, .npz), or of one .npy or .npz file.
+def load(path: Path | str, channels: int, crop: int, bits: int = 8) -> Dataset:
+    """The data set of a folder (recursively: image files, .npy, .npz), or of one .npy or .npz file.
 
     Arrays are uint8 (N, H, W, C), or (N, H, W) for one channel. Images smaller than a crop are left out. The arrays
     `train` and `valid` of a .npz file are the two parts; otherwise every 40th image is for validation.
@@ -95,12 +95,12 @@ def load(path: Path | str, channels: int, crop: int, bits: int = 8) -> Images:
     if path.suffix == ".npz" and path.is_file():
         arrays = _arrays(path, channels)
         if {"train", "valid"} <= set(arrays):
-            return Images(*(_crops(f"{path}: {part}", arrays[part], crop, bits, 1) for part in ("train", "valid")))
+            return Dataset(*(_crops(f"{path}: {part}", arrays[part], crop, bits, 1) for part in ("train", "valid")))
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     images = [image for file in files if file.is_file() for image in _read(file, channels)]
     everything = _crops(str(path), images, crop, bits, 2).images
     train = [image for index, image in enumerate(everything) if index % _VALIDATION_STRIDE]
-    return Images(Crops(train, crop, bits), Crops(everything[::_VALIDATION_STRIDE], crop, bits))
+    return Dataset(Crops(train, crop, bits), Crops(everything[::_VALIDATION_STRIDE], crop, bits))
 
 
 def _crops(source: str, images: list[np.ndarray], crop: int, bits: int, least: int) -> Crops:

@@ -54,7 +54,7 @@ class RunFolder:
 
         Raises:
             RunError: the folder holds no run.
-        ConfigError: the configuration is damaged.
+            ConfigError: the configuration is damaged.
         """
         if not self._config.exists():
             raise RunError(f"{self.path} holds no run: it has no {self._config.name}")

@@ -10,7 +10,6 @@ from torch.optim.swa_utils import AveragedModel
 
 from dqcodec.base.errors import DqcodecError
 from dqcodec.export.program import export, has_exact_twin
-from dqcodec.flows.autoregressive_density import ContextNet
 from dqcodec.flows.model import DequantizedModel, bits_per_dim
 from dqcodec.flows.networks import Network
 from dqcodec.training import data, hardware
@@ -50,7 +49,7 @@ class Trainer:
     def __init__(
         self,
         config: Config,
-        images: data.Images,
+        images: data.Dataset,
         folder: Path | str,
         budget: Budget,
         device: str = "auto",
@@ -70,7 +69,7 @@ class Trainer:
         self._skipped = 0
         self.validation = Validation(images.valid, config.training.validation_crops)
         for module in self.model.modules():
-            if isinstance(module, Network | ContextNet):
+            if isinstance(module, Network):
                 module.bfloat16 = hardware.bfloat16(amp, self.device)
 
     def start(self) -> None:

@@ -27,7 +27,7 @@ from dqcodec.format.layer import LEARNED, Layer, Method
 from dqcodec.format.split import Split, Step
 from dqcodec.format.values import Values, views
 from dqcodec.frozen.jpeg import CHROMA, LUMA
-from dqcodec.methods import table
+from dqcodec.methods import experts, table
 from dqcodec.png import dictionary, exact
 
 HERE = Path(__file__).parent
@@ -42,7 +42,8 @@ EXAMPLE = np.array([[128, 129, 131, 130], [127, 130, 133, 131], [126, 129, 132, 
 class Case:
     """png: makes the file. model: its file. is_reproducible: the bytes follow from the format and this package alone, not from
     what libwebp, zlib or liblzma of some release make. is_quick: without compiled loops, too. is_written: the package makes such
-    files; it only reads others. is_short: as a short file."""
+    files; it only reads others. is_short: as a short file. is_wide: experts see a wide
+    neighbourhood."""
 
     png: Callable[[], bytes]
     method: Method
@@ -53,6 +54,7 @@ class Case:
     is_quick: bool = True
     is_written: bool = True
     is_short: bool = False
+    is_wide: bool = False
 
 
 def smooth(height: int, width: int, channels: int, bits: int = 8, noise: float = 2, seed: int = 0) -> np.ndarray:
@@ -251,7 +253,7 @@ def cases() -> dict[str, Case]:
         "least-squares-gray": Case(
             lambda: pngs.write(smooth(42, 5, 1)), method.AUTOREGRESSIVE, _golden("least-squares-gray"), is_quick=False
         ),
-        # more than one lesson of 256 pixels
+        # more than one step of 256 pixels
         "learning": Case(
             lambda: pngs.write(smooth(18, 24, 3)), method.AUTOREGRESSIVE, _golden("learning"), is_quick=False
         ),
@@ -300,6 +302,8 @@ def cases() -> dict[str, Case]:
         "indices": Case(lambda: pngs.write(left_out()), method.MIXING, split=Split(step.PLAIN, values=Values.INDICES)),
         "experts": Case(lambda: pngs.write(smooth(9, 13, 3, 16), 16), method.EXPERTS, split=Split(step.WHOLE)),
         "experts-alpha": Case(lambda: pngs.write(16 * smooth(6, 7, 4, 12), 16), method.EXPERTS, split=Split(step.WHOLE, True)),
+        "experts-wide": Case(lambda: pngs.write(smooth(9, 40, 1, 16), 16), method.EXPERTS, split=Split(step.WHOLE), is_wide=True),
+        "experts-wide-rgb": Case(lambda: pngs.write(smooth(5, 7, 3, 12), 16), method.EXPERTS, split=Split(step.WHOLE), is_wide=True),
         "experts-8-bit": Case(lambda: pngs.write(smooth(5, 12, 2)), method.EXPERTS, split=Split(step.PLAIN)),
         "jpeg": Case(lambda: pngs.write(decoded(21, 35, 3)), method.JPEG, is_quick=False, is_written=False),  # with a finer table
         "jpeg-rgb": Case(lambda: pngs.write(decoded(21, 35, 3)), method.JPEG, is_quick=False),
@@ -342,6 +346,8 @@ def encode(case: Case, data: bytes) -> bytes:
 
 
 def _payload(case: Case, layers: list[np.ndarray], spots: list[Spot]) -> bytes:
+    if case.method == Method.EXPERTS:
+        return experts.encode_as(layers, [case.is_wide] * len(layers)).data
     program = program_of(case.model) if case.method in LEARNED else None
     return table.encode(case.method, layers, program, spots=spots).data
 

@@ -1,8 +1,8 @@
 """Back-propagation through the network of an autoregressive density, exact.
 
-Gradients by the sums of a layer are integers up to NET_GRADIENT_BOUND, in steps that the model gives for each layer. So the
-products with activations add up exactly in float32, and so do those with weights. dqcodec.context.context says the rule of
-numbers.
+All gradients are those of the loss. Gradients with respect to a layer's sums are integers up to NET_GRADIENT_BOUND, in steps that
+the model gives for each layer. So the products with activations add up exactly in float32, and so do those with weights;
+see dqcodec.context.context.
 """
 
 import numpy as np
@@ -18,10 +18,10 @@ _INPUT_BOUND = STANDARD_BOUND * GRID
 
 @part_of_loop
 def head_gradients(matrix, out, units, head, scale, gradients):
-    """Set gradients, float32 (H, N), to those by the sums of a plane's head.
+    """Set gradients, float32 (H, N), to those with respect to the sums of a plane's head.
 
-    matrix: the last layer (H + 1, 3 K). out: the gradients by its outputs (3 K, N), which are in steps of 1 / units, float64
-    (3 K,). head: its inputs (H + 1, N). scale: the number of steps in a unit of `out`.
+    matrix: the last layer (H + 1, 3 K). out: the gradients with respect to its outputs (3 K, N), which are in steps of
+    1 / units, float64 (3 K,). head: its inputs (H + 1, N). scale: the number of steps in a unit of `out`.
     """
     passed = np.dot(matrix[:-1] / units, out.astype(np.float64))
     for i in range(gradients.shape[0]):
@@ -31,7 +31,7 @@ def head_gradients(matrix, out, units, head, scale, gradients):
 
 @part_of_loop
 def add_known_gradients(net, known, p, gradients, sums):
-    """Add the gradients by the weights of the known values that plane p's head sees to sums, see add_net_gradients.
+    """Add to sums the gradients for the weights of the known values that plane p's head sees; see add_net_gradients.
 
     known: float32 (K', N). gradients: see head_gradients.
     """
@@ -42,14 +42,14 @@ def add_known_gradients(net, known, p, gradients, sums):
 
 @part_of_loop
 def add_net_gradients(net, scales, inputs, activations, gradients, sums):
-    """Add the gradients by the network's layers that learn to sums. Those by the weights of known values are there already.
+    """Add to sums the gradients for the weights of the layers that learn. Those for the weights of known values are there already.
 
     Args:
         net: Weights.
         scales: the steps of gradients in a unit, for each layer that learns, float32 (D,); the first is that of the heads.
         inputs: of the network, float32 (I, N).
         activations: see head_sums.
-        gradients: by the sums of all heads, float32 (P H, N).
+        gradients: with respect to the sums of all heads, float32 (P H, N).
         sums: of the layers that learn, the heads first, one after the other, float64 (all their weights,).
     """
     depth, trunk, bound = len(scales), net.blocks.shape[3], int(net.level)
@@ -80,7 +80,10 @@ def add_net_gradients(net, scales, inputs, activations, gradients, sums):
 
 @part_of_loop
 def _pass(passed, activations, scale):
-    """Replace the gradients by activations (I, N) by those by the sums before the leaky rectifier, in other steps."""
+    """From gradients with respect to activations (I, N) to those with respect to the sums before the leaky rectifier, in place.
+
+    scale: the number of new steps in an old one.
+    """
     for i in range(passed.shape[0]):
         for n in range(passed.shape[1]):
             passed[i, n] = _gradient(passed[i, n] * scale, activations[i, n])
@@ -88,7 +91,7 @@ def _pass(passed, activations, scale):
 
 @part_of_loop
 def _gradient(passed, activation):
-    """A gradient by a sum, from that by the activation."""
+    """The gradient with respect to a sum, from that with respect to its activation."""
     return _bounded(passed if activation > 0 else passed * np.float32(LEAK))
 
 
@@ -99,7 +102,7 @@ def _bounded(value):
 
 @part_of_loop
 def _add_layer(activations, gradients, bound, sums):
-    """Add a layer's gradients to sums (>= I + 1, O): those by the weights of activations first, those by biases last."""
+    """Add a layer's gradients to sums (>= I + 1, O): those for weights first, those for biases last."""
     _add(activations, gradients, bound, sums)
     for o in range(gradients.shape[0]):
         total = 0

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from dqcodec.base.errors import ModelError
-from dqcodec.exact.autoregressive.learning_net import Lesson
+from dqcodec.exact.autoregressive.learning_net import LearningRule
 from dqcodec.exact.model_file import is_typed
 
 _LEAST_TILE, _LARGEST_TILE = 8, 1 << 12  # a side
@@ -34,7 +34,7 @@ class Description:
     rate_bits: int
     card: dict
     least_squares: bool = False
-    learning: tuple[Lesson, ...] = ()
+    learning: tuple[LearningRule, ...] = ()
 
     def __post_init__(self):
         """Raise ModelError unless all values are valid."""
@@ -52,5 +52,5 @@ class Description:
             and 1 <= self.mixtures <= 32
             and -16 <= self.head_grid <= 16
             and 1 <= self.rate_bits <= 32
-            and all(type(number) is int and -32 <= number <= 32 for lesson in self.learning for number in lesson)
+            and all(type(number) is int and -32 <= number <= 32 for rule in self.learning for number in rule)
         )

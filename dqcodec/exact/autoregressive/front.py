@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dqcodec.base.compiled import compiled, part_of_loop
-from dqcodec.context.context import context, predict_next, standard
+from dqcodec.context.context import context, predict_next, standardised
 from dqcodec.context.least_squares import predicts
 from dqcodec.exact.autoregressive.backward import add_known_gradients, add_net_gradients, head_gradients
 from dqcodec.exact.autoregressive.context_net import Weights, head_sums, successor_features
@@ -19,11 +19,11 @@ _ONE_SPREAD = np.float32(GRID)
 
 
 class Gradients(NamedTuple):
-    """Sums of the gradients of the loss by weights that learn. They are integers, so they add up exactly in any order.
+    """Sums of the gradients for weights that learn. They are integers, so they add up exactly in any order.
 
     Attributes:
-        out: by the last layers, float64 (P, H + 1, 3 K).
-        net: by the network's layers, see LearningNet.
+        out: for the last layers, float64 (P, H + 1, 3 K).
+        net: for the network's layers, see LearningNet.
     """
 
     out: np.ndarray
@@ -140,7 +140,7 @@ def _record(pixels, places, seen, p, coded, known):
     predictions, moments = seen.predictions[p], seen.moments[p]
     for n in range(len(symbols)):
         values[n] = symbols[n] - offsets[n]
-        value = standard(np.int32(values[n]), moments[0, n], moments[1, n])
+        value = standardised(np.int32(values[n]), moments[0, n], moments[1, n])
         standards[p, n] = known[2 * p, n] = value
         known[2 * p + 1, n] = min(max(value, -_ONE_SPREAD), _ONE_SPREAD)
     for n in range(len(symbols)):

@@ -49,9 +49,9 @@ def outputs(matrix, head, bound):
 
 @part_of_loop
 def add_gradients(head, gradients, matrix_gradients):
-    """Add the gradients by a last layer to matrix_gradients, float64 (H + 1, 3 K).
+    """Add the gradients for the weights of a last layer to matrix_gradients, float64 (H + 1, 3 K).
 
-    head: its activations, float32 (H + 1, N). gradients: by its outputs, float32 (3 K, N). All are integers, and the sums stay
+    head: its activations, float32 (H + 1, N). gradients: with respect to its outputs, float32 (3 K, N). All are integers, and the sums stay
     below 2^53.
     """
     sums = np.dot(head.astype(np.float64), gradients.astype(np.float64).T)

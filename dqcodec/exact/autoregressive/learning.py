@@ -1,7 +1,7 @@
 """Layers that learn from the coded pixels: exact Adam (Kingma and Ba 2015).
 
 Encoder and decoder make the same steps, so the weights need not be sent. Gradients are integers, and their sums are exact.
-The rest is float64; dqcodec.context.context says the rule of numbers.
+The rest is float64; dqcodec.context.context says how numbers stay exact.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class _Layers(NamedTuple):
         quanta: the steps of the weights' grids, float64 (P, O).
         rates: the step sizes, float64 (I + 1, O).
         bounds: of the inputs, float64 (I + 1,).
-        passed: the bound of the gradients by the outputs, if they are passed back to the inputs; otherwise 0.
+        passed: the bound of the gradients with respect to the outputs, if they are passed back to the inputs; otherwise 0.
     """
 
     weights: np.ndarray
@@ -47,7 +47,7 @@ class LearningLinears:
         shifts: integers (P, O).
         rates: the step sizes, (I + 1, O).
         bounds: of the inputs, (I + 1,), the last one that of the constant input, 1.
-        passed: the bound of the gradients by the outputs, if they are passed back to the inputs; otherwise 0.
+        passed: the bound of the gradients with respect to the outputs, if they are passed back to the inputs; otherwise 0.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class LearningLinears:
         )
 
     def step(self, sums: np.ndarray) -> None:
-        """Learn from the gradients of the loss by the matrices, summed over a batch; integers in float64 (P, I + 1, O)."""
+        """Learn from the gradients for the matrices, summed over a batch; integers in float64 (P, I + 1, O)."""
         self._first_decay *= MOMENTUM
         self._second_decay *= SECOND_MOMENTUM
         _adam(self._layers, sums, 1 - self._first_decay, 1 - self._second_decay)

@@ -18,11 +18,11 @@ _INPUT_BOUND, _INPUT_BITS = float(STANDARD_BOUND * GRID), GRID.bit_length() - 1
 _OUT_QUANTA = 1 << 53 - 24 - 16 - 3
 
 
-class Lesson(NamedTuple):
+class LearningRule(NamedTuple):
     """How a layer learns.
 
     Attributes:
-        gradient_bits: gradients by the layer's sums are in steps of 2^-gradient_bits.
+        gradient_bits: gradients with respect to the layer's sums are in steps of 2^-gradient_bits.
         rate_bits: biases learn by steps of 2^-rate_bits.
         input_bits: the layer's activations are in steps of 2^-input_bits, so their weights learn by steps finer by so many bits.
     """
@@ -32,22 +32,22 @@ class Lesson(NamedTuple):
     input_bits: int
 
 
-def check(net: ContextNet, lessons: Sequence[Lesson]) -> None:
-    """Raise ModelError unless the network has a layer for each lesson, and gradients pass through the layers exactly."""
+def check_learning(net: ContextNet, rules: Sequence[LearningRule]) -> None:
+    """Raise ModelError unless the network has a layer for each rule, and gradients pass through the layers exactly."""
     layers = [layer for layer, _ in _backwards(net)]
-    if len(lessons) > len(layers):
+    if len(rules) > len(layers):
         raise ModelError("a network has fewer layers than learn")
-    for layer in layers[: len(lessons)][:-1]:
+    for layer in layers[: len(rules)][:-1]:
         steps = np.concatenate([layer.weight[..., 0, 0].T, layer.bias[None]]).astype(np.float64)
         if largest_passed(steps, np.ldexp(1.0, -layer.shift), float(NET_GRADIENT_BOUND)) >= EXACT:
             raise ModelError("a network's gradients are not proven exact")
-    for out in net.out if lessons else ():  # weights that learn stay below 2^24 / level
+    for out in net.out if rules else ():  # weights that learn stay below 2^24 / level
         if np.ldexp(1.0, out.shift.max() - out.shift).sum() >= _OUT_QUANTA * net.level:
             raise ModelError("a network's gradients are not proven exact")
 
 
 class LearningNet:
-    """A network that learns: the heads, then the layers before them, the last first, as far as there are lessons.
+    """A network that learns: the heads, then the layers before them, the last first, as far as there are rules.
 
     Attributes:
         weights: as they are now. A step changes the arrays.
@@ -55,20 +55,18 @@ class LearningNet:
         size: the number of weights of these layers, with biases.
     """
 
-    def __init__(self, net: ContextNet, lessons: tuple[Lesson, ...]):
-        self.weights = copy.deepcopy(net.weights) if lessons else net.weights
-        self.scales = np.ldexp(np.float32(1), np.array([lesson.gradient_bits for lesson in lessons], np.int32))
+    def __init__(self, net: ContextNet, rules: tuple[LearningRule, ...]):
+        self.weights = copy.deepcopy(net.weights) if rules else net.weights
+        self.scales = np.ldexp(np.float32(1), np.array([rule.gradient_bits for rule in rules], np.int32))
         matrices = [self.weights.heads, *self.weights.blocks.reshape(-1, *self.weights.blocks.shape[2:])[::-1]]
         self._layers = [
-            _learning(matrix, *layer, lesson, is_last=index == len(lessons) - 1)
-            for index, (lesson, matrix, layer) in enumerate(
-                zip(lessons, [*matrices, self.weights.first], _backwards(net))
-            )
+            _learning(matrix, *layer, rule, is_last=index == len(rules) - 1)
+            for index, (rule, matrix, layer) in enumerate(zip(rules, [*matrices, self.weights.first], _backwards(net)))
         ]
         self.size = sum(layer.matrices.size for layer in self._layers)
 
     def step(self, sums: np.ndarray) -> None:
-        """Learn from the sums of the gradients by all weights of these layers, one after the other, float64 (size,)."""
+        """Learn from summed gradients with respect to all weights of these layers, one layer after the other, float64 (size,)."""
         first = 0
         for layer in self._layers:
             end = first + layer.matrices.size
@@ -82,13 +80,15 @@ def _backwards(net: ContextNet) -> list[tuple[Linear, int]]:
     return [(layer, layer.inputs) for layer in (net.heads, *blocks[::-1])] + [(net.first, 0)]
 
 
-def _learning(matrix: np.ndarray, layer: Linear, activations: int, lesson: Lesson, *, is_last: bool) -> LearningLinears:
+def _learning(
+    matrix: np.ndarray, layer: Linear, activations: int, rule: LearningRule, *, is_last: bool
+) -> LearningLinears:
     """A layer that learns, and passes gradients on unless it is the last one that they reach.
 
     matrix: float32 (I + 1, O). Its inputs are activations, then inputs of the network or the like, and the constant 1.
     """
     counts = [activations, len(matrix) - 1 - activations, 1]
-    rates = np.ldexp(1.0, -lesson.rate_bits - np.repeat([lesson.input_bits, _INPUT_BITS, 0], counts))
+    rates = np.ldexp(1.0, -rule.rate_bits - np.repeat([rule.input_bits, _INPUT_BITS, 0], counts))
     return LearningLinears(
         matrix[None],
         layer.shift[None],

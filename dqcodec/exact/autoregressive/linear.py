@@ -1,4 +1,4 @@
-"""Linear layers over pixels, and activations, compiled. dqcodec.context.context says the rule of numbers."""
+"""Linear layers over pixels, and activations, compiled. dqcodec.context.context says how numbers stay exact."""
 
 import numpy as np
 import scipy.linalg.cython_blas  # noqa: F401 np.dot calls it; it must be loaded before its threads are limited

@@ -17,7 +17,7 @@ from dqcodec.base.threads import single_thread
 from dqcodec.context.fronts import Fronts
 from dqcodec.exact.autoregressive.context_net import ContextNet
 from dqcodec.exact.autoregressive.description import Description
-from dqcodec.exact.autoregressive.learning_net import check
+from dqcodec.exact.autoregressive.learning_net import check_learning
 from dqcodec.exact.autoregressive.walk import Walk, by_tiles
 from dqcodec.exact.boxes import Window, whole
 from dqcodec.exact.mixture import MixtureTables
@@ -73,8 +73,8 @@ class AutoregressiveProgram:
             tensors,
             least_squares=description.least_squares,
         )
-        check(self.net, description.learning)
-        self.tables = MixtureTables.checked(*(tensors[f"mixture.{name}"] for name in MixtureTables._fields))
+        check_learning(self.net, description.learning)
+        self.tables = MixtureTables.load(tensors)
 
     def fits(self, shape: tuple[int, int, int]) -> bool:
         return shape[2] == self.channels

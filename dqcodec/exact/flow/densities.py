@@ -4,7 +4,7 @@ import numpy as np
 
 from dqcodec.ans.protocol import BitStack
 from dqcodec.exact.flow.tables import TableLaw
-from dqcodec.exact.flow.transforms import ExactTransform, Squeeze, check_range
+from dqcodec.exact.flow.transforms import ExactTransform, check_range, squeezed, unsqueezed
 from dqcodec.frozen.ans import LOG2_BITS
 
 
@@ -46,7 +46,7 @@ class FlowDensity:
         if self._refinement:
             g += stack.pop(1 << self._refinement, g.shape)
         for transforms in self.levels:
-            g, _ = Squeeze().forward(g)
+            g = squeezed(g)
             for transform in transforms:
                 g, jacobian_cost = transform.forward(g, stack)
                 cost += jacobian_cost
@@ -64,7 +64,7 @@ class FlowDensity:
             g = np.concatenate([g, out], -1)
             for transform in reversed(transforms):
                 g = transform.inverse(g, stack)
-            g = Squeeze().inverse(g)
+            g = unsqueezed(g)
         if self._refinement:
             stack.push(g & (1 << self._refinement) - 1, 1 << self._refinement)
         return (g >> self._refinement) + self._offset

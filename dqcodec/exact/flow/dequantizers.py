@@ -15,7 +15,7 @@ from dqcodec.base.errors import CorruptError, ModelError
 from dqcodec.exact.flow.features import PixelFeatures, StandardFeatures
 from dqcodec.exact.flow.steps import Step
 from dqcodec.exact.flow.tables import TableLaw, logistic_bits
-from dqcodec.exact.flow.transforms import Squeeze
+from dqcodec.exact.flow.transforms import squeezed, unsqueezed
 from dqcodec.exact.networks import ResidualNet, map_batch
 
 
@@ -128,7 +128,7 @@ class FlowDequantizer:
         for step in self.steps:
             y, cost = step.sample(y, stack, context)
             jacobian_cost += cost
-        y = Squeeze().inverse(y)
+        y = unsqueezed(y)
         u = self.cells.u(y)
         self.cells.push_position(stack, y, u)
         return (x << self.fraction_bits) + u, self._log2_q(eps, y) - jacobian_cost / ONE
@@ -136,7 +136,7 @@ class FlowDequantizer:
     def push(self, stack: BitStack, v: np.ndarray, x: np.ndarray) -> None:
         """The inverse of pop."""
         u = v - (x << self.fraction_bits)
-        y, _ = Squeeze().forward(self.cells.pop_position(stack, u))
+        y = squeezed(self.cells.pop_position(stack, u))
         context = self._context(x)
         for step in reversed(self.steps):
             y = step.unsample(y, stack, context)

@@ -6,7 +6,7 @@ from dqcodec.base.errors import ModelError
 from dqcodec.context.context import log_spreads
 from dqcodec.context.interlacing import LARGEST_SPREAD, standardised
 from dqcodec.context.planes import coding_order, differences
-from dqcodec.exact.flow.transforms import Squeeze
+from dqcodec.exact.flow.transforms import squeezed
 from dqcodec.exact.networks import to_input
 from dqcodec.frozen.autoregressive import GRID, SPREAD_FLOOR
 from dqcodec.frozen.flow import AROUND, INPUT_BITS, INPUT_BOUND
@@ -26,7 +26,7 @@ class PixelFeatures:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Pixels (B, H, W, C) int64 -> features (B, H/2, W/2, 4 C) float32."""
-        sums = Squeeze().forward(x - self.offset)[0] @ self.matrix.T
+        sums = squeezed(x - self.offset) @ self.matrix.T
         return to_input(sums << (16 + self.log2_gain), 16)
 
 
@@ -42,4 +42,4 @@ class StandardFeatures:
         spreads = sum(np.abs(8 * each - sums) for each in near) + SPREAD_FLOOR
         features = [standardised(y, sums, spreads), log_spreads(LARGEST_SPREAD)[spreads]]
         scaled = np.concatenate(features, -1, dtype=np.float32) * np.float32((1 << INPUT_BITS) / GRID)
-        return np.clip(Squeeze().forward(scaled)[0], -INPUT_BOUND, INPUT_BOUND)
+        return np.clip(squeezed(scaled), -INPUT_BOUND, INPUT_BOUND)

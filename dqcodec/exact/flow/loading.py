@@ -39,7 +39,7 @@ def density(d: Description, tensors: Tensors) -> FlowDensity | InterlacedFlow:
 
 
 def _interlaced(d: Description, tensors: Tensors) -> InterlacedFlow:
-    tables = MixtureTables.checked(*(tensors[f"mixture.{name}"] for name in MixtureTables._fields))
+    tables = MixtureTables.load(tensors)
     levels = [
         [
             MixtureCoupling(

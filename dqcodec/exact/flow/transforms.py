@@ -134,20 +134,21 @@ class AffineCoupling:
         return np.concatenate([g1, unscale(g2, size, stack) + m], -1), cost
 
 
-class Squeeze:
-    """The twin of flows.transforms.Squeeze: channel 4c + 2i + j is pixel (i, j) of each 2 x 2 block of channel c."""
+def squeezed(g: np.ndarray) -> np.ndarray:
+    """(B, H, W, C) -> (B, H/2, W/2, 4 C), the twin of flows.transforms.Squeeze.
 
-    def forward(self, g, stack=None):
-        """(B, H, W, C) -> ((B, H/2, W/2, 4 C), cost 0)."""
-        batch, height, width, channels = g.shape
-        blocks = g.reshape(batch, height // 2, 2, width // 2, 2, channels)
-        return blocks.transpose(0, 1, 3, 5, 2, 4).reshape(batch, height // 2, width // 2, 4 * channels), 0
+    Channel 4c + 2i + j is pixel (i, j) of each 2 x 2 block of channel c.
+    """
+    batch, height, width, channels = g.shape
+    blocks = g.reshape(batch, height // 2, 2, width // 2, 2, channels)
+    return blocks.transpose(0, 1, 3, 5, 2, 4).reshape(batch, height // 2, width // 2, 4 * channels)
 
-    def inverse(self, g, stack=None):
-        """(B, H, W, 4 C) -> (B, 2 H, 2 W, C)."""
-        batch, height, width, channels = g.shape
-        blocks = g.reshape(batch, height, width, channels // 4, 2, 2)
-        return blocks.transpose(0, 1, 4, 2, 5, 3).reshape(batch, 2 * height, 2 * width, channels // 4)
+
+def unsqueezed(g: np.ndarray) -> np.ndarray:
+    """The inverse of squeezed: (B, H, W, 4 C) -> (B, 2 H, 2 W, C)."""
+    batch, height, width, channels = g.shape
+    blocks = g.reshape(batch, height, width, channels // 4, 2, 2)
+    return blocks.transpose(0, 1, 4, 2, 5, 3).reshape(batch, 2 * height, 2 * width, channels // 4)
 
 
 class Conv1x1:

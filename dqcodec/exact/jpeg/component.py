@@ -4,7 +4,7 @@ import numpy as np
 
 from dqcodec.exact.jpeg import decoding, fitting
 from dqcodec.exact.jpeg.decoding import Sampling
-from dqcodec.exact.jpeg.fitting import Aim, Plane, Room
+from dqcodec.exact.jpeg.fitting import Aim, Plane, Workspace
 
 # Searches for the blocks that do not fit yet: (deviation in spreads, factor of the variances) in turn, candidates, sweeps.
 _PASSES = (((1.0, 1.0), (1.0, 10.0)), 8, 0), (((0.4, 1.0), (2.5, 1.0), (1.0, 0.1)), 8, 0), (((1.0, 1.0),), 64, 4)
@@ -47,7 +47,7 @@ class Component:
         def fit(trials: np.ndarray, most: int, sweeps: int, wanted: np.ndarray) -> np.ndarray:
             variances = fitting.variances_of(self.levels[fits], self.table)
             trials = trials * [fitting.spread(self.table, variances), 1.0]
-            return fitting.fit(aim, plane, wanted, variances, trials, sweeps, Room.new(most))
+            return fitting.fit(aim, plane, wanted, variances, trials, sweeps, Workspace.new(most))
 
         fits = np.zeros(self.shape, bool)
         fits = fit(np.zeros((0, 2)), 1, 0, wanted)

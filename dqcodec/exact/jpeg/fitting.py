@@ -107,8 +107,8 @@ class Plane(NamedTuple):
     samples: np.ndarray
 
 
-class Room(NamedTuple):
-    """Room for a block: levels, samples, their precision and target, variances, a search; and the transform's matrix."""
+class Workspace(NamedTuple):
+    """Scratch memory for a block: levels, samples, their precision and target, variances, a search; and the transform's matrix."""
 
     levels: np.ndarray
     block: np.ndarray
@@ -121,7 +121,7 @@ class Room(NamedTuple):
     basis: np.ndarray
 
     @classmethod
-    def new(cls, most: int) -> "Room":
+    def new(cls, most: int) -> "Workspace":
         """most: candidates of the search."""
         return cls(
             np.empty(64, np.int64), np.empty((8, 8), np.int64), np.empty((8, 8)), np.empty((8, 8)), np.empty((64, 64)),
@@ -130,7 +130,7 @@ class Room(NamedTuple):
 
 
 @compiled
-def fit(aim, plane, wanted, variances, trials, sweeps, room):
+def fit(aim, plane, wanted, variances, trials, sweeps, work):
     """Find levels of blocks whose samples give the pixels of a component, or come near to them.
 
     Args:
@@ -141,7 +141,7 @@ def fit(aim, plane, wanted, variances, trials, sweeps, room):
         trials: searches to make in turn, float64 (n, 2): the deviation that coding causes in samples without bounds, and a
             factor of the variances.
         sweeps: the largest number of final sweeps, which change levels by one.
-        room: a Room.
+        work: a Workspace.
 
     Returns the blocks that fit, bool (rows, columns).
     """
@@ -151,37 +151,37 @@ def fit(aim, plane, wanted, variances, trials, sweeps, room):
             if not wanted[row, column]:
                 continue
             at, found = (row, column), plane.levels[row, column]
-            errors = _errors(found, aim, plane, at, room.block, _ALL)
+            errors = _errors(found, aim, plane, at, work.block, _ALL)
             for trial in range(len(trials)):
                 if errors:
                     for place in range(64):
-                        room.variances[place] = variances[place] * trials[trial, 1]
-                    errors = _search_levels(found, aim, plane, at, trials[trial, 0], room, errors)
+                        work.variances[place] = variances[place] * trials[trial, 1]
+                    errors = _search_levels(found, aim, plane, at, trials[trial, 0], work, errors)
             for _ in range(sweeps):
                 before = errors
                 if errors:
-                    errors = _change_levels(found, aim, plane, at, room.block, errors)
+                    errors = _change_levels(found, aim, plane, at, work.block, errors)
                 if errors == before:
                     break
-            _errors(found, aim, plane, at, room.block, _ALL)
+            _errors(found, aim, plane, at, work.block, _ALL)
             fits[row, column] = errors == 0
     return fits
 
 
 @part_of_loop_in_place
-def _search_levels(found, aim, plane, at, spread, room, least):
+def _search_levels(found, aim, plane, at, spread, work, least):
     """Set the levels found to the best candidate's if its errors are below `least`; returns the least errors."""
-    _observe(room.precision, room.target, plane.samples, aim, at, spread)
-    _transform_both(room.precision, room.whole, room.half, room.basis)
-    _transform(room.target, room.half, room.basis)
-    for n in range(search_levels(room.search, room.precision, room.target, room.variances, plane.table)):
+    _observe(work.precision, work.target, plane.samples, aim, at, spread)
+    _transform_both(work.precision, work.whole, work.half, work.basis)
+    _transform(work.target, work.half, work.basis)
+    for n in range(search_levels(work.search, work.precision, work.target, work.variances, plane.table)):
         for place in range(64):
-            room.levels[place] = room.search.levels[0, n, place]
-        errors = _errors(room.levels, aim, plane, at, room.block, least)
+            work.levels[place] = work.search.levels[0, n, place]
+        errors = _errors(work.levels, aim, plane, at, work.block, least)
         if errors < least:
             least = errors
             for place in range(64):
-                found[place] = room.levels[place]
+                found[place] = work.levels[place]
         if least == 0:
             break
     return least

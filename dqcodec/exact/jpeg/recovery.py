@@ -9,7 +9,7 @@ from dqcodec.exact.jpeg.component import Component, blocks, padded
 from dqcodec.exact.jpeg.decoding import BLUE_OFFSET, GREEN_BY_CB, GREEN_BY_CR, RED_OFFSET, Jpeg, Sampling
 from dqcodec.frozen.jpeg import CHROMA, LUMA, MAX_NUMBER
 
-_DOUBTS = 0, 3, 8  # the error of luma's bounds that is allowed where chroma may be wrong
+_TOLERANCES = 0, 3, 8  # the error of luma's bounds that is allowed where chroma may be wrong
 _PROGRESS = 0.9  # a refinement is repeated while it leaves less than this part of the wrong pixels
 _LEAST_SIDE = 16  # pixels; smaller images show too little
 _SAMPLED, _SAMPLED_PIXELS = 160, 4096  # blocks; pixels
@@ -36,7 +36,7 @@ def _offset(pixels: np.ndarray) -> tuple[int, int] | None:
         if rows and columns:
             part = slice(down, down + rows), slice(right, right + columns)
             free = blocks(is_free[part])
-            chosen = tables.telling(blocks(luma[part]), free)
+            chosen = tables.informative(blocks(luma[part]), free)
             if luma.size < _SMALL_PIXELS:
                 chosen = chosen[free[chosen].all(1)]
             if len(chosen) and _is_quantised(_blocks_of_pixels(pixels[part], chosen[:: -(-len(chosen) // _SAMPLED)])):
@@ -168,24 +168,24 @@ class _Image:
 
     def refine(self) -> None:
         """Fit blocks with wrong pixels again: where channels are clamped, chroma gives bounds of luma, and luma of chroma."""
-        for doubt in _DOUBTS:
+        for tolerance in _TOLERANCES:
             while 0 < self.wrong.mean() < _HOPELESS:
                 before = self.wrong.sum()
-                self._fit_again(doubt)
+                self._fit_again(tolerance)
                 if self.wrong.sum() > _PROGRESS * before:
                     break
 
-    def _fit_again(self, doubt: int) -> None:
+    def _fit_again(self, tolerance: int) -> None:
         """Fit blocks with wrong pixels again: luma, chroma, luma. Blocks that do not improve get their old levels back.
 
-        doubt: the error of luma's bounds that is allowed at first; 0 leaves out the first step.
+        tolerance: the error of luma's bounds that is allowed at first; 0 leaves out the first step.
         """
         luma, *both = self.components
         before, count = [each.levels.copy() for each in self.components], both[0].wrong(self.wrong)
         wanted = luma.wrong(self.wrong) > 0
         trusted = ~wanted
-        if doubt:
-            trusted = luma.fit(*self._luma_bounds(doubt), wanted)
+        if tolerance:
+            trusted = luma.fit(*self._luma_bounds(tolerance), wanted)
             self._decode()
         at_pixels = trusted.repeat(8, 0).repeat(8, 1)[: self.shape[0], : self.shape[1]]
         for number, component in enumerate(both, 1):
@@ -200,7 +200,7 @@ class _Image:
             component.levels[where] = levels[where]
         self._decode()
 
-    def _luma_bounds(self, doubt: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _luma_bounds(self, tolerance: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The bounds of luma that channels and chroma give, and a guess."""
         _, blue, red = self.full
         low, high = np.full(self.shape, -fitting.OPEN), np.full(self.shape, fitting.OPEN)
@@ -209,7 +209,7 @@ class _Image:
             value = self.pixels[..., channel].astype(np.int64)
             low = np.maximum(low, np.where(self.is_there & (value > 0), value - offset, -fitting.OPEN))
             high = np.minimum(high, np.where(self.is_there & (value < 255), value - offset, fitting.OPEN))
-        return self._bounds(np.minimum(low, high) - doubt, np.maximum(low, high) + doubt, 0, self.planes[0])
+        return self._bounds(np.minimum(low, high) - tolerance, np.maximum(low, high) + tolerance, 0, self.planes[0])
 
     def _chroma_bounds(self, number: int, trusted: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The bounds of a component of chroma that its channel and trusted luma give, and a guess."""

@@ -17,7 +17,7 @@ _LEAST_LIKELY = 80.0  # a candidate's cost may exceed the best one's by this: it
 
 
 class Search(NamedTuple):
-    """Room for a search.
+    """Scratch memory of a search.
 
     Attributes:
         order: places, the first one rounded last, int64 (64,).

@@ -47,7 +47,7 @@ def candidates(coefficients: np.ndarray, base: np.ndarray, quality: int = 0) -> 
     return [(own, 0), *found] if gain > _FAR else [*found, (own, 0)]
 
 
-def telling(samples: np.ndarray, is_sure: np.ndarray) -> np.ndarray:
+def informative(samples: np.ndarray, is_sure: np.ndarray) -> np.ndarray:
     """The numbers of the blocks (n, 64) that show a table: they are not flat, and all their samples are sure.
 
     If there are few of them, most samples must be sure, and the surest blocks come first.
@@ -71,7 +71,7 @@ def choose(samples: np.ndarray, is_sure: np.ndarray, base: np.ndarray, quality: 
         base: LUMA or CHROMA.
         quality: a guess, or 0.
     """
-    chosen = telling(samples, is_sure)
+    chosen = informative(samples, is_sure)
     if not len(chosen):
         return standard(base, quality or _USUAL), quality, 0.0
     is_clean, found = bool(is_sure[chosen].all()), _found(samples[chosen], is_sure[chosen], base, quality)
@@ -90,7 +90,7 @@ def choose(samples: np.ndarray, is_sure: np.ndarray, base: np.ndarray, quality: 
 
 def may_fit(samples: np.ndarray, is_sure: np.ndarray, base: np.ndarray, least: float) -> bool:
     """Whether a table with steps of at least `least` on average fits one of the surest blocks. Other arguments: see choose."""
-    chosen = telling(samples, is_sure)
+    chosen = informative(samples, is_sure)
     if not len(chosen):
         return False
     found = _found(samples[chosen], is_sure[chosen], base, 0)
@@ -121,7 +121,7 @@ def _part(blocks: np.ndarray, is_sure: np.ndarray, table: np.ndarray) -> float:
     found = fitting.Plane(table, levels, decoding.samples(levels, table))
     trials = np.array([(fitting.spread(table, variances), 1.0)])
     wanted = np.ones(levels.shape[:2], bool)
-    return fitting.fit(aim, found, wanted, variances, trials, 1, fitting.Room.new(8)).mean()
+    return fitting.fit(aim, found, wanted, variances, trials, 1, fitting.Workspace.new(8)).mean()
 
 
 def _likelihoods(coefficients: np.ndarray) -> np.ndarray:

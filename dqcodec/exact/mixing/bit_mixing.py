@@ -19,6 +19,7 @@ from dqcodec.exact.mixing.logistic import (
     learn_stage,
     learn_twice,
     mixed_twice,
+    rate_after,
     squash,
     staged,
     stretch,
@@ -50,7 +51,8 @@ class BitMixer(NamedTuple):
         trust: for each match and its length, a counter of how often it was right, uint32.
         laws: of a sample; none in an untrained mixer.
         hashes, slots: of the bit at hand.
-        sizes: log2 of a context's slots, log2 of the second stage's rows, samples done.
+        done: the number of samples so far, int64 (1,).
+        slot_bits, stage_bits: log2 of a context's slots, and of the second stage's rows.
     """
 
     entries: np.ndarray
@@ -61,7 +63,9 @@ class BitMixer(NamedTuple):
     laws: SampleLaws
     hashes: np.ndarray
     slots: np.ndarray
-    sizes: np.ndarray
+    done: np.ndarray
+    slot_bits: int
+    stage_bits: int
 
     @classmethod
     def new(cls, samples: int, prior: Prior = UNTRAINED) -> "BitMixer":
@@ -72,7 +76,8 @@ class BitMixer(NamedTuple):
             np.zeros((CONTEXTS << slot_bits) * 16, np.uint32), prior.maps.copy(),
             Network.new(prior.weights.copy(), prior.finals.copy()),
             np.tile(STAGE, (1024 + (1 << stage_bits), 1)).astype(np.int32), prior.trust.copy(), SampleLaws.new(prior.errors),
-            np.empty(CONTEXTS, np.uint64), np.empty((3, CONTEXTS), np.int64), np.array([slot_bits, stage_bits, prior.done]),
+            np.empty(CONTEXTS, np.uint64), np.empty((3, CONTEXTS), np.int64), np.array([prior.done]),
+            slot_bits, stage_bits,
         )  # fmt: skip
 
 
@@ -227,7 +232,7 @@ def _packed(a, b, c, d):
 @part_of_loop_in_place
 def _find_slots(mixer, node):
     """Set row 0 of slots to the slots for the next 4 bits, after those in `node`. A slot of another context is cleared."""
-    entries, hashes, slots, slot_bits = mixer.entries, mixer.hashes, mixer.slots, mixer.sizes[0]
+    entries, hashes, slots, slot_bits = mixer.entries, mixer.hashes, mixer.slots, mixer.slot_bits
     shift = np.uint64(64 - slot_bits)
     for i in range(CONTEXTS):
         own = hashed(hashes[i], node) * np.uint64(0xE7037ED1A0B428DB)
@@ -261,7 +266,7 @@ def code_samples(mixer, coder, layer, at, predicted, missed, matches):
     whole, rest, known, law_row = np.int64(layer.pixels[at]), missed, np.int64(0), np.int64(0)
     for c in range(layer.channels):
         shift = 8 * (layer.channels - 1 - c)
-        mixer.sizes[2] += 1
+        mixer.done[0] += 1
         near = _near(layer.pixels, at, layer.stride, shift)
         _set_contexts(mixer.hashes, layer, at, c, known, near, rest > 0)
         if len(laws.means):
@@ -283,7 +288,7 @@ def code_samples(mixer, coder, layer, at, predicted, missed, matches):
             if len(laws.means):
                 rows[SETS] = FIRST_LAW_ROW + law_row
             stage = c << 8 | node
-            other_stage = 1024 + place_of(hashed(np.uint64(near.W << 8 | near.N), stage), mixer.sizes[1])
+            other_stage = 1024 + place_of(hashed(np.uint64(near.W << 8 | near.N), stage), mixer.stage_bits)
             bit = _code_bit(mixer, coder, place, stage, other_stage, value >> here.left & 1)
             if both or layer.canvas:
                 _count_matches(mixer.trust, layer, matches, here, bit)
@@ -371,8 +376,7 @@ def _code_bit(mixer, coder, place, stage, other_stage, bit):
     bit = code_bit(coder, min(65535, max(1, final)), bit)
     learn_stage(stages, stage, cell, bit)
     learn_stage(stages, other_stage, other_cell, bit)
-    rate = 6 + 40 * 256 // (256 + mixer.sizes[2])
-    learn_twice(mixer.network, place, (bit << 16) - bit, plain, rate, FINAL_RATE)
+    learn_twice(mixer.network, place, (bit << 16) - bit, plain, rate_after(mixer.done[0]), FINAL_RATE)
     return bit
 
 

@@ -48,7 +48,8 @@ class CoefficientMixer(NamedTuple):
         hashes: of these contexts, uint64.
         places: of their counters.
         keys: of the number at hand, one for each set of weights, the first one for stages too, int64 (SETS,).
-        sizes: log2 of the counters of a context; decisions done.
+        done: the number of decisions so far, int64 (1,).
+        bits: log2 of the counters of a context.
     """
 
     counters: np.ndarray
@@ -58,7 +59,8 @@ class CoefficientMixer(NamedTuple):
     hashes: np.ndarray
     places: np.ndarray
     keys: np.ndarray
-    sizes: np.ndarray
+    done: np.ndarray
+    bits: int
 
     @classmethod
     def new(cls, samples: int) -> "CoefficientMixer":
@@ -69,7 +71,7 @@ class CoefficientMixer(NamedTuple):
         return cls(
             np.full(CONTEXTS << bits, 1 << 31, np.uint32), Network.new(weights, finals),
             np.tile(STAGE, (STAGE_ROWS, 1)).astype(np.int32), np.zeros(CONTEXTS, np.int64), np.zeros(CONTEXTS, np.uint64),
-            np.zeros(CONTEXTS, np.int64), np.zeros(SETS, np.int64), np.array([bits, 0]),
+            np.zeros(CONTEXTS, np.int64), np.zeros(SETS, np.int64), np.zeros(1, np.int64), bits,
         )  # fmt: skip
 
 
@@ -79,8 +81,8 @@ def _decide(mixer, coder, node, kind, bit):
 
     node: of the tree of a number's decisions. kind: of decision, below _KINDS. bit: the decision, if it is written.
     """
-    counters, network, places, bits = mixer.counters, mixer.network, mixer.places, mixer.sizes[0]
-    mixer.sizes[1] += 1
+    counters, network, places, bits = mixer.counters, mixer.network, mixer.places, mixer.bits
+    mixer.done[0] += 1
     for i in range(CONTEXTS):
         places[i] = (i << bits) + place_of(hashed(mixer.hashes[i], node), bits)
     for i in range(CONTEXTS):
@@ -94,7 +96,7 @@ def _decide(mixer, coder, node, kind, bit):
     probability = min(65536 - MIN_PROBABILITY, max(MIN_PROBABILITY, plain + corrected >> 1))
     bit = code_bit(coder, probability, bit)
     learn_stage(mixer.stages, stage, cell, bit)
-    rate = RATE + 20480 // (1024 + mixer.sizes[1])
+    rate = RATE + 20480 // (1024 + mixer.done[0])
     learn_twice(network, kind, (bit << 16) - bit, plain, rate, FINAL_RATE)
     for i in range(CONTEXTS):
         count(counters, places[i], bit)
@@ -108,6 +110,7 @@ def _code_number(mixer, coder, number):
     The decisions: whether it is 0; whether it is negative; whether it has more than 1 binary digit, more than 2, and so on;
     its digits after the first.
     """
+    # one loop with one call of _decide, because each call is compiled into this function
     size = abs(number)
     step, digits, place, value, is_negative = np.int64(0), np.int64(1), np.int64(-1), np.int64(0), np.int64(0)
     while True:

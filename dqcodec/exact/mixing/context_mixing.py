@@ -19,7 +19,7 @@ from dqcodec.base.compiled import compiled, part_of_loop_in_place
 from dqcodec.base.errors import CorruptError
 from dqcodec.exact.mixing.binary_coder import BinaryCoder, bits_written, code_bit
 from dqcodec.exact.mixing.layer import clamped
-from dqcodec.exact.mixing.logistic import mixed, squash
+from dqcodec.exact.mixing.logistic import mixed, rate_after, squash
 from dqcodec.exact.mixture import start
 from dqcodec.frozen.autoregressive import TOTAL
 from dqcodec.frozen.mixing import (
@@ -216,12 +216,6 @@ def _learn(mixer, node, bit, rate):
         entries[slots[i] + node] = probability << 8 | NEXT[bit, state]
 
 
-@part_of_loop_in_place
-def _rate(done):
-    """The rate of the weights' learning after `done` samples."""
-    return 6 + 40 * 256 // (256 + done)
-
-
 class Law(NamedTuple):
     """A model's law of a sample.
 
@@ -248,7 +242,7 @@ def code_sample(mixer, pixels, y, x, c, bits, law):
     """
     before = bits_written(mixer.coder)
     _set_contexts(mixer, pixels, y, x, c, bits)
-    node, value, rate = 1, np.int64(pixels[y, x, c]), _rate(mixer.done[0])
+    node, value, rate = 1, np.int64(pixels[y, x, c]), rate_after(mixer.done[0])
     low, first, end = 0, 0, TOTAL  # the part of the law that the bits so far leave: its first symbol, its slots
     for position in range(bits):
         if position % 4 == 0:

@@ -23,7 +23,7 @@ from dqcodec.exact.mixing.laws import (
     set_laws,
     start_laws,
 )
-from dqcodec.frozen.experts import DOWN, LAWS, MARGIN, MAX_SAMPLE_BYTES, UP
+from dqcodec.frozen.experts import DOWN, LAWS, MARGIN, MAX_SAMPLE_BYTES, OWN_FIRST, OWN_LATER, OWN_WIDE, UP
 
 
 class Experts(NamedTuple):
@@ -79,13 +79,18 @@ class _Channel(NamedTuple):
     contexts: Contexts
 
 
-def code_channel(experts: Experts, padded: Padded, channel: int, largest: int, coder: BinaryCoder) -> BinaryCoder:
+def code_channel(
+    experts: Experts, padded: Padded, channel: int, largest: int, coder: BinaryCoder, *, is_wide: bool
+) -> BinaryCoder:
     """Code a channel of a padded image: write its samples, 0 to largest, or read and enter them. Earlier channels are known.
+
+    is_wide: the first channel is predicted from a wide neighbourhood.
 
     Returns the coder, whose code may be a larger array.
     """
     height, width, _ = padded.inside.shape
-    coded = _Channel(channel, largest, padded, experts, Laws.new(width, channel), Contexts.new(LAWS))
+    own = OWN_LATER if channel else OWN_WIDE if is_wide else OWN_FIRST
+    coded = _Channel(channel, largest, padded, experts, Laws.new(width, channel, own), Contexts.new(LAWS))
     row, room = 0, MAX_SAMPLE_BYTES * width
     while row < height:
         if not coder.is_sought and len(coder.code) < coder.position + room:

@@ -23,8 +23,6 @@ from dqcodec.frozen.experts import (
     NEAREST,
     OTHER,
     OWN,
-    OWN_FIRST,
-    OWN_LATER,
     PREDICTIONS,
     RANGE,
     REFIT,
@@ -82,9 +80,9 @@ class Laws(NamedTuple):
     keys: np.ndarray
 
     @classmethod
-    def new(cls, width: int, channel: int) -> "Laws":
-        """width: the number of samples in a row. channel: its number."""
-        n, columns = _own(channel) + len(OTHER) * channel, width + 2 * MARGIN
+    def new(cls, width: int, channel: int, own: int) -> "Laws":
+        """width: the number of samples in a row. channel: its number. own: regressors from the channel itself."""
+        n, columns = own + len(OTHER) * channel, width + 2 * MARGIN
         return cls(
             *(Regression.new(width, n, memory) for memory in range(2)),
             np.ones((2, columns, PREDICTIONS + 1)),
@@ -134,12 +132,6 @@ def learn_laws(laws, errors, padded, y, x, c):
 
 
 @part_of_loop_in_place
-def _own(c):
-    """The number of regressors from the channel itself."""
-    return OWN_FIRST if c == 0 else OWN_LATER
-
-
-@part_of_loop_in_place
 def _mean(samples, y, x, c):
     sides = np.float64(samples[y, x - 1, c] + samples[y - 1, x, c])
     return sides * 0.375 + np.float64(samples[y - 1, x - 1, c] + samples[y - 1, x + 1, c]) * 0.125
@@ -157,7 +149,7 @@ def _set_values(laws, samples, y, x, c):
         for i in range(len(OTHER)):
             values[n] = samples[y + OTHER[i, 0], x + OTHER[i, 1], other] - others
             n += 1
-    for i in range(NEAREST, _own(c)):
+    for i in range(NEAREST, len(values) - 1 - len(OTHER) * c):
         values[n] = samples[y + OWN[i, 0], x + OWN[i, 1], c] - mean
         n += 1
     laws.blend[MEAN] = mean

@@ -55,6 +55,12 @@ def learn(weights, row, inputs, error, rate):
         weights[row, i] += np.int32(np.int32(inputs[i] * step) + (1 << 13)) >> 14
 
 
+@part_of_loop_in_place
+def rate_after(samples):
+    """The rate of the weights of mixing and pixel mixing, after this number of samples: from 46 down to 6."""
+    return 6 + 40 * 256 // (256 + samples)
+
+
 class Network(NamedTuple):
     """Mixing in two layers: contexts select rows of weights, each row mixes the inputs, and final weights mix their logits.
 

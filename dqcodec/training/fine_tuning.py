@@ -1,4 +1,4 @@
-"""Train a program further on the images that it will code, and store its changes in few bytes.
+"""Fine-tuning: train a program further on the images that it will code, and store its changes in few bytes.
 
 No image is held back for validation, because the model serves these images alone. Changes are rounded to steps whose size
 makes the total of two costs least. Rounding a weight to steps of size s costs about I s^2 / 24 nats over all images, where I
@@ -48,31 +48,29 @@ def settings(program: Program) -> tuple[str, ...]:
     """
     _check(program)
     about, net = program.description, program.net
-    training = {key: getattr(_SETTINGS, key) for key in ("learning_rate", "muon_learning_rate", "warmup_steps")}
     values = {
         "name": program.name,
-        "data": {"channels": about.channels, "bits": about.bits, "crop": _CROP},
-        "dequantizer": {"kind": "posterior"},
-        "density": {
-            "kind": "autoregressive",
-            "width": net.first.outputs,
-            "blocks": about.blocks,
-            "head": net.out[0].inputs,
-            "features": about.features,
-            "mixtures": about.mixtures,
-            "least_squares": about.least_squares,
-            "learning": len(about.learning),
-        },
-        "training": training | {"muon_weight_decay": 0.1, "batch": 4, "decay_fraction": 1.0, "ema": 0.99},
+        "data.channels": about.channels,
+        "data.bits": about.bits,
+        "data.crop": _CROP,
+        "dequantizer.kind": "posterior",
+        "density.kind": "autoregressive",
+        "density.width": net.first.outputs,
+        "density.blocks": about.blocks,
+        "density.head": net.out[0].inputs,
+        "density.features": about.features,
+        "density.mixtures": about.mixtures,
+        "density.least_squares": about.least_squares,
+        "density.learning": len(about.learning),
+        "training.learning_rate": _SETTINGS.learning_rate,
+        "training.muon_learning_rate": _SETTINGS.muon_learning_rate,
+        "training.muon_weight_decay": _SETTINGS.muon_weight_decay,
+        "training.warmup_steps": _SETTINGS.warmup_steps,
+        "training.batch": 4,
+        "training.decay_fraction": 1.0,
+        "training.ema": 0.99,
     }
-    pairs = [(name, value) for name, value in values.items() if not isinstance(value, dict)]
-    pairs += [
-        (f"{name}.{key}", value)
-        for name, each in values.items()
-        if isinstance(each, dict)
-        for key, value in each.items()
-    ]
-    return tuple(f"{name}={json.dumps(value)}" for name, value in pairs)
+    return tuple(f"{name}={json.dumps(value)}" for name, value in values.items())
 
 
 def weights(program: Program) -> dict[str, Tensor]:
@@ -115,7 +113,7 @@ class Pieces:
         return torch.from_numpy(np.stack(crops).transpose(0, 3, 1, 2).astype(np.float32))
 
 
-def learn(
+def fine_tune(
     program: AutoregressiveProgram,
     images: Sequence[np.ndarray],
     budget: Budget,
@@ -154,7 +152,7 @@ def _train(
         model.zero_grad(set_to_none=True)
         bpd.backward()
         if not torch.isfinite(nn.utils.clip_grad_norm_(parameters, _SETTINGS.clip_norm)):
-            raise DqcodecError("learning diverged")
+            raise DqcodecError("training diverged")
         update(steppers, min(1.0, (step + 1) / _SETTINGS.warmup_steps) * (1 - fraction))
         step, seen = step + 1, seen + len(x)
         progress.step(fraction, step, bpd := bpd.item())
