@@ -6,6 +6,7 @@ import pytest
 
 from dqcodec.codec import candidates, choose, codec, mixed_splits, trial
 from dqcodec.codec.effort import Effort
+from dqcodec.codec.suitability import new_part
 from dqcodec.codec.ways import CodedLayer
 from dqcodec.format.layer import Layer, Method
 from dqcodec.format.split import Split, Step, possible_splits
@@ -110,3 +111,9 @@ def test_what_is_left_out_never_changes_the_image(pixels):
     data = pngs.write(pixels)
     dqc, report = codec.compress(data)
     assert report.verified and len(dqc) < len(data)
+
+
+def test_pixels_of_a_layer_that_an_earlier_one_has_are_not_new():
+    noise = RNG.integers(0, 256, (2, 40, 50, 3)).astype(np.uint8)
+    assert new_part(noise[0], noise[0]) == new_part(noise[0]) / 2
+    assert new_part(*noise) == (new_part(noise[0]) + new_part(noise[1])) / 2 > 0.9
