@@ -27,10 +27,10 @@ def images():
     yield "tall", np.broadcast_to((np.arange(9000) % 251).astype(np.uint8)[:, None, None], (9000, 2, 3))
 
 
-@pytest.mark.parametrize("quick", [True, False])
+@pytest.mark.parametrize("search", [classical.QUICK, classical.THOROUGH, classical.SLOWEST])
 @pytest.mark.parametrize("pixels", [pytest.param(pixels, id=name) for name, pixels in images()])
-def test_decode_undoes_encode_and_costs_at_most_a_byte_over_raw(pixels, quick):
-    data = classical.encode([pixels], quick=quick).data
+def test_decode_undoes_encode_and_costs_at_most_a_byte_over_raw(pixels, search):
+    data = classical.encode([pixels], search).data
     assert np.array_equal(classical.decode(data, [pixels.shape])[0], pixels)
     assert len(data) <= pixels.size + 1
 
@@ -44,7 +44,7 @@ def test_flat_images_take_few_bytes():
 @given(st.integers(0), st.integers(0, 255), st.booleans())
 def test_damage_gives_other_pixels_or_a_corrupt_error(index, byte, cut):
     pixels = dict(images())["ramp"]
-    data = bytearray(classical.encode([pixels], quick=True).data)
+    data = bytearray(classical.encode([pixels], classical.QUICK).data)
     index %= len(data)
     data[index] = byte
     try:

@@ -751,7 +751,7 @@ def test_a_model_is_sampled(folder, model):
 
 
 def test_an_archive_by_a_model_comes_back(folder, model, quick, monkeypatch):
-    monkeypatch.setattr(choose, "by_webp", lambda pixels, *, quick: None)  # the model is bad
+    monkeypatch.setattr(choose, "by_webp", lambda pixels, search: None)  # the model is bad
     monkeypatch.setattr("dqcodec.codec.candidates.is_icon", lambda *_: False)
     monkeypatch.setattr(
         "dqcodec.codec.group.encode_sets",

@@ -82,7 +82,7 @@ def test_damage_gives_pixels_or_a_named_error():
 def by_models_alone(monkeypatch, quick):
     """A model with random weights never wins against the other methods."""
     loser = ways.CodedLayer(Layer(Method.CLASSICAL), bytes(1 << 16), 1 << 16)
-    monkeypatch.setattr(choose, "by_webp", lambda pixels, quick: loser)
+    monkeypatch.setattr(choose, "by_webp", lambda pixels, search: loser)
 
 
 def gray(bits: int, count: int = 120) -> bytes:

@@ -281,7 +281,7 @@ def test_a_flow_file_decompresses_and_names_its_model(kind):
 def keep_models(monkeypatch) -> None:
     """Keep other methods from winning."""
     loser = ways.CodedLayer(Layer(Method.CLASSICAL), bytes(1 << 16), 1 << 16)
-    monkeypatch.setattr("dqcodec.codec.choose.by_webp", lambda pixels, quick: loser)
+    monkeypatch.setattr("dqcodec.codec.choose.by_webp", lambda pixels, search: loser)
     monkeypatch.setattr(candidates, "is_icon", lambda *_: False)
     monkeypatch.setattr(candidates, "takes_mixing", lambda pixels, **told: False)
     monkeypatch.setattr(candidates, "takes_experts", lambda *_: False)

@@ -49,7 +49,7 @@ class Target:
             self._add(Layer(Method.PIXEL_MIXING), tiled, payload=table.encode(Method.PIXEL_MIXING, [tiled]).data)
             self._add_animation(channels)
             for pixels in (*layers((21, 30, channels)), layers((3, 2050, channels))[0] & 8):
-                self._add(Layer(Method.CLASSICAL), pixels, payload=classical.encode([pixels], quick=True).data)
+                self._add(Layer(Method.CLASSICAL), pixels, payload=classical.encode([pixels], classical.QUICK).data)
         for program in programs():
             several = layers((20, 26, program.channels))
             small = layers((1, 30, program.channels), (40, 2, program.channels), (1, 1, program.channels))

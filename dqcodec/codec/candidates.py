@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dqcodec.codec import suitability, trial
+from dqcodec.codec import mixed_splits, suitability, trial
 from dqcodec.codec.effort import Effort
 from dqcodec.codec.image_layers import Place, is_alpha, is_drawing, is_icon, layers_for_models, splits_for_models
-from dqcodec.codec.suitability import differing, is_drawn, mixing_samples, takes_experts, takes_mixing
+from dqcodec.codec.suitability import differing, is_drawn, mixing_samples, new_part, takes_experts, takes_mixing
 from dqcodec.codec.ways import CodedLayer, by_method, by_model, by_webp
 from dqcodec.exact.jpeg import recovery
 from dqcodec.format.layer import Method
 from dqcodec.format.split import Split, Step, possible_splits
+from dqcodec.methods import classical
 
 if TYPE_CHECKING:
     from dqcodec.codec.source import Source
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 _DRAWN_BITS = 4  # a drawing takes fewer for each pixel that differs from a neighbour; photographs take more
 # a model that takes this many times mixing's bits on a sample does not win, even if the image is no usual drawing
 _SURELY_SMALLER = 1.5
+# Mixing gains more on whole layers than on a sample: at most this part of its bits where no pixel is new
+_REPEAT_GAIN = 0.5
 _JPEG_PART = 0.5  # the coefficients of a JPEG file take less than this part of WebP's bytes; other methods take more
 
 
@@ -46,11 +49,11 @@ def code_together(
     }
     sources = _without(sources, settled)
     others = _without(sources, icons)
-    mixed = _mixed(sources, icons, set(), set(), effort) if all(map(is_drawing, others.values())) else {}
+    mixed = _mixed(sources, icons, {}, set(), effort) if all(map(is_drawing, others.values())) else {}
     modelled = _modelled(others, programs, effort, mixed)
     if not mixed:
         photographs = _photographs(sources, modelled, effort)
-        mixed = _mixed(sources, icons, {number for number, _, _ in modelled}, photographs, effort)
+        mixed = _mixed(sources, icons, modelled, photographs, effort)
     tried = modelled, mixed, _expert(others, modelled, effort), from_jpeg
     places = dict.fromkeys(place for ways in tried for place in ways)
     return {place: [way for ways in tried for way in ways.get(place, [])] for place in places}
@@ -72,7 +75,7 @@ def _jpeg(sources: Mapping[int, Source]) -> dict[Place, list[CodedLayer]]:
 
 def _is_whole(layers: Sequence[np.ndarray], coded: CodedLayer) -> bool:
     """Whether the coefficients of a JPEG file give a whole image in so few bytes that nothing else is tried."""
-    return len(layers) == 1 and coded.bytes < _JPEG_PART * by_webp(layers[0], quick=True).bytes
+    return len(layers) == 1 and coded.bytes < _JPEG_PART * by_webp(layers[0], classical.QUICK).bytes
 
 
 def _modelled(
@@ -117,27 +120,33 @@ def _is_far_smaller(mixed: CodedLayer, pixels: np.ndarray, programs: Sequence[Pr
 
 
 def _mixed(
-    sources: Mapping[int, Source], icons: set[int], modelled: set[int], photographs: set[int], effort: Effort
+    sources: Mapping[int, Source],
+    icons: set[int],
+    modelled: Mapping[Place, Sequence[CodedLayer]],
+    photographs: set[int],
+    effort: Effort,
 ) -> dict[Place, list[CodedLayer]]:
     """The layers that mixing codes, and those of 16 bits, which experts code.
 
-    Layers with the same split and number of channels are coded together.
+    Layers with the same split and number of channels are coded together. Those of a lone image are only coded if their
+    split may win.
 
     Args:
         icons: numbers of the images whose alpha stays beside the colours.
-        modelled: numbers of the images that models code.
+        modelled: the layers that models code.
         photographs: numbers of the images of which only alpha is mixed.
     """
     splits: dict[Split, dict[Place, np.ndarray]] = {}
+    with_models = {number for number, _, _ in modelled}
     for number, source in sources.items():
         spent: Counter[int] = Counter()
         for split in possible_splits(source.image) if source.is_expressible else ():
-            if split.alpha and number in icons:
+            if (split.alpha and number in icons) or mixed_splits.has_large_table(source, split):
                 continue
             is_deep = source.view(split).header.bit_depth >= 8  # mixing is fast below 8 bits
             for layer, pixels in enumerate(source.layers(split)):
                 of_alpha = is_alpha(source, split, layer)
-                is_modelled = number in modelled and not of_alpha and is_deep
+                is_modelled = number in with_models and not of_alpha and is_deep
                 samples = spent[layer] + mixing_samples(pixels)  # of all views that are mixed
                 is_quick = samples <= suitability.MAX_MIXING_SAMPLES and takes_mixing(pixels, is_modelled=is_modelled)
                 is_mixed = (effort.best or is_quick) and (number not in photographs or of_alpha)
@@ -146,10 +155,11 @@ def _mixed(
                 elif is_mixed:
                     spent[layer] = samples
                     splits.setdefault(split, {})[number, split, layer] = pixels
-    coded = {}
-    for split, places in splits.items():
-        method = Method.EXPERTS if split.step == Step.WHOLE else Method.TRAINED_MIXING
-        coded |= _by_channels(places, functools.partial(by_method, method=method))
+    coded: dict[Place, list[CodedLayer]] = {}
+    for split in sorted(splits, key=mixed_splits.turn):
+        if len(sources) > 1 or mixed_splits.may_win(*sources.values(), split, coded, modelled):
+            method = Method.EXPERTS if split.step == Step.WHOLE else Method.TRAINED_MIXING
+            coded |= _by_channels(splits[split], functools.partial(by_method, method=method))
     return coded
 
 
@@ -170,9 +180,16 @@ def _photographs(
     return {
         number
         for program, alike in images.items()
-        if not trial.may_win(Method.TRAINED_MIXING, list(alike.values()), program)
+        if _loses_by_mixing(list(alike.values()), program)
         for number in alike
     }
+
+
+def _loses_by_mixing(layers: Sequence[np.ndarray], program: Program) -> bool:
+    """Whether mixing surely takes more bits than a program, by a sample of layers that are not small."""
+    new = min(new_part(*layers), *map(new_part, layers))  # layers may also repeat each other
+    limit = 1 + _REPEAT_GAIN * (1 - new)
+    return not trial.is_small(layers) and trial.beside_model(Method.TRAINED_MIXING, layers, program) > limit
 
 
 def _expert(

@@ -13,8 +13,9 @@ Sizes are those of the trials. group.py then codes the layers that are still tog
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -27,18 +28,17 @@ from dqcodec.codec.effort import Effort
 from dqcodec.codec.ways import CodedLayer, by_webp
 from dqcodec.format.container import CHECKSUM_BYTES, frame_bytes
 from dqcodec.format.head import Entry
+from dqcodec.format.layer import Method
 from dqcodec.format.split import Split, possible_splits, skeleton
 from dqcodec.format.values import views
-from dqcodec.methods import table
+from dqcodec.methods import classical, table
 
 if TYPE_CHECKING:
     from dqcodec.codec.image_layers import Place
     from dqcodec.codec.source import Source
     from dqcodec.exact.program import Program
 
-# On photographs WebP's thorough search takes seconds; its size is at least this part of the quick one's. On drawings it
-# may be much less, so the best splits of other views are searched too.
-_THOROUGH_GAIN = 0.95
+_THOROUGH_GAIN = 0.9  # WebP's thorough search takes at least this part of the bytes of the quick one, nearly always
 # An image leaves the usual method or split only if its own takes less than this part of the bytes.
 _LONER_GAIN = 0.85
 
@@ -98,27 +98,27 @@ def _choices(
         return [stored]
     image = source.image
 
-    def choice(split: Split, *, quick: bool) -> Choice:
-        arrays = source.layers(split)
-        coded = [
-            _smallest(ways.get((number, split, layer), ()), pixels, quick=quick) for layer, pixels in enumerate(arrays)
-        ]
-        coded = coded if quick else _without_leavers(coded, arrays)
+    def choice(split: Split, found: Iterable[CodedLayer]) -> Choice:
+        coded = tuple(found)
         layers, count = tuple(each.layer for each in coded), len(coded) // len(image.rasters)
         rasters = tuple(layers[start : start + count] for start in range(0, len(layers), count))
         values = views(image)[split.values].code
-        return Choice(Entry(skeleton(image, split), split, rasters, source.recipe, values=values), tuple(coded))
+        return Choice(Entry(skeleton(image, split), split, rasters, source.recipe, values=values), coded)
+
+    def ways_of(split: Split) -> list[tuple[Sequence[CodedLayer], np.ndarray]]:
+        arrays = enumerate(source.layers(split))
+        return [(ways.get((number, split, layer), ()), pixels) for layer, pixels in arrays]
 
     tried = dict.fromkeys(split for each, split, _ in ways if each == number)
     splits = tried if is_animated else [split for split in possible_splits(image) if not _is_needless(split, tried)]
-    choices = [choice(split, quick=True) for split in splits]
+    choices = [choice(split, itertools.starmap(_quickest, ways_of(split))) for split in splits]
     if thorough and not is_animated:
+        most = min(each.size for each in choices) / _THOROUGH_GAIN
+        for split in [each.entry.split for each in choices if each.size < most]:
+            coded = list(itertools.starmap(_smallest, ways_of(split)))
+            choices.append(choice(split, _without_leavers(coded, source.layers(split))))
         best = min(choices, key=lambda each: each.size)
-        choices += [
-            choice(each.entry.split, quick=False)
-            for each in choices
-            if _THOROUGH_GAIN * each.size < best.size or each.entry.split.values != best.entry.split.values
-        ]
+        choices.append(choice(best.entry.split, map(_refined, best.coded, source.layers(best.entry.split))))
     return [*choices, stored]
 
 
@@ -127,19 +127,30 @@ def _is_needless(split: Split, tried: Collection[Split]) -> bool:
     return split.alpha and split not in tried and dataclasses.replace(split, alpha=False) in tried
 
 
-def _smallest(ways: Sequence[CodedLayer], pixels: np.ndarray, *, quick: bool) -> CodedLayer:
+def _quickest(ways: Sequence[CodedLayer], pixels: np.ndarray) -> CodedLayer:
+    """The smallest of the ways to code a layer (H, W, C); WebP, searched quickly, if there is none."""
+    return min(ways, key=lambda coded: coded.cost) if ways else by_webp(pixels, classical.QUICK)
+
+
+def _smallest(ways: Sequence[CodedLayer], pixels: np.ndarray) -> CodedLayer:
     """The smallest of the ways to code a layer (H, W, C), WebP among them if its samples are bytes.
 
-    quick: skip WebP if there is another way. Otherwise WebP is first tried quickly, and thoroughly only if that may
-    win.
+    WebP is first tried quickly, and thoroughly only if that may win.
     """
-    if ways and (quick or pixels.dtype != np.uint8):
-        return min(ways, key=lambda coded: coded.cost)
-    estimate = by_webp(pixels, quick=True)
+    if pixels.dtype != np.uint8:
+        return _quickest(ways, pixels)
+    estimate = by_webp(pixels, classical.QUICK)
     best = min([*ways, estimate], key=lambda coded: coded.cost)
-    if not quick and _THOROUGH_GAIN * estimate.bytes < best.cost:
-        return min(best, by_webp(pixels, quick=False), key=lambda coded: coded.cost)
+    if _THOROUGH_GAIN * estimate.bytes < best.cost:
+        return min(best, by_webp(pixels, classical.THOROUGH), key=lambda coded: coded.cost)
     return best
+
+
+def _refined(coded: CodedLayer, pixels: np.ndarray) -> CodedLayer:
+    """A layer of the best choice, with WebP's slowest search if WebP codes it."""
+    if coded.layer.method != Method.CLASSICAL:
+        return coded
+    return min(coded, by_webp(pixels, classical.SLOWEST), key=lambda each: each.cost)
 
 
 def _without_leavers(coded: Sequence[CodedLayer], arrays: Sequence[np.ndarray]) -> list[CodedLayer]:

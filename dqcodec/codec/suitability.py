@@ -59,11 +59,18 @@ def differing(pixels: np.ndarray) -> np.ndarray:
     return differs.any(axis=2)
 
 
-def new_part(pixels: np.ndarray) -> float:
-    """The part of a layer's pixels that are new.
+def new_part(*layers: np.ndarray) -> float:
+    """The part of the pixels of layers, all with the same channels, that are new.
 
     A new pixel differs from its left or upper neighbour, and no earlier pixel has the same pixels around it.
     """
+    return len(np.unique(np.concatenate(list(map(_surroundings, layers))))) / sum(
+        pixels[..., 0].size for pixels in layers
+    )
+
+
+def _surroundings(pixels: np.ndarray) -> np.ndarray:
+    """A hash, uint64, of each pixel that differs from its left or upper neighbour, with five pixels around it."""
     differs = differing(pixels)[:, :-1]
     whole = sum(pixels[..., channel].astype(np.uint64) << 8 * channel for channel in range(pixels.shape[2]))
     around = np.zeros(int(differs.sum()), np.uint64)
@@ -71,4 +78,4 @@ def new_part(pixels: np.ndarray) -> float:
         height, width = differs.shape
         around = (around + whole[y : y + height, x : x + width][differs]) * np.uint64(0xE7037ED1A0B428DB)
         around ^= around >> np.uint64(29)
-    return len(np.unique(around)) / pixels[..., 0].size
+    return around

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     _Parts = tuple[tuple[tuple[int, ...], bytes], ...]  # shape and samples of each
 
 # A method's bits on a sample, divided by the program's: with more than this, the method does not win on the whole layers
-_HOPELESS = {Method.TRAINED_MIXING: 1.25, Method.MODEL_MIXING: 1.0, Method.EXPERTS: 1.05}
+_HOPELESS = {Method.MODEL_MIXING: 1.0, Method.EXPERTS: 1.05}
 _AHEAD = 0.97  # with less, it wins
 _LEAST_SAMPLE, _LARGEST_SAMPLE = 1 << 12, 1 << 14  # pixels
 _SAMPLE_PART = 8  # a sample has 1/8 of the pixels, so that a trial costs less than coding
@@ -90,6 +90,14 @@ def beside_model(method: Method, layers: Sequence[np.ndarray], program: Program)
     """The bits that a sample of the layers takes by a method, divided by its bits by the program alone."""
     parts = _frozen(sample(layers))
     return _bits(method, program, parts) / _bits(None, program, parts)
+
+
+def beside_colours(layers: Sequence[np.ndarray]) -> float:
+    """The bits that mixing takes for a sample of layers (H, W, 2 or 4), divided by those with their alpha apart."""
+    parts = list(sample(layers))
+    apart = [[part[..., :-1] for part in parts], [part[..., -1:] for part in parts]]
+    beside, *of_apart = (len(table.encode(Method.TRAINED_MIXING, each).data) for each in (parts, *apart))
+    return beside / sum(of_apart)
 
 
 def may_win(method: Method, layers: Sequence[np.ndarray], program: Program) -> bool:

@@ -43,9 +43,9 @@ class CodedLayer:
         return self.bytes + len(self.layer.model_id) / self.together
 
 
-def by_webp(pixels: np.ndarray, *, quick: bool) -> CodedLayer:
-    """A layer by WebP; quick: a fast search, for an estimate of the size."""
-    data = classical.encode([pixels], quick=quick).data
+def by_webp(pixels: np.ndarray, search: classical.Search) -> CodedLayer:
+    """A layer by WebP. The search QUICK gives an estimate of the size."""
+    data = classical.encode([pixels], search).data
     return CodedLayer(Layer(Method.CLASSICAL), data, len(data))
 
 

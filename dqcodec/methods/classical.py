@@ -25,27 +25,29 @@ from dqcodec.methods.payload import Payload
 
 _RAW, _WEBP = b"\0", b"\1"
 _HAS_ALPHA = 1 << 28  # a flag in the size field
-# WebP's (quality, method): they set the effort, never a loss. The slowest takes about ten seconds for half a megapixel.
-# It saves 1 to 3 % on photographs, but gives larger files for many small or synthetic images.
-_QUICK = ((50, 3),)
-_THOROUGH = ((100, 4), (90, 6), (100, 6))
+# A search of WebP's: its (quality, method), of which the smallest result is taken. They set the effort, never a loss. A search
+# takes about ten times as long as the one before. SLOWEST alone gives larger files for many small or synthetic images.
+Search = tuple[tuple[int, int], ...]
+QUICK: Search = ((50, 3),)
+THOROUGH: Search = ((100, 4), (90, 6))
+SLOWEST: Search = ((100, 6),)
 
 
-def encode(layers: Sequence[np.ndarray], *, quick: bool = False) -> Payload:
-    """The payload of one layer (H, W, 1 to 4) uint8. quick: take 1/30 of the time and a few percent more bytes.
+def encode(layers: Sequence[np.ndarray], search: Search = THOROUGH + SLOWEST) -> Payload:
+    """The payload of one layer (H, W, 1 to 4) uint8.
 
     Raises UnsupportedImageError: this machine's libwebp writes other headers than expected.
     """
     (pixels,) = layers
-    data = _encode(pixels, _QUICK if quick else _THOROUGH)
+    data = _encode(pixels, search)
     return Payload(data, (len(data),))
 
 
-def _encode(pixels: np.ndarray, settings: tuple[tuple[int, int], ...]) -> bytes:
-    jobs = [(block, setting) for block in _blocks(pixels.shape) for setting in settings]
+def _encode(pixels: np.ndarray, search: Search) -> bytes:
+    jobs = [(block, setting) for block in _blocks(pixels.shape) for setting in search]
     sizes = [area((0, *block)) for block, _ in jobs]
     tried = map_in_threads(lambda job: _encode_block(pixels[job[0]], *job[1]), jobs, sizes)
-    streams = [min(tried[start : start + len(settings)], key=len) for start in range(0, len(tried), len(settings))]
+    streams = [min(tried[start : start + len(search)], key=len) for start in range(0, len(tried), len(search))]
     lengths = [len(stream).to_bytes(4, "little") for stream in streams[:-1]] + [b""]
     webp = b"".join(part for pair in zip(lengths, streams) for part in pair)
     return _WEBP + webp if len(webp) < pixels.size else _RAW + pixels.tobytes()

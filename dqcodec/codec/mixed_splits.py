@@ -1,0 +1,83 @@
+"""Which splits of an image mixing may code smallest. To know it takes much less time than mixing."""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dqcodec.codec import trial
+from dqcodec.codec.ways import CodedLayer, by_webp
+from dqcodec.format.split import Split, Step
+from dqcodec.format.values import views
+from dqcodec.methods import classical
+
+if TYPE_CHECKING:
+    from dqcodec.codec.image_layers import Place
+    from dqcodec.codec.source import Source
+
+_MAX_TABLE_PART = 1 / 3  # of the bytes of an image by WebP: indices whose table takes more do not win
+_DRAWN_PART = 1 / 4  # of the bytes of samples of 16 bits: what takes less is drawn, and experts are no measure of it
+_SAMPLE_ERROR = 0.04  # of the bytes with alpha beside the colours, as a sample foretells them
+
+
+def has_large_table(source: Source, split: Split) -> bool:
+    """Whether the table of more than 256 colours takes too many bytes for their indices to win."""
+    if split.step != Step.PAIRS or source.image.header.bit_depth == 16:
+        return False
+    own = sum(by_webp(raster, classical.QUICK).bytes for raster in source.image.rasters)
+    return _table_bytes(source, split) > _MAX_TABLE_PART * own
+
+
+def turn(split: Split) -> tuple[bool, bool]:
+    """What sorts the splits of an image for may_win: experts before mixing, alpha apart before alpha beside the colours."""
+    return split.step != Step.WHOLE, not split.alpha
+
+
+def may_win(
+    source: Source,
+    split: Split,
+    coded: Mapping[Place, Sequence[CodedLayer]],
+    modelled: Mapping[Place, Sequence[CodedLayer]],
+) -> bool:
+    """Whether a lone image may be smallest in a split.
+
+    coded: its layers of the splits before, see turn. modelled: the layers that models code.
+    """
+    if split.step in (Step.BYTES, Step.RESIDUAL) and not _is_best_view(source, split, coded):
+        return False
+    if split.step == Step.WHOLE or split.alpha:
+        return True
+    apart, layers = dataclasses.replace(split, alpha=True), source.layers(split)
+    ways = [[*each, *modelled.get(place, ())] for place, each in coded.items() if place[1] == apart]
+    return len(ways) < 2 * len(layers) or _may_gain_by_alpha(layers, ways)
+
+
+def _is_best_view(source: Source, split: Split, coded: Mapping[Place, Sequence[CodedLayer]]) -> bool:
+    """Whether experts code an image of 16 bits smallest in the view of a split, or in few bytes. Mixing then may, too."""
+    sizes: Counter[Split] = Counter()
+    for (_, other, _), (way,) in coded.items():
+        if other.step == Step.WHOLE:
+            sizes[other] += way.cost
+    if not sizes or min(sizes.values()) < _DRAWN_PART * 2 * source.dims:
+        return True
+    return min(sizes, key=lambda other: sizes[other] + _table_bytes(source, other)).values == split.values
+
+
+def _may_gain_by_alpha(layers: Sequence[np.ndarray], apart: Sequence[Sequence[CodedLayer]]) -> bool:
+    """Whether mixing may code layers (H, W, 2 or 4) smaller than any way with alpha apart: by a sample, unless they are small.
+
+    apart: the ways to code each layer with alpha apart, mixing first.
+    """
+    mixed, best = sum(ways[0].cost for ways in apart), sum(min(way.cost for way in ways) for ways in apart)
+    limit = best / mixed / (1 - _SAMPLE_ERROR)
+    return limit >= 1 or trial.is_small(layers) or trial.beside_colours(layers) < limit
+
+
+def _table_bytes(source: Source, split: Split) -> int:
+    """About the bytes that the table of a split's view takes."""
+    return len(zlib.compress(views(source.image)[split.values].code))

@@ -1,0 +1,119 @@
+"""What mixing leaves out: splits that another one surely beats."""
+
+import numpy as np
+import pngs
+import pytest
+
+from dqcodec.codec import candidates, choose, codec, mixed_splits, trial
+from dqcodec.codec.effort import Effort
+from dqcodec.codec.suitability import new_part
+from dqcodec.codec.ways import CodedLayer
+from dqcodec.format.layer import Layer, Method
+from dqcodec.format.split import Split, Step, possible_splits
+from dqcodec.format.values import Values
+from dqcodec.methods import classical
+
+BESIDE, APART = Split(Step.PLAIN), Split(Step.PLAIN, alpha=True)
+RNG = np.random.default_rng(3)
+
+
+def blocks(side: int) -> np.ndarray:
+    """512 colours, each in one square of this side: (16 side, 32 side, 3)."""
+    return np.kron(RNG.integers(0, 256, (16, 32, 3)), np.ones((side, side, 1), int)).astype(np.uint8)
+
+
+def dithered() -> np.ndarray:
+    """300 colours in no order (200, 200, 3)."""
+    return RNG.integers(0, 256, (300, 3))[RNG.integers(0, 300, (200, 200))].astype(np.uint8)
+
+
+def soft(height=80, width=110) -> np.ndarray:
+    """A slope with noise, and alpha that has nothing to do with it, (H, W, 4)."""
+    slope = np.add.outer(np.arange(height), np.arange(width))[..., None] + RNG.integers(0, 9, (height, width, 3))
+    ring = np.hypot(*np.ogrid[-1 : 1 : height * 1j, -1 : 1 : width * 1j]) * 160
+    return np.dstack([slope % 256, ring]).astype(np.uint8)
+
+
+def coded(method: Method, size: float) -> CodedLayer:
+    return CodedLayer(Layer(method), b"", size)
+
+
+def mixed_splits_of(data: bytes) -> set[Split]:
+    """The splits of a lone image in which something is mixed, or coded by experts."""
+    return {split for _, split, _ in candidates._mixed({0: codec.read(data)}, set(), {}, set(), Effort())}
+
+
+@pytest.mark.parametrize(("pixels", "is_large"), [(blocks(4), True), (dithered(), False)])
+def test_indices_are_mixed_unless_their_table_is_a_large_part_of_the_image(pixels, is_large):
+    source = codec.read(pngs.write(pixels))
+    (indices,) = [split for split in possible_splits(source.image) if split.step == Step.PAIRS]
+    assert mixed_splits.has_large_table(source, indices) == is_large
+    assert not mixed_splits.has_large_table(source, Split(Step.PLAIN))
+
+
+def test_bytes_of_16_bits_are_mixed_only_in_the_view_that_experts_code_smallest():
+    few = RNG.integers(0, 1 << 16, 300)[RNG.integers(0, 300, (40, 50, 1))]
+    found = mixed_splits_of(pngs.write(few, 16))
+    assert {split.values for split in found if split.step == Step.WHOLE} == {Values.RANKS, Values.SAMPLES}
+    assert {split.values for split in found if split.step in (Step.BYTES, Step.RESIDUAL)} == {Values.RANKS}
+
+
+@pytest.mark.parametrize(("model_bytes", "is_tried"), [(3000, False), (1e6, True)])
+def test_alpha_that_colours_do_not_foretell_is_mixed_beside_them_only_if_no_model_is_ahead(model_bytes, is_tried):
+    source = codec.read(pngs.write(soft()))
+    mixed = {(0, APART, layer): [coded(Method.TRAINED_MIXING, 3000)] for layer in range(2)}
+    modelled = {(0, APART, 0): [coded(Method.AUTOREGRESSIVE, 0.8 * model_bytes)]}
+    assert mixed_splits.may_win(source, APART, {}, modelled)
+    assert mixed_splits.may_win(source, BESIDE, {}, modelled)  # nothing is known yet
+    assert mixed_splits.may_win(source, BESIDE, mixed, modelled) == is_tried
+
+
+def test_a_sample_shows_whether_alpha_is_better_beside_the_colours():
+    same = np.repeat(RNG.integers(0, 256, (64, 64, 1)), 4, 2).astype(np.uint8)
+    assert trial.beside_colours([same]) < 0.7 and trial.beside_colours([soft(64, 64)]) > 0.98
+
+
+def searches(monkeypatch, sizes: dict) -> list:
+    """The searches of WebP that are made from now on; sizes: the bytes that each finds."""
+    made = []
+
+    def by_webp(pixels, search):
+        made.append(search)
+        return coded(Method.CLASSICAL, sizes[search])
+
+    monkeypatch.setattr(choose, "by_webp", by_webp)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("quick", "made"),
+    [
+        (2000, [classical.QUICK]),
+        (1050, [classical.QUICK, classical.THOROUGH]),
+        (1000, [classical.QUICK, classical.THOROUGH, classical.SLOWEST]),
+    ],
+)
+def test_webp_searches_on_only_where_it_may_win_and_slowest_where_it_has_won(monkeypatch, quick, made):
+    found = searches(
+        monkeypatch, {classical.QUICK: quick, classical.THOROUGH: 0.96 * quick, classical.SLOWEST: 0.95 * quick}
+    )
+    source = codec.read(pngs.write(soft()[..., :3]))
+    ways = {(0, BESIDE, 0): [coded(Method.MIXING, 1000)]}
+    choices = choose._choices(0, source, ways, is_animated=False, thorough=True)
+    assert found == made
+    assert min(choice.coded[0].bytes for choice in choices[:-1]) == (
+        0.95 * quick if classical.SLOWEST in made else 1000
+    )
+
+
+@pytest.mark.parametrize("pixels", [soft(), soft(20, 30), blocks(4)], ids=["soft", "small", "blocks"])
+def test_what_is_left_out_never_changes_the_image(pixels):
+    data = pngs.write(pixels)
+    dqc, report = codec.compress(data)
+    assert report.verified and len(dqc) < len(data)
+
+
+def test_pixels_of_a_layer_that_an_earlier_one_has_are_not_new():
+    noise = RNG.integers(0, 256, (2, 40, 50, 3)).astype(np.uint8)
+    assert new_part(noise[0], noise[0]) == new_part(noise[0]) / 2
+    assert new_part(*noise) == (new_part(noise[0]) + new_part(noise[1])) / 2 > 0.9
