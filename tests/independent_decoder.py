@@ -2619,13 +2619,14 @@ class Experts:
         self.weights, self.finals, self.counts, self.cells, self.biases, self.intensities = {}, {}, {}, {}, {}, {}
         self.owners, self.done = {}, 0
 
-    def layer(self, shape, ranges, is_wide):
+    def layer(self, shape, ranges, zeros):
         H, W, C = shape
         self.S, self.E, self.K = {}, {}, {}
         layer = np.zeros(shape, np.uint16)
         for c, (least, step, largest) in enumerate(ranges):
             if largest:
-                self.channel(H, W, c, largest, 8 if c else 24 if is_wide else 12)
+                self.is_sharp = c == 0 and zeros == 2
+                self.channel(H, W, c, largest, 8 if c else 24 if zeros == 1 else 12)
             for y in range(H):
                 for x in range(W):
                     layer[y, x, ORDER[C][c]] = least + step * self.s(y, x, c)
@@ -2739,6 +2740,10 @@ class Experts:
         ]
         scales.append(max((other + 1 / 8) * self.g / self.h if c else nears[6], 1 / 32))
         inverses = [1 / a for a in scales]
+        if self.is_sharp:
+            places[1], places[2], places[6], places[7] = N + NE - at(-2, 1), 2 * W - at(0, -2), 2 * N - at(-2, 0), P[7]
+            for i in (1, 2, 6, 7):
+                inverses[i] = 4.0
 
         part = 1 + math.floor((place - math.floor(place)) * 7) if scale < 4 else 0
         first, second, third = (class_of((P[i] - place) * inverses[0]) for i in (2, 4, 5))
@@ -2766,11 +2771,17 @@ class Experts:
         self.done += 1
         self.rate = 5 + 20480 // (1024 + self.done)
         while end - low > 1:
-            if node < 32:
+            asked = self.candidate(places, low, end) if self.is_sharp else None
+            if asked:
+                t, question = asked
+            elif node < 32:
                 t = math.floor(place + scale * QUANTILE[node]) + 1
                 if t <= low or t >= end:
                     node = 2 * node + (t <= low)
                     continue
+                question = node
+            elif low > 0 and end <= largest and self.is_sharp:
+                t, question = (low + end) >> 1, 0
             elif low > 0 and end <= largest:
                 t = (low + end) >> 1
                 half = below(0, t)
@@ -2786,16 +2797,14 @@ class Experts:
                 t = math.floor(place + distance if is_upper else place - distance) + 1
                 if t <= low or t >= end:
                     t = (low + end) >> 1
-                node = 32 + 2 * (min(steps, 16) - 1) + is_upper
+                question = 32 + 2 * (min(steps, 8 if self.is_sharp else 16) - 1) + is_upper
             h = [below(i, t) for i in range(8)]
             shares = [share(*each) for each in zip(b, h, a)]
             gap = (t - W) * 1024 + 32 * min(end - t, 31) + min(t - low, 31)
-            bit = self.decision(node, shares, contexts, hashes, gap, sets, level)
+            bit = self.decision(question, shares, contexts, hashes, gap, sets, level)
             low, b, end, a = (t, h, end, a) if bit else (low, b, t, h)
-            if node < 32:
+            if question == node:
                 node = 2 * node + bit
-            if node >= 32 and steps == 0:
-                node = 32
 
         self.S[y, x, c] = low
         size = abs(low - place)
@@ -2815,6 +2824,14 @@ class Experts:
                 entry[0], entry[1] = entry[0] * 0.5, entry[1] * 0.5
         self.short.remember(x, [*v, low - mean], 1 / (error * (error + 1 / 8) + 1))
         self.long.remember(x, [*v, low - mean], 1 / (error + 1))
+
+    @staticmethod
+    def candidate(places, low, end):
+        for i, law in enumerate((7, 3, 5, 1, 2, 6, 4, 0)):
+            whole = math.floor(places[law] + 0.5)
+            if low <= whole < end:
+                return (whole, 48 + 2 * i) if whole > low else (whole + 1, 49 + 2 * i)
+        return None
 
     def decision(self, node, shares, contexts, hashes, gap, sets, level):
         inputs = [FINE[q] if q else 0 for q in shares]
@@ -2868,13 +2885,13 @@ def experts(payload, shapes):
     body = Bytes(payload)
     heads = []
     for shape in shapes:
-        ranges, is_wide = [], False
+        ranges, zeros = [], 0
         for channel in range(shape[2]):
             least, step = body.varint(), body.varint()
-            if channel == 0 and step == 0:
-                is_wide, step = True, body.varint()
+            while channel == 0 and step == 0:
+                zeros, step = zeros + 1, body.varint()
             ranges.append((least, step, body.varint()))
-        heads.append((ranges, is_wide))
+        heads.append((ranges, zeros))
     learned = Experts(body.rest())
     return [learned.layer(shape, *head) for shape, head in zip(shapes, heads)]
 

@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dqcodec.base.errors import CorruptError
+from dqcodec.exact.mixing.experts import Kind
 from dqcodec.frozen import experts as frozen
 from dqcodec.methods import experts, mixing
 
@@ -15,15 +16,15 @@ def encode(*layers: np.ndarray) -> bytes:
     return payload.data
 
 
-def encode_as(is_wide: bool, *layers: np.ndarray) -> bytes:
-    """The payload of layers whose first channels are wide or not."""
-    return experts.encode_as(layers, [is_wide] * len(layers)).data
+def encode_as(kind: Kind, *layers: np.ndarray) -> bytes:
+    """The payload of layers of one kind."""
+    return experts.encode_as(layers, [kind] * len(layers)).data
 
 
 def assert_come_back(*layers: np.ndarray) -> None:
-    """Narrow, wide, and narrow and wide in turns."""
-    for wide in ([False], [True], [False, True]):
-        payload = experts.encode_as(layers, [wide[number % len(wide)] for number in range(len(layers))])
+    """By each kind, and by all in turns."""
+    for kinds in (*([kind] for kind in Kind), list(Kind)):
+        payload = experts.encode_as(layers, [kinds[number % len(kinds)] for number in range(len(layers))])
         decoded = experts.decode(payload.data, [pixels.shape for pixels in layers])
         assert all(np.array_equal(*pair) for pair in zip(decoded, layers, strict=True))
 
@@ -35,6 +36,19 @@ def blurred(height: int, width: int, noise: float = 0, seed: int = 0) -> np.ndar
     for axis in (0, 1):
         surface = sum(weight * np.roll(surface, shift, axis) for shift, weight in enumerate((1, 4, 6, 4, 1))) / 16
     return (32768 + surface + rng.normal(0, noise, surface.shape)).round().clip(0, 65535).astype(np.uint16)[..., None]
+
+
+def balls(height: int, width: int, noise: float = 0, seed: int = 0) -> np.ndarray:
+    """Distances to spheres and to a slanted plane behind them, in millimetres, with white noise upon them, uint16 (H, W, 1)."""
+    rng = np.random.default_rng(seed)
+    y, x = (np.arange(height)[:, None] - height / 2) / width, np.arange(width) / width - 0.5
+    square, far = x * x + y * y + 1, 9 / (1 + 0.4 * y + 0.2 * x)
+    for _ in range(12):
+        center, radius = rng.uniform((-2, -1, 3), (2, 1, 7)), rng.uniform(0.2, 0.8)
+        along = x * center[0] + y * center[1] + center[2]
+        inside = along * along - square * (center @ center - radius * radius)
+        far = np.where(inside > 0, np.minimum(far, (along - np.sqrt(np.maximum(inside, 0))) / square), far)
+    return (1000 * far + rng.normal(0, noise, far.shape)).round().clip(0, 65535).astype(np.uint16)[..., None]
 
 
 def slope(height: int, width: int, channels: int, noise: float = 20, seed: int = 0) -> np.ndarray:
@@ -109,8 +123,15 @@ def test_channels_of_one_value_take_their_head_alone():
 @pytest.mark.parametrize("size", [(64, 65), (182, 183), (32, 1100)])
 def test_smooth_deep_layers_are_smaller_from_a_wide_neighbourhood_and_coded_so(size):
     pixels = blurred(*size)
-    assert encode(pixels) == encode_as(True, pixels)
-    assert len(encode(pixels)) < 0.98 * len(encode_as(False, pixels))
+    assert encode(pixels) == encode_as(Kind.WIDE, pixels)
+    assert len(encode(pixels)) < 0.98 * len(encode_as(Kind.NARROW, pixels))
+
+
+@pytest.mark.parametrize("size", [(64, 65), (182, 183)])
+def test_surfaces_with_sharp_edges_are_a_fourth_smaller_as_sharp_and_coded_so(size):
+    pixels = balls(*size)
+    assert encode(pixels) == encode_as(Kind.SHARP, pixels)
+    assert len(encode(pixels)) < 0.75 * min(len(encode_as(kind, pixels)) for kind in (Kind.NARROW, Kind.WIDE))
 
 
 @pytest.mark.parametrize(
@@ -119,24 +140,28 @@ def test_smooth_deep_layers_are_smaller_from_a_wide_neighbourhood_and_coded_so(s
         blurred(64, 65, noise=2000),
         blurred(182, 183, noise=2000),
         blurred(63, 65),
+        balls(64, 65, noise=20),
         blurred(64, 65) >> 8,
         blurred(64, 65) >> 8 << 8,
         blurred(64, 65).repeat(3, axis=2),
         np.full((64, 65, 1), 40000, np.uint16),
     ],
-    ids=["noisy", "noisy-large", "small", "8-bit", "8-bit-steps", "rgb", "flat"],
+    ids=["noisy", "noisy-large", "small", "noisy-edges", "8-bit", "8-bit-steps", "rgb", "flat"],
 )
-def test_layers_that_gain_little_see_the_narrow_neighbourhood(pixels):
-    assert encode(pixels) == encode_as(False, pixels)
+def test_layers_that_gain_little_are_narrow(pixels):
+    assert encode(pixels) == encode_as(Kind.NARROW, pixels)
 
 
-def test_a_wide_neighbourhood_is_marked_by_a_byte_of_each_layer():
+def test_a_kind_is_marked_by_its_number_of_bytes_in_each_layer():
     layers = [np.full((3, 4, 3), value, np.uint16) for value in (5, 7)]
-    assert encode_as(False, *layers) == b"\5\1\0" * 3 + b"\7\1\0" * 3
-    assert encode_as(True, *layers) == b"\5\0\1\0" + b"\5\1\0" * 2 + b"\7\0\1\0" + b"\7\1\0" * 2
+    for kind in Kind:
+        zeros = b"\0" * kind
+        assert encode_as(kind, *layers) == b"".join(
+            least + zeros + b"\1\0" + (least + b"\1\0") * 2 for least in (b"\5", b"\7")
+        )
 
 
-@pytest.mark.parametrize("payload", [b"\0\0\0\5\0\1\5", b"\0\0\0\1\5\0\1\5", b"\0\1\5\0\0\1\5", b"\0\0", b"\0\0\1"])
+@pytest.mark.parametrize("payload", [b"\0\0\0\0\5\0\1\5", b"\0\0\0\0\1\5\0\1\5", b"\0\1\5\0\0\1\5", b"\0\0", b"\0\0\1"])
 def test_a_mark_that_is_unknown_or_at_a_later_channel_is_refused(payload):
     with pytest.raises(CorruptError):
         experts.decode(payload + bytes(20), [(2, 2, 2)])
@@ -166,7 +191,7 @@ def test_a_layer_too_wide_is_refused_unless_it_has_one_value():
 
 
 @settings(max_examples=40)
-@given(st.binary(max_size=60), st.integers(1, 65535), st.sampled_from([b"\1", b"\0\1"]))
+@given(st.binary(max_size=60), st.integers(1, 65535), st.sampled_from([b"\1", b"\0\1", b"\0\0\1"]))
 def test_any_code_decodes(code, largest, step):
     head = b"\0" + step + bytes([largest & 127 | 128, largest >> 7 & 127 | 128, largest >> 14])
     if largest >> 14:

@@ -10,6 +10,7 @@ from dqcodec import png
 from dqcodec.codec import codec
 from dqcodec.codec.source import read
 from dqcodec.exact.jpeg.recovery import recover
+from dqcodec.exact.mixing.experts import Kind
 from dqcodec.format.container import Group, sample_checksum
 from dqcodec.format.head import Entry
 from dqcodec.format.layer import Layer, Method
@@ -37,8 +38,8 @@ class Target:
                 for method in (Method.MIXING, Method.PIXEL_MIXING, Method.TRAINED_MIXING):
                     self._add(Layer(method), *several, payload=table.encode(method, several).data)
                 deep = [pixels.astype(np.uint16) * 37 for pixels in several]
-                for is_wide in (False, True):
-                    payload = experts.encode_as(deep, [is_wide] * len(deep)).data
+                for kind in Kind:
+                    payload = experts.encode_as(deep, [kind] * len(deep)).data
                     self._add(Layer(Method.EXPERTS), *deep, payload=payload)
                 if channels in (1, 3):
                     self._add(Layer(Method.JPEG), *several, payload=table.encode(Method.JPEG, several).data)

@@ -24,6 +24,7 @@ PREDICTIONS = 8
 LAWS = 8
 GRID, RANGE = 32, 64  # the table of its distribution function: z = -RANGE to RANGE, in steps of 1 / GRID
 LEAST_SCALE = 1 / 32
+SHARP_INVERSE = 4.0  # of the scale of a law whose place continues a surface
 
 
 def _distribution() -> np.ndarray:
@@ -44,7 +45,8 @@ def _quantiles() -> np.ndarray:
 # decisions: a tree of quantiles, then steps into a tail
 DEPTH = 5
 NODES = 64
-STEPS = 16
+STEPS, SHARP_STEPS = 16, 8  # that differ; the nodes of the others are those of CANDIDATES in a sharp channel
+CANDIDATES = np.array([7, 3, 5, 1, 2, 6, 4, 0])  # laws whose places a sharp channel tries first
 DISTRIBUTION = _distribution()
 QUANTILES = _quantiles()
 
@@ -61,5 +63,5 @@ CELLS = 32  # of a refinement, over all logits
 
 # bounds
 MAX_WIDTH = 1 << 15  # the regressions of a row take up to 6 KB a column
-MAX_SAMPLE_BYTES = 96  # at most 57 decisions of 12 bits
+MAX_SAMPLE_BYTES = 110  # at most 73 decisions of 12 bits
 MAX_SAMPLES_A_BYTE = 23_000  # a sample takes at least one decision; the most certain one takes log2(65536 / 65520) bits

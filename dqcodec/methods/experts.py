@@ -4,9 +4,8 @@ It suits samples of more than 8 bits: photographs, medical images, heights. Codi
 sample. Layers with the same number of channels are coded one after the other, and the experts keep what they learn.
 
 The payload: for each channel of each layer, in the order of coding, 3 varints: the least sample; the step, at least 1, which
-divides all differences from the least sample; the largest difference in steps. A 0 before the step of a layer's first channel
-says that the channel is wide: its predictions see a wide neighbourhood. Then the bytes of the coder; channels with a
-single value need none. Alpha is coded first, then green, red and blue.
+divides all differences from the least sample; the largest difference in steps. Zeros before the step of a layer's first channel
+are the number of its Kind: narrow, wide or sharp. Then the bytes of the coder; channels with a single value need none. Alpha is coded first, then green, red and blue.
 """
 
 import itertools
@@ -19,13 +18,14 @@ import numpy as np
 from dqcodec.base.errors import CorruptError
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.exact.mixing.binary_coder import BinaryCoder
-from dqcodec.exact.mixing.experts import Experts, Padded, code_channel
+from dqcodec.exact.mixing.experts import Experts, Kind, Padded, code_channel
 from dqcodec.frozen.experts import MAX_SAMPLES_A_BYTE, MAX_WIDTH
 from dqcodec.frozen.mixing import ORDERS
 from dqcodec.methods.payload import Payload
 
-_WIDE_TAKES = 255 / 256  # of the bytes, or less: a wide neighbourhood takes twice the time
+_TAKES = 255 / 256  # of the bytes, or less, a kind must take: a wide neighbourhood takes twice the time
 _LEAST_LARGEST, _LEAST_PIXELS = 256, 1 << 12  # below, it gains little
+_LEAST_EXACT = 1 / 16  # of a sharp channel's samples that lie on the plane through three neighbours
 _LARGEST_WHOLE = 1 << 15  # pixels of a layer that is its own sample. Of others, windows are coded
 _SIDE, _WINDOWS = 64, 2  # the side of a window; windows in a row, and rows of windows
 
@@ -43,23 +43,23 @@ def encode(layers: Sequence[np.ndarray]) -> Payload:
 
     It has the bytes of each layer.
     """
-    return encode_as(layers, [_suits_wide(pixels) for pixels in layers])
+    return encode_as(layers, [_kind(pixels) for pixels in layers])
 
 
-def encode_as(layers: Sequence[np.ndarray], wide: Sequence[bool]) -> Payload:
-    """The same. wide: whether the first channel of each layer is wide."""
+def encode_as(layers: Sequence[np.ndarray], kinds: Sequence[Kind]) -> Payload:
+    """The same. kinds: of the layers."""
     coder, experts = BinaryCoder.writer(0), Experts.new()
     heads, ends = [], []
-    for pixels, is_wide in zip(layers, wide, strict=True):
+    for pixels, kind in zip(layers, kinds, strict=True):
         ranges = [_range(pixels[..., channel]) for channel in ORDERS[pixels.shape[2]]]
-        heads.append(_head(ranges, is_wide=is_wide))
+        heads.append(_head(ranges, kind))
         if any(each.largest for each in ranges):
             padded = Padded.new(pixels.shape)
             for channel, (least, step, largest) in enumerate(ranges):
                 samples = pixels[..., ORDERS[pixels.shape[2]][channel]]
                 padded.inside[..., channel] = (samples.astype(np.int32) - least) // step
                 if largest:
-                    coder = code_channel(experts, padded, channel, largest, coder, is_wide=is_wide)
+                    coder = code_channel(experts, padded, channel, largest, coder, kind)
         ends.append(coder.position)
     return Payload.of(heads, coder.finish(), ends)
 
@@ -77,12 +77,12 @@ def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarr
     if any(is_coded and width > MAX_WIDTH for (_, width, _), is_coded in zip(shapes, coded)):
         raise CorruptError("the image is too wide for its method")
     coder, experts, layers = BinaryCoder.reader(data[position:]), Experts.new(), []
-    for shape, (ranges, is_wide), is_coded in zip(shapes, heads, coded):
+    for shape, (ranges, kind), is_coded in zip(shapes, heads, coded):
         layers.append(np.empty(shape, np.uint16))
         padded = Padded.new(shape) if is_coded else None
         for channel, (least, step, largest) in enumerate(ranges):
             if largest:
-                code_channel(experts, padded, channel, largest, coder, is_wide=is_wide)
+                code_channel(experts, padded, channel, largest, coder, kind)
             layers[-1][..., ORDERS[shape[2]][channel]] = (
                 padded.inside[..., channel] * step + least if largest else least
             )
@@ -95,37 +95,47 @@ def _range(samples: np.ndarray) -> Range:
     return Range(int(samples.min()), step, int(values[-1]) // step)
 
 
-def _head(ranges: Sequence[Range], *, is_wide: bool) -> bytes:
+def _head(ranges: Sequence[Range], kind: Kind) -> bytes:
     """The code of a layer's ranges."""
     first, *later = ranges
-    numbers = [first.least, *([0] if is_wide else []), first.step, first.largest, *itertools.chain(*later)]
+    numbers = [first.least, *[0] * kind, first.step, first.largest, *itertools.chain(*later)]
     return b"".join(map(write_varint, numbers))
 
 
-def _read_head(data: bytes, position: int, channels: int) -> tuple[list[Range], bool, int]:
+def _read_head(data: bytes, position: int, channels: int) -> tuple[list[Range], Kind, int]:
     """The inverse of _head, and the position after the code; raises CorruptError."""
-    ranges, is_wide = [], False
+    ranges, zeros = [], 0
     for channel in range(channels):
         least, position = read_varint(data, position)
         step, position = read_varint(data, position)
-        if channel == 0 and step == 0:
-            is_wide = True
+        while channel == 0 and step == 0 and zeros < max(Kind):
+            zeros += 1
             step, position = read_varint(data, position)
         largest, position = read_varint(data, position)
         if not step or least + step * largest > 65535:
             raise CorruptError("malformed payload")
         ranges.append(Range(least, step, largest))
-    return ranges, is_wide, position
+    return ranges, Kind(zeros), position
 
 
-def _suits_wide(pixels: np.ndarray) -> bool:
-    """Whether a wide neighbourhood makes a layer of one channel smaller, by a sample: noise hides what it adds."""
+def _kind(pixels: np.ndarray) -> Kind:
+    """The kind that makes a layer of one channel smallest, by a sample. Noise hides what the others add to narrow."""
     height, width, channels = pixels.shape
     if channels > 1 or height * width < _LEAST_PIXELS or _range(pixels).largest < _LEAST_LARGEST:
-        return False
+        return Kind.NARROW
     sample = _windows(pixels) if height * width > _LARGEST_WHOLE else [pixels]
-    narrow, wide = (len(encode_as(sample, [is_wide] * len(sample)).data) for is_wide in (False, True))
-    return wide < _WIDE_TAKES * narrow
+    kinds = [Kind.NARROW, Kind.WIDE, *([Kind.SHARP] if _exact(sample) >= _LEAST_EXACT else [])]
+    narrow, *others = sizes = [len(encode_as(sample, [kind] * len(sample)).data) for kind in kinds]
+    return kinds[sizes.index(min(others))] if min(others) < _TAKES * narrow else Kind.NARROW
+
+
+def _exact(layers: Sequence[np.ndarray]) -> float:
+    """The part of the samples that lie on the plane through their left, upper and upper right neighbours."""
+    exact = [
+        pixels[1:, 1:-1] - pixels[1:, :-2] == pixels[:-1, 2:] - pixels[:-1, 1:-1]  # modulo 2^16
+        for pixels in layers
+    ]
+    return sum(map(np.sum, exact)) / sum(pixels.size for pixels in layers)
 
 
 def _windows(pixels: np.ndarray) -> list[np.ndarray]:

@@ -18,6 +18,7 @@ from dqcodec.codec.trial import multiplications
 from dqcodec.exact.identity import file_id
 from dqcodec.exact.jpeg.decoding import SAMPLINGS, Jpeg, blocks_of, component_size
 from dqcodec.exact.jpeg.tables import standard
+from dqcodec.exact.mixing.experts import Kind
 from dqcodec.exact.program import Program, load_program
 from dqcodec.format import split
 from dqcodec.format.canvas import Spot
@@ -42,8 +43,8 @@ EXAMPLE = np.array([[128, 129, 131, 130], [127, 130, 133, 131], [126, 129, 132, 
 class Case:
     """png: makes the file. model: its file. is_reproducible: the bytes follow from the format and this package alone, not from
     what libwebp, zlib or liblzma of some release make. is_quick: without compiled loops, too. is_written: the package makes such
-    files; it only reads others. is_short: as a short file. is_wide: experts see a wide
-    neighbourhood."""
+    files; it only reads others. is_short: as a short file. kind: of the layers that
+    experts code."""
 
     png: Callable[[], bytes]
     method: Method
@@ -54,7 +55,7 @@ class Case:
     is_quick: bool = True
     is_written: bool = True
     is_short: bool = False
-    is_wide: bool = False
+    kind: Kind = Kind.NARROW
 
 
 def smooth(height: int, width: int, channels: int, bits: int = 8, noise: float = 2, seed: int = 0) -> np.ndarray:
@@ -66,6 +67,24 @@ def smooth(height: int, width: int, channels: int, bits: int = 8, noise: float =
     pixels = ((levels + rng.normal(0, noise, levels.shape)) * scale).round().clip(0, (1 << bits) - 1).astype(np.int64)
     pixels[: height // 3, : width // 3] >>= 2
     return pixels
+
+
+def planes(height: int, width: int, seed: int = 0) -> np.ndarray:
+    """Slanted planes with sharp edges before a background of 0, (H, W, 1) integers of 16 bits."""
+    rng = np.random.default_rng(seed)
+    y, x = np.arange(height)[:, None], np.arange(width)
+    pixels = np.zeros((height, width))
+    for far in (50000, 30000, 5000):
+        plane = far + rng.uniform(-30, 30) * y + rng.uniform(-30, 30) * x
+        (top, left), part = rng.uniform(0, 0.6, 2), 0.5
+        inside = (
+            (y >= top * height)
+            & (y < (top + part) * height)
+            & (x + y // 2 >= left * width)
+            & (x < (left + part) * width)
+        )
+        pixels = np.where(inside, plane, pixels)
+    return pixels.round().astype(np.int64)[..., None]
 
 
 def flat(height: int, width: int, count: int, seed: int = 0) -> np.ndarray:
@@ -302,8 +321,14 @@ def cases() -> dict[str, Case]:
         "indices": Case(lambda: pngs.write(left_out()), method.MIXING, split=Split(step.PLAIN, values=Values.INDICES)),
         "experts": Case(lambda: pngs.write(smooth(9, 13, 3, 16), 16), method.EXPERTS, split=Split(step.WHOLE)),
         "experts-alpha": Case(lambda: pngs.write(16 * smooth(6, 7, 4, 12), 16), method.EXPERTS, split=Split(step.WHOLE, True)),
-        "experts-wide": Case(lambda: pngs.write(smooth(9, 40, 1, 16), 16), method.EXPERTS, split=Split(step.WHOLE), is_wide=True),
-        "experts-wide-rgb": Case(lambda: pngs.write(smooth(5, 7, 3, 12), 16), method.EXPERTS, split=Split(step.WHOLE), is_wide=True),
+        "experts-wide": Case(lambda: pngs.write(smooth(9, 40, 1, 16), 16), method.EXPERTS, split=Split(step.WHOLE), kind=Kind.WIDE),
+        "experts-wide-rgb": Case(
+            lambda: pngs.write(smooth(5, 7, 3, 12), 16), method.EXPERTS, split=Split(step.WHOLE), kind=Kind.WIDE
+        ),
+        "experts-sharp": Case(lambda: pngs.write(planes(20, 40), 16), method.EXPERTS, split=Split(step.WHOLE), kind=Kind.SHARP),
+        "experts-sharp-rgb": Case(
+            lambda: pngs.write(smooth(6, 9, 3, 16), 16), method.EXPERTS, split=Split(step.WHOLE), kind=Kind.SHARP
+        ),
         "experts-8-bit": Case(lambda: pngs.write(smooth(5, 12, 2)), method.EXPERTS, split=Split(step.PLAIN)),
         "jpeg": Case(lambda: pngs.write(decoded(21, 35, 3)), method.JPEG, is_quick=False, is_written=False),  # with a finer table
         "jpeg-rgb": Case(lambda: pngs.write(decoded(21, 35, 3)), method.JPEG, is_quick=False),
@@ -347,7 +372,7 @@ def encode(case: Case, data: bytes) -> bytes:
 
 def _payload(case: Case, layers: list[np.ndarray], spots: list[Spot]) -> bytes:
     if case.method == Method.EXPERTS:
-        return experts.encode_as(layers, [case.is_wide] * len(layers)).data
+        return experts.encode_as(layers, [case.kind] * len(layers)).data
     program = program_of(case.model) if case.method in LEARNED else None
     return table.encode(case.method, layers, program, spots=spots).data
 

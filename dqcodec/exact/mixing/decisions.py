@@ -3,6 +3,8 @@
 Thresholds are quantiles of the first law, so a few decisions determine a sample. Each law gives the probability of a
 decision, given the earlier ones; histograms do, too, which count decisions in contexts. Logistic mixing (Mahoney 2005)
 combines all to one probability. Between two quantiles, the first law alone gives it.
+
+In a sharp channel, the places of the laws are tried first, one after the other: is the sample at least the place, is it above?
 """
 
 from typing import NamedTuple
@@ -14,6 +16,7 @@ from dqcodec.exact.mixing.binary_coder import code_bit
 from dqcodec.exact.mixing.laws import SCALE, below
 from dqcodec.exact.mixing.logistic import learn, mixed, squash, stretch
 from dqcodec.frozen.experts import (
+    CANDIDATES,
     CELLS,
     CONTEXTS,
     DEPTH,
@@ -28,12 +31,14 @@ from dqcodec.frozen.experts import (
     OTHER_WEIGHT,
     QUANTILES,
     SETS,
+    SHARP_STEPS,
     STEPS,
 )
 from dqcodec.frozen.mixing import LIMIT, RATES, SQUASH
 
 _CELL = (2 * LIMIT + CELLS) // CELLS  # logits of a cell
 _TREE = 1 << DEPTH  # nodes below are of the tree; others are of its tails
+_FIRST_CANDIDATE = _TREE + 2 * SHARP_STEPS  # two nodes for each candidate of a sharp channel
 _COUNTS = HISTOGRAMS + DIRECT
 _UNUSED = 1 << 31  # a count: probability 1 / 2, no uses
 
@@ -114,7 +119,7 @@ class Contexts(NamedTuple):
 
 
 class Question(NamedTuple):
-    """Whether a sample, low <= sample < end, is at least a threshold: a node of the tree or of a tail."""
+    """Whether a sample, low <= sample < end, is at least a threshold: a node of the tree, of a tail or of a candidate, or 0."""
 
     node: int
     threshold: int
@@ -139,23 +144,28 @@ def code_sample(decisions, contexts, laws, value, largest, coder):
         lower[i], upper[i] = below(places[i], inverses[i], 0.0), below(places[i], inverses[i], np.float64(end))
     decisions.done[0] += 1
     while end - low > 1:
-        if node < _TREE:
+        threshold, asked = _candidate(laws, low, end) if laws.is_sharp else (np.int64(0), np.int64(0))
+        if asked:
+            pass  # for a candidate
+        elif node < _TREE:
             threshold = np.int64(np.floor(place + scale * QUANTILES[node])) + 1
             if threshold <= low or threshold >= end:
                 node = 2 * node + np.int64(threshold <= low)
                 continue
+            asked = node
         elif low > 0 and end <= largest:  # between two quantiles
             threshold = low + end >> 1
-            half = below(place, inverses[0], np.float64(threshold))
-            probability = _share(lower[0], half, upper[0])
-            if probability == 0:
-                probability = np.int64(32768)
-            probability = min(65536 - 64, max(64, probability))
-            if code_bit(coder, probability, np.int64(value >= threshold)):
-                low, lower[0] = threshold, half
-            else:
-                end, upper[0] = threshold, half
-            continue
+            if not laws.is_sharp:
+                half = below(place, inverses[0], np.float64(threshold))
+                probability = _share(lower[0], half, upper[0])
+                if probability == 0:
+                    probability = np.int64(32768)
+                probability = min(65536 - 64, max(64, probability))
+                if code_bit(coder, probability, np.int64(value >= threshold)):
+                    low, lower[0] = threshold, half
+                else:
+                    end, upper[0] = threshold, half
+                continue
         else:  # in a tail
             step += 1
             distance = scale * QUANTILES[_TREE - 1] * np.float64(1 << min(step, 20))
@@ -163,22 +173,33 @@ def code_sample(decisions, contexts, laws, value, largest, coder):
             threshold = np.int64(np.floor(place + distance if is_upper else place - distance)) + 1
             if threshold <= low or threshold >= end:
                 threshold = low + end >> 1
-            node = _TREE + 2 * (min(step, STEPS) - 1) + is_upper
+            asked = _TREE + 2 * (min(step, SHARP_STEPS if laws.is_sharp else STEPS) - 1) + is_upper
         for i in range(len(places)):
             here[i] = below(places[i], inverses[i], np.float64(threshold))
-        if _decide(decisions, contexts, Question(node, threshold, low, end), value, coder):
+        bit = _decide(decisions, contexts, Question(asked, threshold, low, end), value, coder)
+        if bit:
             low = threshold
             for i in range(len(here)):
                 lower[i] = here[i]
-            node = 2 * node + 1 if node < _TREE else node
         else:
             end = threshold
             for i in range(len(here)):
                 upper[i] = here[i]
-            node = 2 * node if node < _TREE else node
-        if node >= _TREE and step == 0:
-            node = np.int64(_TREE)
+        if asked == node:
+            node = min(2 * node + bit, np.int64(_TREE))
     return low
+
+
+@part_of_loop_in_place
+def _candidate(laws, low, end):
+    """(threshold, node) that tells whether a sample is the first candidate of those from `low` up to `end`; node 0: none is left."""
+    for i in range(len(CANDIDATES)):
+        whole = np.int64(np.floor(laws.places[CANDIDATES[i]] + 0.5))
+        if low < whole < end:
+            return whole, np.int64(_FIRST_CANDIDATE + 2 * i)
+        if whole == low:
+            return whole + 1, np.int64(_FIRST_CANDIDATE + 2 * i + 1)
+    return low, np.int64(0)
 
 
 @part_of_loop_in_place

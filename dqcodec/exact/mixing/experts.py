@@ -4,6 +4,7 @@ An expert is a law of the next sample (laws.py) or a count of how decisions went
 the other, so a later one sees earlier ones on all sides.
 """
 
+from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,17 @@ from dqcodec.exact.mixing.laws import (
     start_laws,
 )
 from dqcodec.frozen.experts import DOWN, LAWS, MARGIN, MAX_SAMPLE_BYTES, OWN_FIRST, OWN_LATER, OWN_WIDE, UP
+
+
+class Kind(IntEnum):
+    """What predicts the first channel of a layer. The numbers are part of the format.
+
+    NARROW and WIDE are for noise, from a narrow or a wide neighbourhood. SHARP is for surfaces without noise and with sharp edges.
+    """
+
+    NARROW = 0
+    WIDE = 1
+    SHARP = 2
 
 
 class Experts(NamedTuple):
@@ -80,17 +92,18 @@ class _Channel(NamedTuple):
 
 
 def code_channel(
-    experts: Experts, padded: Padded, channel: int, largest: int, coder: BinaryCoder, *, is_wide: bool
+    experts: Experts, padded: Padded, channel: int, largest: int, coder: BinaryCoder, kind: Kind
 ) -> BinaryCoder:
     """Code a channel of a padded image: write its samples, 0 to largest, or read and enter them. Earlier channels are known.
 
-    is_wide: the first channel is predicted from a wide neighbourhood.
+    kind: of the first channel. Later ones take no notice.
 
     Returns the coder, whose code may be a larger array.
     """
     height, width, _ = padded.inside.shape
-    own = OWN_LATER if channel else OWN_WIDE if is_wide else OWN_FIRST
-    coded = _Channel(channel, largest, padded, experts, Laws.new(width, channel, own), Contexts.new(LAWS))
+    own = OWN_LATER if channel else OWN_WIDE if kind == Kind.WIDE else OWN_FIRST
+    laws = Laws.new(width, channel, own, is_sharp=kind == Kind.SHARP and channel == 0)
+    coded = _Channel(channel, largest, padded, experts, laws, Contexts.new(LAWS))
     row, room = 0, MAX_SAMPLE_BYTES * width
     while row < height:
         if not coder.is_sought and len(coder.code) < coder.position + room:

@@ -4,6 +4,9 @@ The places come from local least squares with a short and a long memory, from th
 from a blend of all predictions, whose bias contexts correct (Wu and Memon 1997). The scales come from errors nearby, at the
 same intensity, or of another channel at the same pixel. The distribution function is Student's t for all.
 
+In a sharp channel, four laws continue the plane through three neighbours, or the line through two. Their scale is small and constant:
+at an edge one of them is often exact, and errors nearby do not tell which.
+
 Samples are integers; floats are float64, and each operation on them stands alone, in a fixed order. Loops take a place
 in a Padded (see experts.py): row y, column x, margins included, and channel c.
 """
@@ -26,6 +29,7 @@ from dqcodec.frozen.experts import (
     PREDICTIONS,
     RANGE,
     REFIT,
+    SHARP_INVERSE,
     UP,
 )
 
@@ -64,6 +68,7 @@ class Laws(NamedTuple):
         blend: at BLEND the place without correction, at SCALE its scale, at ERROR the error nearby, at EARLIER_ERROR the earlier
             channel's, at MEAN the mean of neighbours (5,).
         keys: of the three biases and of the intensity; the classes of scale and spread; int64 (6,).
+        is_sharp: whether the channel is sharp.
     """
 
     short: Regression
@@ -78,9 +83,10 @@ class Laws(NamedTuple):
     inverses: np.ndarray
     blend: np.ndarray
     keys: np.ndarray
+    is_sharp: bool
 
     @classmethod
-    def new(cls, width: int, channel: int, own: int) -> "Laws":
+    def new(cls, width: int, channel: int, own: int, *, is_sharp: bool) -> "Laws":
         """width: the number of samples in a row. channel: its number. own: regressors from the channel itself."""
         n, columns = own + len(OTHER) * channel, width + 2 * MARGIN
         return cls(
@@ -90,6 +96,7 @@ class Laws(NamedTuple):
             np.array([1.0, 0.5, 0.5]),
             *map(np.zeros, (n + 1, PREDICTIONS, PREDICTIONS, LAWS, LAWS, 5)),
             np.zeros(6, np.int64),
+            is_sharp,
         )
 
 
@@ -232,7 +239,12 @@ def _blend(laws, errors, padded, y, x, c, largest):
     for i in range(LAWS):
         places[i] = place
     places[3], places[4], places[5] = predictions[2], predictions[4], predictions[5]
-    if c == 0:
+    if laws.is_sharp:
+        places[1] = north + samples[y - 1, x + 1, c] - samples[y - 2, x + 1, c]
+        places[2] = 2 * west - samples[y, x - 2, c]
+        places[6] = 2 * north - samples[y - 2, x, c]
+        places[7] = predictions[7]
+    elif c == 0:
         places[7] = predictions[6]
 
 
@@ -263,6 +275,8 @@ def _set_scales(laws, errors, padded, y, x, c):
         inverses[7] = 1.0 / max((other + 0.125) * laws.sums[1] / laws.sums[2], LEAST_SCALE)
     else:
         inverses[7] = 1.0 / max(spreads[6], LEAST_SCALE)
+    if laws.is_sharp:
+        inverses[1] = inverses[2] = inverses[6] = inverses[7] = SHARP_INVERSE
     laws.blend[EARLIER_ERROR] = other
 
 
