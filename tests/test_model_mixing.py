@@ -88,7 +88,7 @@ def by_models_alone(monkeypatch, quick):
     """Models of random weights have no chance beside the other methods."""
     monkeypatch.setattr(candidates, "is_icon", lambda *_: False)
     monkeypatch.setattr(
-        classical, "encode", lambda layers, *, quick: Payload(b"\0" + layers[0].tobytes(), (1 + layers[0].size,))
+        classical, "encode", lambda layers, search: Payload(b"\0" + layers[0].tobytes(), (1 + layers[0].size,))
     )
 
 

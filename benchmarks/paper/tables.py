@@ -127,8 +127,9 @@ def image_row(table: str, row: str) -> str:
             [label] + [_beside(value, f"{published[q][index]:.{decimals}f}") for value, q in zip(ours, published)]
         )
     names = {q: [f"{row}-{q}"] + [f"{row}-{q}-seed{seed}" for seed in _SEEDS[1:]] for q in published}
-    if any(names[q][1] in measured for q in published):
-        lines.append(["vi, mean of three seeds"] + [_mean(measured, names[q], "vi_bpd") for q in published])
+    if any(names[q][-1] in measured for q in published):
+        means = [_mean(measured, names[q], "vi_bpd") if names[q][-1] in measured else "-" for q in published]
+        lines.append(["vi, mean of three seeds", *means])
     lines.append(["vi, gain over uniform"] + [_gain(measured, published, row, q) for q in published])
     is_coded = any("coded_bpd" in measured.get(f"{row}-{q}", ()) for q in published)
     for label, key, digits in (*(_CODED if is_coded else ()), *_SPENT):
