@@ -156,7 +156,7 @@ def _mixed(
                     spent[layer] = samples
                     splits.setdefault(split, {})[number, split, layer] = pixels
     coded: dict[Place, list[CodedLayer]] = {}
-    for split in sorted(splits, key=mixed_splits.turn):
+    for split in sorted(splits, key=mixed_splits.order):
         if len(sources) > 1 or mixed_splits.may_win(*sources.values(), split, coded, modelled):
             method = Method.EXPERTS if split.step == Step.WHOLE else Method.TRAINED_MIXING
             coded |= _by_channels(splits[split], functools.partial(by_method, method=method))

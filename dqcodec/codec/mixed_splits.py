@@ -33,7 +33,7 @@ def has_large_table(source: Source, split: Split) -> bool:
     return _table_bytes(source, split) > _MAX_TABLE_PART * own
 
 
-def turn(split: Split) -> tuple[bool, bool]:
+def order(split: Split) -> tuple[bool, bool]:
     """What sorts the splits of an image for may_win: experts before mixing, alpha apart before alpha beside the colours."""
     return split.step != Step.WHOLE, not split.alpha
 
@@ -46,7 +46,7 @@ def may_win(
 ) -> bool:
     """Whether a lone image may be smallest in a split.
 
-    coded: its layers of the splits before, see turn. modelled: the layers that models code.
+    coded: its layers of the splits before, see order. modelled: the layers that models code.
     """
     if split.step in (Step.BYTES, Step.RESIDUAL) and not _is_best_view(source, split, coded):
         return False
