@@ -187,8 +187,7 @@ def _photographs(
 
 def _loses_by_mixing(layers: Sequence[np.ndarray], program: Program) -> bool:
     """Whether mixing surely takes more bits than a program, by a sample of layers that are not small."""
-    new = min(new_part(*layers), *map(new_part, layers))  # layers may also repeat each other
-    limit = 1 + _REPEAT_GAIN * (1 - new)
+    limit = 1 + _REPEAT_GAIN * (1 - new_part(*layers))
     return not trial.is_small(layers) and trial.beside_model(Method.TRAINED_MIXING, layers, program) > limit
 
 
