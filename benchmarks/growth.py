@@ -52,16 +52,19 @@ def main() -> None:
     arguments = parser.parse_args()
     photos = mosaic([script.read_rgb(file) for file in script.files_of(arguments.paths)])
     result: dict = {"machine": machine(), "two_processes": two_processes(), "images": [], "archives": []}
+
+    def add(table: str, row: dict) -> None:
+        result[table].append(row)
+        print(row, flush=True)
+        script.write(result, arguments.json)
+
     with tempfile.TemporaryDirectory() as name:
         large_image(photos, 1, Path(name))  # compiles, which is kept
         archive(photos, 10, Path(name))
         for size in arguments.megapixels:
-            result["images"].append({"megapixels": size, **large_image(photos, size, Path(name))})
-            print(result["images"][-1], flush=True)
+            add("images", {"megapixels": size, **large_image(photos, size, Path(name))})
         for count in arguments.images:
-            result["archives"].append({"images": count, **archive(photos, count, Path(name))})
-            print(result["archives"][-1], flush=True)
-    script.publish(result, arguments.json)
+            add("archives", {"images": count, **archive(photos, count, Path(name))})
 
 
 def two_processes() -> float:

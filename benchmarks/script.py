@@ -25,10 +25,14 @@ def parser(docstring: str) -> argparse.ArgumentParser:
 
 def publish(result: dict, path: Path | None) -> None:
     """Print a result, and write it to a JSON file if there is a path."""
-    text = json.dumps(result, indent=1)
-    print(text)
+    print(json.dumps(result, indent=1))
+    write(result, path)
+
+
+def write(result: dict, path: Path | None) -> None:
+    """Write a result, or what is known of it so far, to a JSON file if there is a path."""
     if path:
-        path.write_text(text + "\n")
+        path.write_text(json.dumps(result, indent=1) + "\n")
 
 
 def files_of(paths: Sequence[Path], pattern: str = "*") -> list[Path]:

@@ -13,9 +13,8 @@ Sizes are those of the trials. group.py then codes the layers that are still tog
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -98,27 +97,27 @@ def _choices(
         return [stored]
     image = source.image
 
-    def choice(split: Split, found: Iterable[CodedLayer]) -> Choice:
-        coded = tuple(found)
+    def choice(split: Split, coded: Sequence[CodedLayer]) -> Choice:
         layers, count = tuple(each.layer for each in coded), len(coded) // len(image.rasters)
         rasters = tuple(layers[start : start + count] for start in range(0, len(layers), count))
         values = views(image)[split.values].code
-        return Choice(Entry(skeleton(image, split), split, rasters, source.recipe, values=values), coded)
+        return Choice(Entry(skeleton(image, split), split, rasters, source.recipe, values=values), tuple(coded))
 
-    def ways_of(split: Split) -> list[tuple[Sequence[CodedLayer], np.ndarray]]:
+    def quickest(split: Split) -> Choice:
         arrays = enumerate(source.layers(split))
-        return [(ways.get((number, split, layer), ()), pixels) for layer, pixels in arrays]
+        return choice(split, [_quickest(ways.get((number, split, layer), ()), pixels) for layer, pixels in arrays])
 
     tried = dict.fromkeys(split for each, split, _ in ways if each == number)
     splits = tried if is_animated else [split for split in possible_splits(image) if not _is_needless(split, tried)]
-    choices = [choice(split, itertools.starmap(_quickest, ways_of(split))) for split in splits]
+    choices = list(map(quickest, splits))
     if thorough and not is_animated:
         most = min(each.size for each in choices) / _THOROUGH_GAIN
-        for split in [each.entry.split for each in choices if each.size < most]:
-            coded = list(itertools.starmap(_smallest, ways_of(split)))
-            choices.append(choice(split, _without_leavers(coded, source.layers(split))))
+        for split, coded in [(each.entry.split, each.coded) for each in choices if each.size < most]:
+            arrays = source.layers(split)
+            choices.append(choice(split, _without_leavers(list(map(_smallest, coded, arrays)), arrays)))
         best = min(choices, key=lambda each: each.size)
-        choices.append(choice(best.entry.split, map(_refined, best.coded, source.layers(best.entry.split))))
+        refined = list(map(_refined, best.coded, source.layers(best.entry.split)))
+        choices.append(choice(best.entry.split, refined))
     return [*choices, stored]
 
 
@@ -132,15 +131,15 @@ def _quickest(ways: Sequence[CodedLayer], pixels: np.ndarray) -> CodedLayer:
     return min(ways, key=lambda coded: coded.cost) if ways else by_webp(pixels, classical.QUICK)
 
 
-def _smallest(ways: Sequence[CodedLayer], pixels: np.ndarray) -> CodedLayer:
-    """The smallest of the ways to code a layer (H, W, C), WebP among them if its samples are bytes.
+def _smallest(best: CodedLayer, pixels: np.ndarray) -> CodedLayer:
+    """The smaller of the `_quickest` way to code a layer (H, W, C) and WebP, if its samples are bytes.
 
-    WebP is first tried quickly, and thoroughly only if that may win.
+    WebP is first searched quickly, and thoroughly only if that may win.
     """
     if pixels.dtype != np.uint8:
-        return _quickest(ways, pixels)
-    estimate = by_webp(pixels, classical.QUICK)
-    best = min([*ways, estimate], key=lambda coded: coded.cost)
+        return best
+    estimate = best if best.layer.method == Method.CLASSICAL else by_webp(pixels, classical.QUICK)
+    best = min(best, estimate, key=lambda coded: coded.cost)
     if _THOROUGH_GAIN * estimate.bytes < best.cost:
         return min(best, by_webp(pixels, classical.THOROUGH), key=lambda coded: coded.cost)
     return best
