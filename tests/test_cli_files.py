@@ -31,6 +31,7 @@ from dqcodec.command.unpacking import Unpacking
 from dqcodec.command.update import pending
 from dqcodec.format import archive, container
 
+MODEL = "a-00000000.safetensors"
 SOURCE = pngs.random(np.random.default_rng(0), 4, 5, 2, 16, tail=b"tail")  # comes back byte for byte
 OTHER = pngs.random(np.random.default_rng(1), 4, 5, 2, 16, tail=b"tail")
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(dqcodec.__file__).parents[1])}
@@ -737,16 +738,45 @@ def test_an_output_that_cannot_be_written_is_named_beside_its_source(folder):
         ["inspect", "a.png", "-o", "link.png"],
         ["bench", "--codec", "png", ".", "-o", "a.png"],
         ["bench", "--codec", "png", "a.png", "--markdown", "./a.png"],
-        ["sample", "a-00000000.safetensors", "-o", "a-00000000.safetensors"],
     ],
 )
-def test_no_command_overwrites_its_own_input(folder, monkeypatch, arguments):
-    grow(folder, ["a.png", "a-00000000.safetensors"])
+def test_no_command_overwrites_its_own_input(folder, arguments):
+    grow(folder, ["a.png"])
     (folder / "link.png").symlink_to("a.png")
-    monkeypatch.setattr(zoo, "load", lambda name: None)
     result = run(*arguments, "-f")
     assert result.exit_code == 2 and "would replace its own input" in result.stderr
-    assert {(folder / name).read_bytes() for name in ("a.png", "a-00000000.safetensors")} == {SOURCE}
+    assert (folder / "a.png").read_bytes() == SOURCE
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["compress", "a.png", "-m", MODEL, "-o", "link"],
+        ["compress", "in", "-m", f"./{MODEL}", "-o", "link.dqc"],
+        ["decompress", "a.dqc", "-m", MODEL, "-o", MODEL],
+        ["inspect", "a.png", "-m", MODEL, "--map", MODEL],
+        ["sample", MODEL, "-o", MODEL],
+        ["bench", "--codec", "png", "a.png", "-m", MODEL, "-o", MODEL],
+    ],
+)
+def test_no_command_overwrites_a_model_that_it_uses(folder, monkeypatch, arguments):
+    grow(folder, ["a.png", "in/b.png", "a.dqc", MODEL])
+    for link in ("link", "link.dqc"):
+        (folder / link).symlink_to(MODEL)
+    monkeypatch.setattr(zoo, "load", lambda name: None)
+    result = run(*arguments, "-f")
+    assert result.exit_code == 2 and "would replace a model" in result.stderr
+    assert (folder / MODEL).read_bytes() == SOURCE
+
+
+def test_no_archive_replaces_a_model_that_decompress_was_given(folder):
+    grow(folder, [f"in/{MODEL}", "in/c.png", MODEL])
+    assert run("compress", "in", "--others", "keep", "-o", "set.dqc").exit_code == 0
+    (folder / "in" / MODEL).unlink()
+    (folder / MODEL).write_bytes(b"a model")
+    result = run("decompress", "-f", "set.dqc", "-m", MODEL, "-o", ".")
+    assert result.exit_code == 1 and f"{MODEL} would replace an input or a model" in result.stderr
+    assert (folder / MODEL).read_bytes() == b"a model" and (folder / "c.png").exists()
 
 
 def test_inspect_does_not_write_its_page_and_its_map_to_one_place(folder):

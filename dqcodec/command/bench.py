@@ -15,7 +15,7 @@ import click
 from dqcodec.base.errors import DqcodecError
 from dqcodec.command import atomic
 from dqcodec.command.failures import not_installed, one_line_failures, usage
-from dqcodec.command.plan import check_apart
+from dqcodec.command.plan import check_apart, check_models
 
 if TYPE_CHECKING:
     from dqcodec.bench.codecs import Codec
@@ -77,6 +77,7 @@ def bench(paths, output, markdown, figure, names, models, threads, repeat, force
     found = images.find(paths)
     if not found:
         raise click.UsageError("these folders hold no .png files.")
+    usage(lambda: check_models(models, targets))
     for target in targets:
         usage(lambda: check_apart([image.path for image in found], target))
     try:

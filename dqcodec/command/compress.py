@@ -59,6 +59,7 @@ def compress(paths: tuple[str, ...], options: Compressing) -> None:
     from dqcodec.codec import zoo
 
     options = options.placed()
+    options = dataclasses.replace(options, models=options.models or tuple(zoo.names()))
     found = usage(lambda: find(paths, options.recursive or is_archive, PNG))
     if is_archive:
         inputs = usage(lambda: plan_archive(found, Path(options.output), options.keep_others))
@@ -66,7 +67,6 @@ def compress(paths: tuple[str, ...], options: Compressing) -> None:
     else:
         inputs = [_noted(job) for job in usage(lambda: plan(found, options.output, compressed_name))]
         check_outputs(options, inputs)
-    options = dataclasses.replace(options, models=options.models or tuple(zoo.names()))
     usage(lambda: [zoo.load(name) for name in options.models])
     printer = Printer(options)
     printer.announce_compiling()

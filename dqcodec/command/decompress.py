@@ -71,7 +71,7 @@ def decompress(paths: tuple[str, ...], options: Decompressing) -> None:
     if options.update:
         jobs, done = pending(jobs, force=options.force)
         printer.leave_out(done)
-    _decode(jobs, _Plan(printer, _real_paths(jobs)))
+    _decode(jobs, _Plan(printer, _kept(jobs, options)))
 
 
 @click.command()
@@ -92,8 +92,13 @@ def verify(paths: tuple[str, ...], options: Running) -> None:
     _decode([Job(source, None) for source in sources], _Plan(printer, frozenset(), is_written=False))
 
 
-def _real_paths(jobs: Sequence[Job]) -> frozenset[str]:
-    return frozenset(os.path.realpath(job.source) for job in jobs if job.source)
+def _kept(jobs: Sequence[Job], options: Decompressing) -> frozenset[str]:
+    """The real paths of inputs and models, which no member of an archive replaces."""
+    from dqcodec.codec import zoo
+
+    return frozenset(
+        map(os.path.realpath, [*(job.source for job in jobs if job.source), *map(zoo.locate, options.models)])
+    )
 
 
 def _is_archive(source: Path | None, salvage: bool, data: bytes | None = None) -> bool:
@@ -121,11 +126,11 @@ def _noted(job: Job, options: Decompressing) -> Job:
 class _Plan:
     """The work on files and archives: tasks, and how many results they give.
 
-    inputs: the real paths of all inputs. is_written: write the images; otherwise only check them.
+    kept: see Unpacking. is_written: write the images; otherwise only check them.
     """
 
     printer: Printer
-    inputs: frozenset[str]
+    kept: frozenset[str]
     is_written: bool = True
     tasks: list[Iterable[Task]] = field(default_factory=list)
     unpackings: list[Unpacking] = field(default_factory=list)
@@ -156,7 +161,7 @@ class _Plan:
 
         if self.is_written and job.target is None:
             raise OSError("an archive goes to a folder: give one with -o")
-        unpacking = Unpacking.plan(job, self.options, self.inputs)
+        unpacking = Unpacking.plan(job, self.options, self.kept)
         for failure in unpacking.failures():
             self.printer.print_result(failure)
         for what in unpacking.oddities():

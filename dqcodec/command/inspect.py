@@ -15,7 +15,7 @@ from dqcodec.command.failures import ending_with_failure, usage
 from dqcodec.command.kinds import DQC, PNG
 from dqcodec.command.names import STDIO
 from dqcodec.command.options import Looking
-from dqcodec.command.plan import check_apart
+from dqcodec.command.plan import check_apart, check_models
 from dqcodec.command.results import shown
 from dqcodec.command.streams import print_line
 from dqcodec.command.walk import source_path
@@ -36,12 +36,11 @@ def inspect(path: str, options: Looking) -> None:
     """
     if not options.output and not options.map:
         raise click.UsageError("give a page with -o or a map with --map.")
-    from dqcodec.codec import zoo
 
-    usage(lambda: [zoo.locate(name) for name in options.models])
     targets = [None if name == STDIO else Path(name) for name in (options.output, options.map) if name]
     if len({target and os.path.realpath(target) for target in targets}) < len(targets):
         raise click.UsageError("-o and --map need different files.")
+    usage(lambda: check_models(options.models, targets))
     for target in targets:
         usage(lambda: check_apart([source_path(path)], target))
     with ending_with_failure(path):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
 from dqcodec.command import reading, streams
+from dqcodec.command.failures import usage
 from dqcodec.command.kinds import PNG
 from dqcodec.command.names import DQC_SUFFIX, STDIO, member_name, png_name
 from dqcodec.command.options import Converting
@@ -129,12 +130,24 @@ def check_apart(sources: Sequence[Path | None], target: Path | None) -> None:
             raise ValueError(f"{target} would replace its own input {source}")
 
 
+def check_models(models: Iterable[str], targets: Iterable[Path | None]) -> None:
+    """Raise ValueError if a target is the file of a model that the command uses, UnknownModelError if there is no model."""
+    from dqcodec.codec import zoo
+
+    files = {identity(zoo.locate(name)) for name in models}
+    for target in targets:
+        if target and identity(target) in files:
+            raise ValueError(f"{target} would replace a model that this command needs")
+
+
 def check_outputs(options: Converting, jobs: Sequence[Job]) -> None:
-    """Raise UsageError if --json and an output would both go to stdout, or --rm would leave no file."""
+    """Raise UsageError if --json and an output would both go to stdout, --rm would leave no file, a model would be
+    replaced, or there is no such model."""
     if options.as_json and any(job.target is None for job in jobs):
         raise click.UsageError("--json and the image cannot both go to stdout.")
     if options.rm and any(streams.is_stream(job.source) or streams.is_stream(job.target) for job in jobs):
         raise click.UsageError("--rm is for files that become files, not for pipes, devices and standard streams.")
+    usage(lambda: check_models(options.models, [job.target for job in jobs]))
 
 
 def _apart(job: Job, replaced: Path | None) -> Job:

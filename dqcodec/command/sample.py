@@ -9,7 +9,7 @@ import click
 from dqcodec.command import atomic
 from dqcodec.command.failures import ending_with_failure, usage
 from dqcodec.command.names import STDIO
-from dqcodec.command.plan import check_apart
+from dqcodec.command.plan import check_models
 
 _COUNT = click.IntRange(min=1)
 
@@ -36,7 +36,7 @@ def sample(model: str, output: str, count: int, side: int, seed: int, force: boo
         raise click.UsageError("the output has no name.")
     target = None if output == STDIO else Path(output)
     program = usage(lambda: zoo.load(model))
-    usage(lambda: check_apart([zoo.locate(model)], target))
+    usage(lambda: check_models([model], [target]))
     with ending_with_failure(output):
         atomic.check_target(target, force=force)
         sheet = sampling.grid(sampling.sample(program, count, side, seed), program.bits)

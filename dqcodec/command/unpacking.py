@@ -74,12 +74,12 @@ class Decoding:
         ending = self.options.ending
         return name if ending == PNG_ENDING or kind == "verbatim" else image_name(name, ending)
 
-    def refusal(self, wanted: Wanted, kind: str, inputs: frozenset[str]) -> str | None:
-        """The reason why a file cannot be written, if it is known before decoding. inputs: see Unpacking."""
+    def refusal(self, wanted: Wanted, kind: str, kept: frozenset[str]) -> str | None:
+        """The reason why a file cannot be written, if it is known before decoding. kept: see Unpacking."""
         try:
             target = self.target(wanted.name, kind)
-            if target and os.path.realpath(target) in inputs:
-                return f"{target} would replace an input"
+            if target and os.path.realpath(target) in kept:
+                return f"{target} would replace an input or a model"
             if target:
                 atomic.check_target(target, force=self.options.force, former=wanted.former)
         except FAILURES as error:
@@ -154,7 +154,8 @@ class Unpacking:
 
     names: of the files. clashing: names of files that would go to the place of another; they are not decoded.
     former: name -> identity of the file that is at its place before the command; see atomic.check_target. unmatched:
-    patterns that no name matches. damage: to the archive as a whole. inputs: the real paths of the command's inputs.
+    patterns that no name matches. damage: to the archive as a whole. kept: the real paths of inputs and
+    models, which no file replaces.
     """
 
     job: Job
@@ -164,10 +165,10 @@ class Unpacking:
     former: dict[str, tuple[int, ...]]
     unmatched: list[str]
     damage: tuple[Damage, ...]
-    inputs: frozenset[str]
+    kept: frozenset[str]
 
     @classmethod
-    def plan(cls, job: Job, options: Decompressing, inputs: frozenset[str] = frozenset()) -> Unpacking:
+    def plan(cls, job: Job, options: Decompressing, kept: frozenset[str] = frozenset()) -> Unpacking:
         """Open the archive and choose its files. Without a target, harmless damage to the archive counts as well.
 
         Raises OSError, FormatError, CorruptError.
@@ -188,7 +189,7 @@ class Unpacking:
         damage = tuple(dataclasses.replace(each, is_loss=each.is_loss or not job.target) for each in packed.damage)
         unmatched = [pattern for pattern, matching in found.items() if not matching]
         clashing, former = _clashing(kinds, decoding), _former(kinds, decoding)
-        return cls(job, decoding, chosen - {*clashing}, clashing, former, unmatched, damage, inputs)
+        return cls(job, decoding, chosen - {*clashing}, clashing, former, unmatched, damage, kept)
 
     def failures(self) -> Iterator[FileResult]:
         """Files lost by damage, files without a place of their own, and patterns that match no name."""
@@ -235,7 +236,7 @@ class Unpacking:
                     yield functools.partial(list, failures)
                     continue
                 kinds = [_kind(group.parts[group.place(each.number)[0]]) for each in wanted]
-                refusals = [decoding.refusal(each, kind, self.inputs) for each, kind in zip(wanted, kinds)]
+                refusals = [decoding.refusal(each, kind, self.kept) for each, kind in zip(wanted, kinds)]
                 wanted = [each._replace(error=refusal) for each, refusal in zip(wanted, refusals)]
                 yield functools.partial(decoding.decode_group, group, wanted, models)
 
