@@ -25,7 +25,8 @@ from dqcodec.methods.payload import Payload
 
 _TAKES = 255 / 256  # of the bytes, or less, a kind must take: a wide neighbourhood takes twice the time
 _LEAST_LARGEST, _LEAST_PIXELS = 256, 1 << 12  # below, it gains little
-_LEAST_EXACT = 1 / 16  # of a sharp channel's samples that lie on the plane through three neighbours
+_LEAST_EXACT = 1 / 32  # of a sharp channel's samples that lie on the plane through three neighbours
+_STANDS_OUT = 1.25  # these, to those that lie one step above it or below
 _LARGEST_WHOLE = 1 << 15  # pixels of a layer that is its own sample. Of others, windows are coded
 _SIDE, _WINDOWS = 64, 2  # the side of a window; windows in a row, and rows of windows
 
@@ -124,18 +125,24 @@ def _kind(pixels: np.ndarray) -> Kind:
     if channels > 1 or height * width < _LEAST_PIXELS or _range(pixels).largest < _LEAST_LARGEST:
         return Kind.NARROW
     sample = _windows(pixels) if height * width > _LARGEST_WHOLE else [pixels]
-    kinds = [Kind.NARROW, Kind.WIDE, *([Kind.SHARP] if _exact(sample) >= _LEAST_EXACT else [])]
+    kinds = [Kind.NARROW, Kind.WIDE, *([Kind.SHARP] if _is_sharp(sample, _range(pixels).step) else [])]
     narrow, *others = sizes = [len(encode_as(sample, [kind] * len(sample)).data) for kind in kinds]
     return kinds[sizes.index(min(others))] if min(others) < _TAKES * narrow else Kind.NARROW
 
 
-def _exact(layers: Sequence[np.ndarray]) -> float:
-    """The part of the samples that lie on the plane through their left, upper and upper right neighbours."""
-    exact = [
-        pixels[1:, 1:-1] - pixels[1:, :-2] == pixels[:-1, 2:] - pixels[:-1, 1:-1]  # modulo 2^16
-        for pixels in layers
-    ]
-    return sum(map(np.sum, exact)) / sum(pixels.size for pixels in layers)
+def _is_sharp(layers: Sequence[np.ndarray], step: int) -> bool:
+    """Whether many samples lie on the plane through their left, upper and upper right neighbours.
+
+    In noise and on smooth surfaces as many lie one step beside it, which says nothing.
+    """
+    away = np.concatenate([_from_plane(pixels.astype(np.int32)).ravel() // step for pixels in layers])
+    exact, beside = np.sum(away == 0), np.sum(abs(away) == 1) / 2
+    return exact > max(_LEAST_EXACT * away.size, _STANDS_OUT * beside)
+
+
+def _from_plane(pixels: np.ndarray) -> np.ndarray:
+    """The difference of each sample to the plane through three neighbours; not of the first row and outer columns."""
+    return pixels[1:, 1:-1] - pixels[1:, :-2] - (pixels[:-1, 2:] - pixels[:-1, 1:-1])
 
 
 def _windows(pixels: np.ndarray) -> list[np.ndarray]:
