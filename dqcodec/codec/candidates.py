@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dqcodec.exact.program import Program
 
 _DRAWN_BITS = 4  # a drawing takes fewer for each pixel that differs from a neighbour; photographs take more
-# a model that takes this many times mixing's bits on a sample does not win, even with mixing, or if the drawing is not usual
+# a model that takes this many times mixing's bits on a sample does not win, even if the image is no usual drawing
 _SURELY_SMALLER = 1.5
 # Mixing gains more on whole layers than on a sample: at most this part of its bits where pixels repeat
 _REPEAT_GAIN = 0.5
@@ -119,10 +119,9 @@ def _far_smaller(
             place = number, split, layer
             if place in mixed:
                 most = 8 * _most_bytes(place, mixed, found)
-                is_large = pixels.size > suitability.MAX_RIVAL_SAMPLES  # no model codes it with mixing's help
                 is_usual = pixels.shape[2] == 3 and most <= _DRAWN_BITS * differing(pixels).sum()
                 fitting = [program for program in programs if program.bits == bits]
-                limit = (1 if is_large and is_usual else _SURELY_SMALLER) * most
+                limit = (1 if is_usual else _SURELY_SMALLER) * most
                 if fitting and limit < trial.drawing_bits(pixels, fitting, effort):
                     found.add(place)
     return found

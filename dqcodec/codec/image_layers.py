@@ -24,8 +24,7 @@ Place = tuple[int, Split, int]
 
 _MAX_ICON_PIXELS = 1 << 14
 _TINY_PIXELS = 1 << 8  # icons of these are tried as icons even if they look like photographs
-_MAX_SOFT_PIXELS = 1 << 16  # of larger icons with alpha
-_FEW_NEW = 0.35  # the part of the pixels that is new at most in drawings that mixing suits best
+_MAX_SOFT_PIXELS, _FEW_NEW = 1 << 16, 0.35  # of larger icons with alpha; the part of their pixels that is new at most
 
 
 def layers_for_models(source: Source, *, every: bool = False) -> Iterator[tuple[int, Split, int, np.ndarray]]:
@@ -78,13 +77,11 @@ def is_icon(source: Source, programs: Sequence[Program], effort: Effort) -> bool
 
 
 def is_drawing(source: Source) -> bool:
-    """Whether mixing suits the colours of an image best, as far as they show it, and takes an acceptable time."""
+    """Whether the colours of an image are drawn, large, and mixed in an acceptable time."""
     colours = [pixels for _, _, _, pixels in layers_for_models(source) if pixels.shape[2] == 3]
-    return bool(colours) and all(_is_drawing(pixels, source.image.header.samples == 4) for pixels in colours)
-
-
-def _is_drawing(colours: np.ndarray, has_alpha: bool) -> bool:
-    """Whether colours (H, W, 3) are large and drawn, or not small, with alpha and few new pixels."""
-    if colours.size <= suitability.MAX_RIVAL_SAMPLES:
-        return has_alpha and colours[..., 0].size > _MAX_ICON_PIXELS and new_part(colours) < _FEW_NEW
-    return mixing_samples(colours) <= suitability.MAX_MIXING_SAMPLES and is_drawn(colours)
+    return bool(colours) and all(
+        pixels.size > suitability.MAX_RIVAL_SAMPLES
+        and mixing_samples(pixels) <= suitability.MAX_MIXING_SAMPLES
+        and is_drawn(pixels)
+        for pixels in colours
+    )
