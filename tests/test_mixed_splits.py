@@ -1,12 +1,13 @@
 """What mixing leaves out: splits that another one surely beats."""
 
+import fake_learned
 import numpy as np
 import pngs
 import pytest
 
 from dqcodec.codec import candidates, choose, codec, mixed_splits, trial
 from dqcodec.codec.effort import Effort
-from dqcodec.codec.suitability import new_part
+from dqcodec.codec.suitability import new_part, repeated_part
 from dqcodec.codec.ways import CodedLayer
 from dqcodec.format.layer import Layer, Method
 from dqcodec.format.split import Split, Step, possible_splits
@@ -68,6 +69,35 @@ def test_alpha_that_colours_do_not_foretell_is_mixed_beside_them_only_if_no_mode
     assert mixed_splits.may_win(source, BESIDE, mixed, modelled) == is_tried
 
 
+@pytest.mark.parametrize(("saved", "is_tried"), [(0.3, False), (-0.1, True)])
+def test_the_alpha_of_a_drawing_is_settled_if_its_colours_foretell_it(monkeypatch, saved, is_tried):
+    """saved: the part of alpha's bytes that mixing saves where it codes alpha beside the colours."""
+    source = codec.read(pngs.write(soft()))
+    sizes = {(0, APART, 0): 3000, (0, APART, 1): 1000, (0, BESIDE, 0): 4000 - 1000 * saved}
+    mixed = {place: [coded(Method.TRAINED_MIXING, size)] for place, size in sizes.items()}
+    programs, bits = (
+        [fake_learned.Program(kind="autoregressive")],
+        {3: 1e9, 1: 8 * 1.4 * 1000},
+    )  # of a model, by channels
+    monkeypatch.setattr(trial, "drawing_bits", lambda pixels, *_: bits[pixels.shape[2]])
+    settled = candidates._far_smaller({0: source}, programs, Effort(), mixed)
+    assert settled == {(0, APART, 0)} | (set() if is_tried else {(0, APART, 1)})
+    assert not candidates._far_smaller({0: source}, [], Effort(), mixed)
+    bits[3] = 0.0  # a model codes the colours, so both layers may be smaller apart
+    assert not candidates._far_smaller({0: source}, programs, Effort(), mixed)
+
+
+@pytest.mark.parametrize(("size", "is_mixed"), [(1e5, True), (1e3, False)])
+def test_indices_are_mixed_only_if_they_may_save_more_than_their_table_takes(size, is_mixed):
+    source = codec.read(pngs.write(dithered()))
+    (indices,) = [split for split in possible_splits(source.image) if split.step == Step.PAIRS]
+    mixed = {(0, BESIDE, 0): [coded(Method.TRAINED_MIXING, size)]}
+    assert mixed_splits.may_win(source, indices, mixed, {}) == is_mixed
+    assert mixed_splits.may_win(source, indices, {}, {})  # nothing is known yet
+    part = {(0, APART, 1): [coded(Method.TRAINED_MIXING, 1)]}  # of the layers
+    assert mixed_splits.may_win(codec.read(pngs.write(soft())), indices, part, {})
+
+
 def test_a_sample_shows_whether_alpha_is_better_beside_the_colours():
     same = np.repeat(RNG.integers(0, 256, (64, 64, 1)), 4, 2).astype(np.uint8)
     assert trial.beside_colours([same]) < 0.7 and trial.beside_colours([soft(64, 64)]) > 0.98
@@ -115,5 +145,6 @@ def test_what_is_left_out_never_changes_the_image(pixels):
 
 def test_pixels_of_a_layer_that_an_earlier_one_has_are_not_new():
     noise = RNG.integers(0, 256, (2, 40, 50, 3)).astype(np.uint8)
-    assert new_part(noise[0], noise[0]) == new_part(noise[0]) / 2
-    assert new_part(*noise) == (new_part(noise[0]) + new_part(noise[1])) / 2 > 0.9
+    assert new_part(noise[0]) > 0.9
+    assert repeated_part([noise[0], noise[0]]) == 0.5 and repeated_part(noise) == 0
+    assert repeated_part([np.pad(noise[0], ((0, 40), (0, 0), (0, 0)))]) < 0.05  # flat pixels are not counted

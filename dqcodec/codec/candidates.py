@@ -5,9 +5,10 @@ Layers are (H, W, C) uint8; those for experts may be uint16.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from dqcodec.codec import mixed_splits, suitability, trial
 from dqcodec.codec.effort import Effort
 from dqcodec.codec.image_layers import Place, is_alpha, is_drawing, is_icon, layers_for_models, splits_for_models
-from dqcodec.codec.suitability import differing, is_drawn, mixing_samples, new_part, takes_experts, takes_mixing
+from dqcodec.codec.suitability import differing, is_drawn, mixing_samples, repeated_part, takes_experts, takes_mixing
 from dqcodec.codec.ways import CodedLayer, by_method, by_model, by_webp
 from dqcodec.exact.jpeg import recovery
 from dqcodec.format.layer import Method
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _DRAWN_BITS = 4  # a drawing takes fewer for each pixel that differs from a neighbour; photographs take more
 # a model that takes this many times mixing's bits on a sample does not win, even if the image is no usual drawing
 _SURELY_SMALLER = 1.5
-# Mixing gains more on whole layers than on a sample: at most this part of its bits where no pixel is new
+# Mixing gains more on whole layers than on a sample: at most this part of its bits where pixels repeat
 _REPEAT_GAIN = 0.5
 _JPEG_PART = 0.5  # the coefficients of a JPEG file take less than this part of WebP's bytes; other methods take more
 
@@ -50,11 +51,12 @@ def code_together(
     sources = _without(sources, settled)
     others = _without(sources, icons)
     mixed = _mixed(sources, icons, {}, set(), effort) if all(map(is_drawing, others.values())) else {}
-    modelled = _modelled(others, programs, effort, mixed)
+    settled_layers = _far_smaller(others, programs, effort, mixed)
+    modelled = _modelled(others, programs, effort, settled_layers)
     if not mixed:
         photographs = _photographs(sources, modelled, effort)
         mixed = _mixed(sources, icons, modelled, photographs, effort)
-    tried = modelled, mixed, _expert(others, modelled, effort), from_jpeg
+    tried = modelled, mixed, _expert(others, modelled, effort, settled_layers), from_jpeg
     places = dict.fromkeys(place for ways in tried for place in ways)
     return {place: [way for ways in tried for way in ways.get(place, [])] for place in places}
 
@@ -82,13 +84,12 @@ def _modelled(
     sources: Mapping[int, Source],
     programs: Sequence[Program],
     effort: Effort,
-    mixed: Mapping[Place, Sequence[CodedLayer]],
+    settled: Collection[Place],
 ) -> dict[Place, list[CodedLayer]]:
-    """The layers that a model codes.
+    """The layers that a model codes, except those that are settled.
 
     Layers with the same bits per sample and the same number of channels are coded together; those of a lone image only if
-    they are of one split. mixed: drawings that mixing has coded. A model does not code layers that mixing codes much
-    smaller.
+    they are of one split.
     """
     if not programs:
         return {}
@@ -96,27 +97,44 @@ def _modelled(
     is_lone = len(sources) == 1
     for number, source in sources.items():
         for bits, split, layer, pixels in layers_for_models(source, every=is_lone):
-            together.setdefault((bits, split if is_lone else None), {})[number, split, layer] = pixels
+            if (number, split, layer) not in settled:
+                together.setdefault((bits, split if is_lone else None), {})[number, split, layer] = pixels
     coded = {}
     for (bits, _), places in together.items():
         fitting = [program for program in programs if program.bits == bits]
-        if mixed and not effort.best:
-            places = {
-                place: pixels
-                for place, pixels in places.items()
-                if not any(_is_far_smaller(way, pixels, fitting, effort) for way in mixed.get(place, ()))
-            }
         coded |= _by_channels(places, lambda layers: by_model(layers, fitting, effort))
     return coded
 
 
-def _is_far_smaller(mixed: CodedLayer, pixels: np.ndarray, programs: Sequence[Program], effort: Effort) -> bool:
-    """Whether mixing codes the colours of a drawing in so few bits that no model is tried."""
-    if pixels.shape[2] != 3:
-        return False
-    bits = 8 * mixed.bytes
-    is_usual = bits <= _DRAWN_BITS * differing(pixels).sum()
-    return (1 if is_usual else _SURELY_SMALLER) * bits < trial.drawing_bits(pixels, programs, effort)
+def _far_smaller(
+    sources: Mapping[int, Source],
+    programs: Sequence[Program],
+    effort: Effort,
+    mixed: Mapping[Place, Sequence[CodedLayer]],
+) -> set[Place]:
+    """The layers of drawings, colours or alpha, that mixing has coded in so few bits that nothing else is tried."""
+    found: set[Place] = set()
+    for number, source in sources.items() if mixed and not effort.best else ():
+        for bits, split, layer, pixels in layers_for_models(source, every=len(sources) == 1):
+            place = number, split, layer
+            if place in mixed:
+                most = 8 * _most_bytes(place, mixed, found)
+                is_usual = pixels.shape[2] == 3 and most <= _DRAWN_BITS * differing(pixels).sum()
+                fitting = [program for program in programs if program.bits == bits]
+                limit = (1 if is_usual else _SURELY_SMALLER) * most
+                if fitting and limit < trial.drawing_bits(pixels, fitting, effort):
+                    found.add(place)
+    return found
+
+
+def _most_bytes(place: Place, mixed: Mapping[Place, Sequence[CodedLayer]], settled: Collection[Place]) -> float:
+    """The bytes that mixing takes for a layer; of settled colours, what their alpha adds at least, apart or beside them."""
+    number, split, layer = place
+    colours, beside = (number, split, layer - 1), (number, dataclasses.replace(split, alpha=False), layer // 2)
+    (own,) = mixed[place]
+    if not split.alpha or colours not in settled or beside not in mixed:
+        return own.bytes
+    return min(own.bytes, mixed[beside][0].bytes - mixed[colours][0].bytes)
 
 
 def _mixed(
@@ -187,16 +205,19 @@ def _photographs(
 
 def _loses_by_mixing(layers: Sequence[np.ndarray], program: Program) -> bool:
     """Whether mixing surely takes more bits than a program, by a sample of layers that are not small."""
-    limit = 1 + _REPEAT_GAIN * (1 - new_part(*layers))
+    limit = 1 + _REPEAT_GAIN * repeated_part(layers)
     return not trial.is_small(layers) and trial.beside_model(Method.TRAINED_MIXING, layers, program) > limit
 
 
 def _expert(
-    sources: Mapping[int, Source], modelled: Mapping[Place, Sequence[CodedLayer]], effort: Effort
+    sources: Mapping[int, Source],
+    modelled: Mapping[Place, Sequence[CodedLayer]],
+    effort: Effort,
+    settled: Collection[Place],
 ) -> dict[Place, list[CodedLayer]]:
     """The layers of 8 bits that experts code: small gray ones; with effort.best, all that may suit a model.
 
-    Layers are left out if a sample of them shows that their model is much smaller.
+    Layers are left out if they are settled, or if a sample of them shows that their model is much smaller.
     """
     of_programs: dict[tuple[Program | None, Split | None], dict[Place, np.ndarray]] = {}
     is_lone = len(sources) == 1
@@ -205,8 +226,8 @@ def _expert(
             if source.view(split).header.bit_depth != 8:
                 continue
             for layer, pixels in enumerate(source.layers(split)):
-                if takes_experts(pixels, effort):
-                    place = number, split, layer
+                place = number, split, layer
+                if place not in settled and takes_experts(pixels, effort):
                     program = modelled[place][0].program if place in modelled else None
                     of_programs.setdefault((program, split if is_lone else None), {})[place] = pixels
     together: dict[Split | None, dict[Place, np.ndarray]] = {}

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dqcodec.codec.source import Source
 
 _MAX_TABLE_PART = 1 / 3  # of the bytes of an image by WebP: indices whose table takes more do not win
+_INDEX_GAIN = 1 / 4  # of the bytes of colours by mixing: indices save less
 _DRAWN_PART = 1 / 4  # of the bytes of samples of 16 bits: what takes less is drawn, and experts are no measure of it
 _SAMPLE_ERROR = 0.04  # of the bytes with alpha beside the colours, as a sample foretells them
 
@@ -33,9 +34,9 @@ def has_large_table(source: Source, split: Split) -> bool:
     return _table_bytes(source, split) > _MAX_TABLE_PART * own
 
 
-def order(split: Split) -> tuple[bool, bool]:
-    """What sorts the splits of an image for may_win: experts before mixing, alpha apart before alpha beside the colours."""
-    return split.step != Step.WHOLE, not split.alpha
+def order(split: Split) -> tuple[bool, bool, bool]:
+    """What sorts the splits of an image for may_win: experts first, alpha apart before alpha beside the colours, indices last."""
+    return split.step != Step.WHOLE, split.step == Step.PAIRS, not split.alpha
 
 
 def may_win(
@@ -52,6 +53,8 @@ def may_win(
         return False
     if split.step == Step.WHOLE or split.alpha:
         return True
+    if split.step == Step.PAIRS:
+        return _may_gain_by_indices(source, split, coded)
     apart, layers = dataclasses.replace(split, alpha=True), source.layers(split)
     ways = [[*each, *modelled.get(place, ())] for place, each in coded.items() if place[1] == apart]
     return len(ways) < 2 * len(layers) or _may_gain_by_alpha(layers, ways)
@@ -66,6 +69,16 @@ def _is_best_view(source: Source, split: Split, coded: Mapping[Place, Sequence[C
     if not sizes or min(sizes.values()) < _DRAWN_PART * 2 * source.dims:
         return True
     return min(sizes, key=lambda other: sizes[other] + _table_bytes(source, other)).values == split.values
+
+
+def _may_gain_by_indices(source: Source, split: Split, coded: Mapping[Place, Sequence[CodedLayer]]) -> bool:
+    """Whether the table of many colours takes fewer bytes than indices save at most, beside the colours that mixing has coded."""
+    sizes: dict[Split, list[float]] = {}
+    for (_, other, _), (way,) in coded.items():
+        if other.step == Step.PLAIN:
+            sizes.setdefault(other, []).append(way.cost)
+    whole = [sum(each) for other, each in sizes.items() if len(each) == len(source.layers(other))]
+    return not whole or _table_bytes(source, split) < _INDEX_GAIN * min(whole)
 
 
 def _may_gain_by_alpha(layers: Sequence[np.ndarray], apart: Sequence[Sequence[CodedLayer]]) -> bool:

@@ -6,6 +6,7 @@ Layers are (H, W, C) uint8.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -59,14 +60,18 @@ def differing(pixels: np.ndarray) -> np.ndarray:
     return differs.any(axis=2)
 
 
-def new_part(*layers: np.ndarray) -> float:
-    """The part of the pixels of layers, all with the same channels, that are new.
+def new_part(pixels: np.ndarray) -> float:
+    """The part of the pixels of a layer that are new.
 
     A new pixel differs from its left or upper neighbour, and no earlier pixel has the same pixels around it.
     """
-    return len(np.unique(np.concatenate(list(map(_surroundings, layers))))) / sum(
-        pixels[..., 0].size for pixels in layers
-    )
+    return len(np.unique(_surroundings(pixels))) / pixels[..., 0].size
+
+
+def repeated_part(layers: Sequence[np.ndarray]) -> float:
+    """The part of the pixels of layers, all with the same channels, that are not new, of those that differ from neighbours."""
+    around = np.concatenate(list(map(_surroundings, layers)))
+    return 1 - len(np.unique(around)) / max(1, len(around))
 
 
 def _surroundings(pixels: np.ndarray) -> np.ndarray:

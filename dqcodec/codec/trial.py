@@ -40,10 +40,7 @@ def best_program(
     small lone layer takes the largest program without a trial, unless the effort is best: a trial would take longer than
     coding.
     """
-    fitting = [program for program in programs if all(program.fits(layer.shape) for layer in layers)]
-    if fitting:
-        limit = max(effort.multiplications, min(map(multiplications, fitting)))
-        fitting = [program for program in fitting if multiplications(program) <= limit]
+    fitting = _fitting(layers, programs, effort)
     if len(fitting) < 2:
         return fitting[0] if fitting else None
     is_untried = len(layers) == 1 and is_small(layers) and _pixels(layers) >= _LARGEST_SUITS and not effort.best
@@ -53,14 +50,21 @@ def best_program(
     return min(fitting, key=lambda program: _bits(None, program, _frozen(parts)))
 
 
+def _fitting(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: Effort) -> list[Program]:
+    """The programs that fit all layers and do not take more multiplications than the effort allows; else the smallest."""
+    fitting = [program for program in programs if all(program.fits(layer.shape) for layer in layers)]
+    limit = max(effort.multiplications, min(map(multiplications, fitting), default=0))
+    return [program for program in fitting if multiplications(program) <= limit]
+
+
 def drawing_bits(pixels: np.ndarray, programs: Sequence[Program], effort: Effort) -> float:
-    """About the bits that a drawing takes by the program that suits it best; inf if no program fits, 0 if no pixel differs.
+    """About the bits that a drawing takes by the largest program; inf if no program fits, 0 if no pixel differs.
 
     Bits go to pixels that differ from their neighbours. So a part is chosen in proportion to its number of such pixels
     (Hansen and Hurwitz 1943), and its bits stand for those of all.
     """
-    program = best_program([pixels], programs, effort)
-    if program is None:
+    fitting = _fitting([pixels], programs, effort)
+    if not fitting:
         return float("inf")
     differs = differing(pixels).astype(np.int64)
     if not differs.any():
@@ -72,7 +76,7 @@ def drawing_bits(pixels: np.ndarray, programs: Sequence[Program], effort: Effort
     chosen = np.unique(before.searchsorted((np.arange(parts) + 0.5) / parts * before[-1]))
     corners = np.stack(np.unravel_index(chosen, counts.shape), 1) * _SAMPLE_SIDE
     some = [pixels[top : top + _SAMPLE_SIDE + 1, left : left + _SAMPLE_SIDE + 1] for top, left in corners]
-    return _bits(None, program, _frozen(some)) * before[-1] / counts.flat[chosen].sum()
+    return _bits(None, max(fitting, key=multiplications), _frozen(some)) * before[-1] / counts.flat[chosen].sum()
 
 
 def multiplications(program: Program) -> int:

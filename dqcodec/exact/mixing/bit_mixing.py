@@ -39,12 +39,17 @@ from dqcodec.frozen.pixel_mixing import (
 )
 from dqcodec.frozen.trained_mixing import FIRST_LAW, FIRST_LAW_ROW
 
+_SLOT_BYTES = 64
+
 
 class BitMixer(NamedTuple):
     """The state that learns to predict bits.
 
     Attributes:
-        entries: for each context slots of 16: a check, and for each node of 4 bits a probability and a state, uint32.
+        entries: slots of 16: a check, and for each node of 4 bits a probability and a state, uint32. They lie in the order of
+            their first use, so that the unused ones take neither memory nor time. Slot 0 is never used.
+        places: for each context and hash the number of its slot, or 0 before its first use, int32.
+        used: the number of the last slot, int64 (1,).
         maps: for each context and state a counter, uint32.
         network: mixes the inputs; a final row for each bit of a pixel.
         stages: by channel and node, and by neighbours, int32.
@@ -52,10 +57,12 @@ class BitMixer(NamedTuple):
         laws: of a sample; none in an untrained mixer.
         hashes, slots: of the bit at hand.
         done: the number of samples so far, int64 (1,).
-        slot_bits, stage_bits: log2 of a context's slots, and of the second stage's rows.
+        slot_bits, stage_bits: log2 of a context's hashes, and of the second stage's rows.
     """
 
     entries: np.ndarray
+    places: np.ndarray
+    used: np.ndarray
     maps: np.ndarray
     network: Network
     stages: np.ndarray
@@ -73,12 +80,21 @@ class BitMixer(NamedTuple):
         slot_bits = min(MAX_SLOT_BITS, (2 * samples).bit_length())
         stage_bits = min(MAX_STAGE_BITS, slot_bits)
         return cls(
-            np.zeros((CONTEXTS << slot_bits) * 16, np.uint32), prior.maps.copy(),
+            _slots(1 + (CONTEXTS << slot_bits)), np.zeros(CONTEXTS << slot_bits, np.int32), np.zeros(1, np.int64),
+            prior.maps.copy(),
             Network.new(prior.weights.copy(), prior.finals.copy()),
             np.tile(STAGE, (1024 + (1 << stage_bits), 1)).astype(np.int32), prior.trust.copy(), SampleLaws.new(prior.errors),
-            np.empty(CONTEXTS, np.uint64), np.empty((3, CONTEXTS), np.int64), np.array([prior.done]),
+            np.empty(CONTEXTS, np.uint64), np.empty((4, CONTEXTS), np.int64), np.array([prior.done]),
             slot_bits, stage_bits,
         )  # fmt: skip
+
+
+def _slots(count: int) -> np.ndarray:
+    """Room for slots, uint32 (16 count,), each in one line of the cache. The check of slot 0 is 0, others have any values."""
+    room = np.empty(16 * count + 15, np.uint32)
+    first = -room.ctypes.data % _SLOT_BYTES // 4
+    room[first] = 0
+    return room[first : first + 16 * count]
 
 
 class _Near(NamedTuple):
@@ -232,16 +248,22 @@ def _packed(a, b, c, d):
 @part_of_loop_in_place
 def _find_slots(mixer, node):
     """Set row 0 of slots to the slots for the next 4 bits, after those in `node`. A slot of another context is cleared."""
-    entries, hashes, slots, slot_bits = mixer.entries, mixer.hashes, mixer.slots, mixer.slot_bits
+    entries, places, hashes, slots, slot_bits = mixer.entries, mixer.places, mixer.hashes, mixer.slots, mixer.slot_bits
     shift = np.uint64(64 - slot_bits)
     for i in range(CONTEXTS):
         own = hashed(hashes[i], node) * np.uint64(0xE7037ED1A0B428DB)
-        slots[0, i] = (i << slot_bits) + np.int64(own >> shift) << 4
         slots[1, i] = np.int64(own & np.uint64(0xFFFFFFFF)) | 1
+        slots[2, i] = (i << slot_bits) + np.int64(own >> shift)
     for i in range(CONTEXTS):  # all loads start together, because memory is slow
-        slots[2, i] = np.int64(entries[slots[0, i]])
+        slots[0, i] = np.int64(places[slots[2, i]]) << 4
     for i in range(CONTEXTS):
-        if slots[1, i] != slots[2, i]:
+        slots[3, i] = np.int64(entries[slots[0, i]])
+    for i in range(CONTEXTS):
+        if slots[1, i] != slots[3, i]:
+            if slots[0, i] == 0:
+                mixer.used[0] += 1
+                places[slots[2, i]] = mixer.used[0]
+                slots[0, i] = mixer.used[0] << 4
             slot = slots[0, i]
             entries[slot] = slots[1, i]
             for j in range(slot + 1, slot + 16):
