@@ -94,6 +94,18 @@ def test_a_command_goes_on_after_failures_and_exits_with_1_or_3(folder):
     assert broken.exit_code == 3 and broken.stderr.count("\n") == 1 and tree(folder) == ["a.png", "b.png", "b.png.dqc"]
 
 
+@pytest.mark.parametrize(
+    "arguments", [["compress", "-r"], ["compress", "-o", "set.dqc"], ["decompress", "-r"], ["verify", "-r"]]
+)
+def test_quiet_still_says_why_nothing_was_done(folder, arguments):
+    (folder / "in").mkdir()
+    (folder / "in/a.txt").write_bytes(b"no image")
+    told = run(*arguments, "-q", "in")
+    assert told.exit_code == 3 and told.stderr.startswith("0 files, 1 left out (not a ")
+    failed = run(*arguments, "-q", "missing.png", "missing.dqc")
+    assert failed.exit_code == 3 and failed.stderr.count("\n") == failed.stderr.count("No such file") == 2
+
+
 def test_no_command_overwrites_a_file_without_force(folder):
     (folder / "a.png").write_bytes(SOURCE)
     (folder / "a.png.dqc").write_bytes(b"mine")

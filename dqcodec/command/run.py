@@ -16,6 +16,7 @@ import click
 from dqcodec.base.errors import FAILURES, WorkerError, one_line
 from dqcodec.codec.report import DecodedReport, Report
 from dqcodec.command import atomic, reading, removal
+from dqcodec.command.failures import Failure
 from dqcodec.command.options import Converting, Running
 from dqcodec.command.plan import Job
 from dqcodec.command.progress import Printer
@@ -120,7 +121,8 @@ def run(tasks: Iterable[Task], total: int, printer: Printer, removal: Removal) -
                 missing -= 1
                 removal.after(result)
     except WorkerError as error:
-        raise click.ClickException(f"{error}; {missing} of {total} results did not come") from error
+        failure = click.ClickException if printer.run.done else Failure
+        raise failure(f"{error}; {missing} of {total} results did not come") from error
 
 
 def _call(task: Task) -> list[FileResult]:
