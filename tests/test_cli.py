@@ -512,7 +512,7 @@ def test_damage_to_the_index_loses_nothing_and_is_reported(folder, quick):
     listed = run("list", "set.dqc")
     assert listed.exit_code == 1 and listed.stdout.count("RGB 8 bit") == 3 and "index is damaged" in listed.stderr
     shown = run("info", "set.dqc")
-    assert shown.exit_code == 1 and "index is damaged" in shown.stdout
+    assert shown.exit_code == 1 and "  damage       its index is damaged; 20 bytes " in shown.stdout
 
 
 def test_salvage_gets_what_is_whole_and_lists_what_is_lost(folder, quick):
@@ -619,6 +619,12 @@ def test_list_and_info_show_archives_and_files(folder, quick):
     told = json.loads(run("info", "--json", "set.dqc").stdout)
     assert (told["images"], told["groups"], told["methods"]) == (4, 1, {"repeated": 2, "classical": 1, "stored": 1})
     assert "methods      2 repeated, 1 classical, 1 stored\n" in run("info", "set.dqc").stdout
+
+
+def test_info_knows_an_archive_without_files(folder):
+    (folder / "empty.dqc").write_bytes(dqcodec.compress_archive({}))
+    told = run("info", "empty.dqc")
+    assert told.exit_code == 0 and told.stdout.split() == "empty.dqc images 0 groups 0 group bytes 0".split()
 
 
 def test_verify_decodes_files_and_writes_nothing(folder, quick):
