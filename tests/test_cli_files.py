@@ -722,6 +722,15 @@ def test_work_goes_on_with_closed_or_full_standard_streams(folder):
         assert result.returncode in (1, 3) and result.stderr.count(b"\n") == 1, (command, result.stderr)
 
 
+@pytest.mark.parametrize("command", ["info", "info --json", "list", "verify --json"])
+def test_a_failure_of_standard_output_is_blamed_on_no_file(folder, command):
+    grow(folder, ["a.png"])
+    run("compress", "a.png")
+    full = shell(f"$dqcodec {command} a.png.dqc > /dev/full")
+    assert full.returncode == 1 and full.stderr == b"Error: standard output: No space left on device\n"
+    assert shell(f"$dqcodec {command} a.png.dqc | true").stderr == b""
+
+
 def test_an_output_that_cannot_be_written_is_named_beside_its_source(folder):
     grow(folder, ["a.png", "file"])
     cases = {"file/b": "Not a directory", "/dev/full": "No space left on device", "x" * 300: "File name too long"}

@@ -58,12 +58,13 @@ def info(paths: tuple[str, ...], options: Showing) -> None:
     for path in paths:
         try:
             fields, rows = _info(source_path(path), options.max_pixels)
-            click.echo(json.dumps({"source": path} | fields) if options.as_json else _show(path, rows))
-            run.results.append(FileResult(path))
-            run.results += [FileResult(path, error=what) for what in fields.get("damage", ())]
         except FAILURES as error:
             run.results.append(FileResult(path, error=one_line(error)))
             print_failure(run.results[-1], options.as_json)
+            continue
+        click.echo(json.dumps({"source": path} | fields) if options.as_json else _show(path, rows))
+        run.results.append(FileResult(path))
+        run.results += [FileResult(path, error=what) for what in fields.get("damage", ())]
     sys.exit(run.return_code)
 
 
