@@ -113,15 +113,15 @@ class Removal:
 
 def run(tasks: Iterable[Task], total: int, printer: Printer, removal: Removal) -> None:
     """Do all tasks, which give `total` results together, and print the results."""
-    missing = total
+    missing, failure = total, Failure
     try:
         with mapping(printer.options, total) as mapped, printer.progress(total):
+            failure = click.ClickException  # from here on, a lost worker may have written files
             for result in itertools.chain.from_iterable(mapped(_call, tasks)):
                 printer.print_result(result)
                 missing -= 1
                 removal.after(result)
     except WorkerError as error:
-        failure = click.ClickException if printer.run.done else Failure
         raise failure(f"{error}; {missing} of {total} results did not come") from error
 
 
