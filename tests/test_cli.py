@@ -94,6 +94,18 @@ def test_a_command_goes_on_after_failures_and_exits_with_1_or_3(folder):
     assert broken.exit_code == 3 and broken.stderr.count("\n") == 1 and tree(folder) == ["a.png", "b.png", "b.png.dqc"]
 
 
+@pytest.mark.parametrize(
+    "arguments", [["compress", "-r"], ["compress", "-o", "set.dqc"], ["decompress", "-r"], ["verify", "-r"]]
+)
+def test_quiet_still_says_why_nothing_was_done(folder, arguments):
+    (folder / "in").mkdir()
+    (folder / "in/a.txt").write_bytes(b"no image")
+    told = run(*arguments, "-q", "in")
+    assert told.exit_code == 3 and told.stderr.startswith("0 files, 1 left out (not a ")
+    failed = run(*arguments, "-q", "missing.png", "missing.dqc")
+    assert failed.exit_code == 3 and failed.stderr.count("\n") == failed.stderr.count("No such file") == 2
+
+
 def test_no_command_overwrites_a_file_without_force(folder):
     (folder / "a.png").write_bytes(SOURCE)
     (folder / "a.png.dqc").write_bytes(b"mine")
@@ -500,7 +512,7 @@ def test_damage_to_the_index_loses_nothing_and_is_reported(folder, quick):
     listed = run("list", "set.dqc")
     assert listed.exit_code == 1 and listed.stdout.count("RGB 8 bit") == 3 and "index is damaged" in listed.stderr
     shown = run("info", "set.dqc")
-    assert shown.exit_code == 1 and "index is damaged" in shown.stdout
+    assert shown.exit_code == 1 and "  damage       its index is damaged; 20 bytes " in shown.stdout
 
 
 def test_salvage_gets_what_is_whole_and_lists_what_is_lost(folder, quick):
@@ -607,6 +619,12 @@ def test_list_and_info_show_archives_and_files(folder, quick):
     told = json.loads(run("info", "--json", "set.dqc").stdout)
     assert (told["images"], told["groups"], told["methods"]) == (4, 1, {"repeated": 2, "classical": 1, "stored": 1})
     assert "methods      2 repeated, 1 classical, 1 stored\n" in run("info", "set.dqc").stdout
+
+
+def test_info_knows_an_archive_without_files(folder):
+    (folder / "empty.dqc").write_bytes(dqcodec.compress_archive({}))
+    told = run("info", "empty.dqc")
+    assert told.exit_code == 0 and told.stdout.split() == "empty.dqc images 0 groups 0 group bytes 0".split()
 
 
 def test_verify_decodes_files_and_writes_nothing(folder, quick):

@@ -63,7 +63,6 @@ def tree(folder):
 
 
 def test_starts_of_files_are_those_of_the_formats():
-    assert kinds._ARCHIVE_START_BYTES == len(archive.START)
     assert kinds.DQC.starts == (container.SHORT_MAGIC,) and kinds.ARCHIVE.starts == (archive.MAGIC,)
     assert all(magic.startswith(container.SHORT_MAGIC) for magic in (container.MAGIC, archive.MAGIC))
 
@@ -373,6 +372,27 @@ def test_an_archive_with_a_damaged_start_leads_to_salvage(folder, place, bit):
         assert told.stderr.count("damage" if is_salvaged else "--salvage") == 1, command
     assert run("decompress", "set.dqc", "--salvage").exit_code == 0
     assert (folder / "set/a.png").read_bytes() == SOURCE
+
+
+@pytest.mark.parametrize("command", [["decompress"], ["verify"], ["list"], ["info"]])
+def test_an_archive_without_its_start_or_behind_other_bytes_leads_to_salvage(folder, command):
+    grow(folder, ["in/a.png", "in/b.png"])
+    (folder / "in/b.png").write_bytes(OTHER)
+    run("compress", "in", "-o", "set.dqc", "--group", 1)
+    whole = (folder / "set.dqc").read_bytes()
+    for data, saved in ((whole[50:], ["b.png"]), (b"other bytes" + whole, ["a.png", "b.png"])):
+        (folder / "set.dqc").write_bytes(data)
+        told = run(*command, "set.dqc")
+        assert told.exit_code == 3 and told.stderr.count("--salvage") == 1
+        run("decompress", "set.dqc", "--salvage", "-o", "back", "-f")
+        assert tree(folder / "back") == saved
+
+
+def test_salvage_does_not_call_a_file_of_one_image_damaged(folder):
+    grow(folder, ["a.png"])
+    run("compress", "a.png", "-o", "a.dqc")
+    told = run("decompress", "a.dqc", "--salvage", "-o", "out")
+    assert told.exit_code == 3 and told.stderr == "dqcodec: a.dqc: not an archive, or no group of it is whole\n"
 
 
 def test_only_on_a_missing_file_says_that_it_is_missing(folder):
@@ -720,6 +740,15 @@ def test_work_goes_on_with_closed_or_full_standard_streams(folder):
     ):
         result = shell(f"$dqcodec {command}")
         assert result.returncode in (1, 3) and result.stderr.count(b"\n") == 1, (command, result.stderr)
+
+
+@pytest.mark.parametrize("command", ["info", "info --json", "list", "verify --json"])
+def test_a_failure_of_standard_output_is_blamed_on_no_file(folder, command):
+    grow(folder, ["a.png"])
+    run("compress", "a.png")
+    full = shell(f"$dqcodec {command} a.png.dqc > /dev/full")
+    assert full.returncode == 1 and full.stderr == b"Error: standard output: No space left on device\n"
+    assert shell(f"$dqcodec {command} a.png.dqc | true").stderr == b""
 
 
 def test_an_output_that_cannot_be_written_is_named_beside_its_source(folder):

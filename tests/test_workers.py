@@ -232,7 +232,7 @@ def test_a_missing_cluster_is_an_error_of_one_line(tmp_path, monkeypatch):
     (tmp_path / "a.png").write_bytes(pngs.random(np.random.default_rng(0), 9, 9))
     for address in ("tcp://127.0.0.1:1", "nonsense://x"):
         result = CliRunner().invoke(main, ["compress", "-m", "gray", str(tmp_path / "a.png"), "--cluster", address])
-        assert result.exit_code == 1 and "no cluster" in result.stderr and not (tmp_path / "a.png.dqc").exists()
+        assert result.exit_code == 3 and "no cluster" in result.stderr and not (tmp_path / "a.png.dqc").exists()
 
 
 def test_workers_of_another_version_are_refused(one, monkeypatch):

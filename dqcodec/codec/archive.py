@@ -232,8 +232,10 @@ def _open(file: Positional, salvage: bool) -> list[Directory]:
         if directory:
             return [directory]
     directories = scan(file)
+    if not directories and salvage:
+        raise FormatError("not an archive, or no group of it is whole")
     if not directories:
-        raise (FormatError if salvage else CorruptError)("damaged archive: no group is whole")
+        raise CorruptError("damaged archive: no group is whole")
     if len(directories) > 1:
         if not salvage:
             raise CorruptError("damaged archive: several archives are joined in the file")

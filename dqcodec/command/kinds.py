@@ -12,7 +12,6 @@ from dqcodec.codec.image_kinds import IMAGE_KINDS, NOT_AN_IMAGE
 from dqcodec.png import SIGNATURE
 
 START_BYTES = 1 << 12  # enough for all kinds
-_ARCHIVE_START_BYTES = 5  # magic and version; the first group follows
 
 _IMAGES = re.compile(b"|".join(kind.start for kind in IMAGE_KINDS), re.DOTALL)
 
@@ -55,11 +54,13 @@ def check_dqc(start: bytes) -> None:
 
 @contextlib.contextmanager
 def hinting_at_salvage(data: bytes) -> Iterator[None]:
-    """A context for reading a file. If it may be an archive with damaged first bytes, an error names --salvage."""
+    """A context for reading a file. If it may be an archive whose start is damaged, an error names --salvage."""
     try:
         yield
     except (FormatError, CorruptError) as error:
-        if not DQC.has(data[_ARCHIVE_START_BYTES:]):  # its first group is not in its place
+        from dqcodec.format.frame import GROUP_MARK
+
+        if GROUP_MARK not in data[:START_BYTES]:
             raise
         hint = "perhaps an archive whose start is damaged: see decompress --salvage"
         raise type(error)(f"{error} ({hint})") from error

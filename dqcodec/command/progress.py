@@ -57,8 +57,9 @@ class Printer:
             print_line(", ".join([report.line(), *(self.run.left_out_parts() if is_last else ())]))
 
     def total(self) -> None:
-        """Print the totals of the run."""
-        if not (self.options.quiet or self.options.as_json):
+        """Print the totals of the run; with `quiet`, only if nothing was done and no error says why."""
+        is_unexplained = self.run.return_code == 3 and not self.run.failed
+        if not self.options.as_json and (is_unexplained or not self.options.quiet):
             print_line(self.run.totals())
 
     def announce_compiling(self) -> None:

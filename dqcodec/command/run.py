@@ -16,6 +16,7 @@ import click
 from dqcodec.base.errors import FAILURES, WorkerError, one_line
 from dqcodec.codec.report import DecodedReport, Report
 from dqcodec.command import atomic, reading, removal
+from dqcodec.command.failures import Failure
 from dqcodec.command.options import Converting, Running
 from dqcodec.command.plan import Job
 from dqcodec.command.progress import Printer
@@ -112,15 +113,16 @@ class Removal:
 
 def run(tasks: Iterable[Task], total: int, printer: Printer, removal: Removal) -> None:
     """Do all tasks, which give `total` results together, and print the results."""
-    missing = total
+    missing, failure = total, Failure
     try:
         with mapping(printer.options, total) as mapped, printer.progress(total):
+            failure = click.ClickException  # from here on, a lost worker may have written files
             for result in itertools.chain.from_iterable(mapped(_call, tasks)):
                 printer.print_result(result)
                 missing -= 1
                 removal.after(result)
     except WorkerError as error:
-        raise click.ClickException(f"{error}; {missing} of {total} results did not come") from error
+        raise failure(f"{error}; {missing} of {total} results did not come") from error
 
 
 def _call(task: Task) -> list[FileResult]:

@@ -58,12 +58,13 @@ def info(paths: tuple[str, ...], options: Showing) -> None:
     for path in paths:
         try:
             fields, rows = _info(source_path(path), options.max_pixels)
-            click.echo(json.dumps({"source": path} | fields) if options.as_json else _show(path, rows))
-            run.results.append(FileResult(path))
-            run.results += [FileResult(path, error=what) for what in fields.get("damage", ())]
         except FAILURES as error:
             run.results.append(FileResult(path, error=one_line(error)))
             print_failure(run.results[-1], options.as_json)
+            continue
+        click.echo(json.dumps({"source": path} | fields) if options.as_json else _show(path, rows))
+        run.results.append(FileResult(path))
+        run.results += [FileResult(path, error=what) for what in fields.get("damage", ())]
     sys.exit(run.return_code)
 
 
@@ -113,15 +114,16 @@ def _info(source: Path | None, max_pixels: int) -> tuple[dict[str, Any], list[tu
     from dqcodec.command import listing
 
     packed, data, _ = listing.opened(source, max_pixels)
-    if packed:
+    if packed is not None:  # an archive without files is falsy
         with packed:
             fields = listing.info(packed)
         counts = {
             key: ", ".join(f"{count} {name}" for name, count in fields[key].items()) for key in ("methods", "models")
         }
         own = {"own_models": ", ".join(f"{each} (changes {base})" for each, base in fields["own_models"].items())}
+        damage = {"damage": "; ".join(fields.get("damage", ()))}
         return fields, [
-            (key, value) for key, value in (fields | counts | own).items() if key != "own_model_bytes" or value
+            (key, value) for key, value in (fields | counts | own | damage).items() if key != "own_model_bytes" or value
         ]
     with hinting_at_salvage(data):
         image = codec.info(data, max_pixels=max_pixels)
