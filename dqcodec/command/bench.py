@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dqcodec.base.errors import DqcodecError
 from dqcodec.command import atomic
-from dqcodec.command.failures import not_installed, one_line_failures, usage
-from dqcodec.command.plan import check_apart, check_models
+from dqcodec.command.failures import not_installed, one_line_failures, usage_errors
+from dqcodec.command.plan import check_apart
 
 if TYPE_CHECKING:
     from dqcodec.bench.codecs import Codec
@@ -77,13 +76,9 @@ def bench(paths, output, markdown, figure, names, models, threads, repeat, force
     found = images.find(paths)
     if not found:
         raise click.UsageError("these folders hold no .png files.")
-    usage(lambda: check_models(models, targets))
-    for target in targets:
-        usage(lambda: check_apart([image.path for image in found], target))
-    try:
+    with usage_errors():
+        check_apart(targets, [image.path for image in found], models)
         chosen = catalogue.select(names, models)
-    except DqcodecError as error:
-        raise click.UsageError(str(error)) from error
     report = _run(chosen, found, Options(threads, repeat), quiet)
     text, data = table.markdown(report), json.dumps(report.as_dict(), indent=1) + "\n"
     click.echo(data if as_json else text, nl=False)

@@ -72,7 +72,7 @@ def read_item(path: Path, name: str, options: Compressing) -> Item:
     """Read a source; an error becomes the item's."""
     try:
         check = {} if options.keep_others else {"check": check_image}
-        data, stamp = reading.read(path, reading.max_bytes(options.max_pixels), **check)
+        data, stamp = reading.read(path, options.max_pixels, **check)
     except FAILURES as error:
         return Item(path, name, error=one_line(error))
     is_png = data.startswith(png.SIGNATURE)

@@ -74,7 +74,7 @@ def opened(source: Path | None, max_pixels: int = MAX_PIXELS) -> tuple[Archive |
     if reading.starts_as(source, ARCHIVE):
         with hinting_at_salvage(reading.start(source)):
             return _open_damaged(source, max_pixels), b"", None
-    data, stamp = reading.read(source, reading.max_bytes(max_pixels), check_dqc)
+    data, stamp = reading.read(source, max_pixels, check_dqc)
     if ARCHIVE.has(data):
         with hinting_at_salvage(data):
             return _open_damaged(io.BytesIO(data), max_pixels), b"", None

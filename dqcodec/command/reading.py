@@ -19,20 +19,17 @@ _PIXEL_BYTES, _MORE_BYTES = 8, 1 << 28
 _BLOCK_BYTES = 1 << 20
 
 
-def max_bytes(max_pixels: int) -> int:
-    """The largest file that is read: 8 bytes a pixel of the limit, for 16-bit RGBA, and 256 MiB more."""
-    return _PIXEL_BYTES * max_pixels + _MORE_BYTES
-
-
 def read(
-    source: Path | None, limit: int = max_bytes(MAX_PIXELS), check: Callable[[bytes], None] = lambda start: None
+    source: Path | None, max_pixels: int = MAX_PIXELS, check: Callable[[bytes], None] = lambda start: None
 ) -> tuple[bytes, Stamp | None]:
     """All bytes of a file and its stamp; standard input (None) has no stamp.
 
-    limit: bytes. check: gets the first kilobytes and raises for a wrong kind of file. Raises what `check` raises,
-    OSError if the file is larger than the limit or changes meanwhile, UnsupportedImageError for a PNG with more than
+    max_pixels: of an image. A file may have 8 bytes for each of them, as 16-bit RGBA has, and 256 MiB more. check: gets
+    the first kilobytes and raises for a wrong kind of file. Raises what `check` raises, OSError if the file is larger or
+    changes meanwhile, UnsupportedImageError for a PNG with more than
     chunks.MAX_TRAILING_BYTES after its end; those are not read.
     """
+    limit = _PIXEL_BYTES * max_pixels + _MORE_BYTES
     if source is None:
         if sys.stdin.isatty():
             raise OSError("standard input is a terminal")

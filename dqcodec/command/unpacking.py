@@ -28,13 +28,12 @@ from dqcodec.command.names import PNG_ENDING, below, image_name, in_utf8
 from dqcodec.command.options import Decompressing
 from dqcodec.command.plan import Job
 from dqcodec.command.results import FileResult, RunReport, UnpackReport
+from dqcodec.command.run import Task
 from dqcodec.command.stamp import Stamp, identity, is_same
 from dqcodec.exact.program import FindProgram
 from dqcodec.format.archive import ArchiveGroup, OwnModel, Verbatim
 from dqcodec.format.container import Group
 from dqcodec.format.directory import Damage
-
-Task = Callable[[], list[FileResult]]
 
 
 class Wanted(NamedTuple):
