@@ -45,18 +45,8 @@ def compress(paths: tuple[str, ...], options: Compressing) -> None:
     dqcodec compress photos -o set.dqc       (one archive)
     dqcodec compress - -o - < a.png > a.dqc
     """
-    if options.rm and options.no_verify:
-        raise click.UsageError("--rm needs verification; leave out --no-verify.")
-    if options.fast and options.best:
-        raise click.UsageError("--fast and --best exclude each other.")
-    if options.strip and options.exact:
-        raise click.UsageError("--strip changes the file that --exact keeps.")
     is_archive = is_for_archive(paths, options.output)
-    for name, value in (("--group", options.group), ("--others keep", options.keep_others), ("--learn", options.learn)):
-        if value and not is_archive:
-            raise click.UsageError(f"{name} is for archives: a directory or many files, with -o FILE.dqc.")
-    if is_archive and options.update:
-        raise click.UsageError("--update is for files, not for an archive.")
+    _check(options, is_archive)
     from dqcodec.codec import zoo
 
     options = options.placed()
@@ -79,6 +69,21 @@ def compress(paths: tuple[str, ...], options: Compressing) -> None:
         printer.leave_out(done)
     (_to_archive if is_archive else _to_files)(inputs, printer, options)
     sys.exit(printer.run.return_code)
+
+
+def _check(options: Compressing, is_archive: bool) -> None:
+    """Raise UsageError if options exclude each other, or are for archives or for files only."""
+    if options.rm and options.no_verify:
+        raise click.UsageError("--rm needs verification; leave out --no-verify.")
+    if options.fast and options.best:
+        raise click.UsageError("--fast and --best exclude each other.")
+    if options.strip and options.exact:
+        raise click.UsageError("--strip changes the file that --exact keeps.")
+    for name, value in (("--group", options.group), ("--others keep", options.keep_others), ("--learn", options.learn)):
+        if value and not is_archive:
+            raise click.UsageError(f"{name} is for archives: a directory or many files, with -o FILE.dqc.")
+    if is_archive and options.update:
+        raise click.UsageError("--update is for files, not for an archive.")
 
 
 def _noted(job: Job) -> Job:

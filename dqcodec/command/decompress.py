@@ -127,39 +127,46 @@ def _decode(jobs: Sequence[Job], printer: Printer) -> None:
     work = Work(functools.partial(_convert, options=options), check_dqc, options)
     tasks: list[Iterable[Task]] = []
     unpackings: list[Unpacking] = []
+    total = 0
     for job in removal.noted(jobs):
         try:
-            job, unpacking = _opened(job, printer, kept)
+            job, unpacking = _prepared(job, printer, kept)
         except FAILURES as error:
             printer.print_result(FileResult(job.names[0], error=one_line(error)))
             continue
         if unpacking:
             unpackings.append(unpacking)
         tasks.append(unpacking.tasks() if unpacking else [work.task(job)])
-    total = len(tasks) - len(unpackings) + sum(len(unpacking.names) for unpacking in unpackings)
+        total += len(unpacking.places) if unpacking else 1
     run(itertools.chain.from_iterable(tasks), total, printer, removal)
-    runs = printer.run.by_source()
-    for unpacking in unpackings:
-        source = unpacking.decoding.source
-        if not runs[source].failed:
-            removal.after(FileResult(source), is_damaged=bool(unpacking.damage))
-    is_total, runs = len(jobs) != 1, printer.run.by_source()
-    for unpacking in unpackings:
-        printer.sum_up(unpacking.report(runs[unpacking.decoding.source]), is_last=not is_total)
+    is_total = len(jobs) != 1
+    _sum_up(unpackings, printer, removal, is_last=not is_total)
     if is_total or (printer.run.left_out and not unpackings):
         printer.total()
     sys.exit(printer.run.return_code)
 
 
-def _opened(job: Job, printer: Printer, kept: frozenset[str]) -> tuple[Job, Unpacking | None]:
+def _sum_up(unpackings: Sequence[Unpacking], printer: Printer, removal: Removal, *, is_last: bool) -> None:
+    """Remove the archives without failure if the options say so, and print a line for each archive."""
+    runs = printer.run.by_source()
+    for unpacking in unpackings:
+        source = unpacking.decoding.source
+        if not runs[source].failed:
+            removal.after(FileResult(source), is_damaged=bool(unpacking.damage))
+    runs = printer.run.by_source()
+    for unpacking in unpackings:
+        printer.sum_up(unpacking.report(runs[unpacking.decoding.source]), is_last=is_last)
+
+
+def _prepared(job: Job, printer: Printer, kept: frozenset[str]) -> tuple[Job, Unpacking | None]:
     """The job, with the data of a stream; and if it is about an archive, what is to be done with that.
 
     Damage to the archive is printed. kept: see Unpacking. Raises OSError, FormatError, CorruptError.
     """
     options = printer.options
     if streams.is_stream(job.source):  # only its bytes say what it is
-        check = {} if options.salvage else {"check": check_dqc}
-        job = dataclasses.replace(job, data=reading.read(job.source, options.max_pixels, **check)[0])
+        data, _ = reading.read(job.source, options.max_pixels, None if options.salvage else check_dqc)
+        job = dataclasses.replace(job, data=data)
     if job.error is not None or not _is_archive(job.source, options.salvage, job.data):
         return job, None
     from dqcodec.command.unpacking import Unpacking

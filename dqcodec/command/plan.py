@@ -12,7 +12,7 @@ from dqcodec.command import reading, streams
 from dqcodec.command.kinds import PNG
 from dqcodec.command.names import DQC_SUFFIX, STDIO, member_name, png_name
 from dqcodec.command.options import Converting
-from dqcodec.command.stamp import identity, is_same
+from dqcodec.command.stamp import inode, is_same
 from dqcodec.command.walk import Found
 from dqcodec.format.names import Names
 
@@ -23,8 +23,9 @@ _STDOUT = {STDIO, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}
 class Job:
     """One input and its output; None stands for standard input and standard output.
 
-    is_written: whether there is an output; otherwise the input is only checked. former: identity of the file that is at the target before the command; see atomic.check_target. data: of a stream
-    that was read already. error: why the job cannot be done. note: what the user should know of the names.
+    is_written: whether there is an output; otherwise the input is only checked. former: device and inode of the file that
+    is at the target before the command; see atomic.check_target. data: of a stream that was read already. error: why the
+    job cannot be done. note: what the user should know of the names.
     """
 
     source: Path | None
@@ -60,22 +61,7 @@ def plan(found: Found, output: str | None, rename: Callable[[Path], str]) -> lis
     error, and so does one that would replace another. Raises ValueError if the output is no place for all inputs, or
     would replace one.
     """
-    inputs = found.inputs
-    if output == "":
-        raise ValueError("the output has no name")
-    is_stdout = output in _STDOUT
-    to_directory = output is not None and not is_stdout and (output.endswith(os.sep) or os.path.isdir(output))
-    if output is not None and not to_directory and (len(inputs) > 1 or found.has_folder):
-        if is_stdout or os.path.exists(output):
-            what = "a folder" if found.has_folder else f"{len(inputs)} inputs"
-            raise ValueError(f"{what}, but {output} is not a directory")
-        to_directory = True
-    if to_directory:
-        targets = [Path(output) / relative.with_name(rename(source or relative)) for source, relative in inputs]
-    elif output is not None:
-        targets = [None if is_stdout else Path(output)] * len(inputs)
-    else:
-        targets = [None if streams.is_stream(source) else source.with_name(rename(source)) for source, _ in inputs]
+    inputs, targets = found.inputs, _targets(found, output, rename)
     places = [target and Path(os.path.realpath(target)) for target in targets]
     uses = Counter(places)
     if uses[None] > 1:
@@ -83,14 +69,31 @@ def plan(found: Found, output: str | None, rename: Callable[[Path], str]) -> lis
     if [source for source, _ in inputs].count(None) > 1:
         raise ValueError("standard input can be read only once")
     jobs = [
-        Job(source, target, former=identity(target) if target else (), error=_clash(target, uses[place]))
+        Job(source, target, former=inode(target) if target else (), error=_clash(target, uses[place]))
         for (source, _), target, place in zip(inputs, targets, places)
     ]
     for job in jobs:
         check_apart([job.target], [job.source])
-    sources = {identity(source): source for source, _ in inputs if source and not streams.is_stream(source)}
+    sources = {inode(source): source for source, _ in inputs if source and not streams.is_stream(source)}
     sources.pop((), None)  # of what is not there
     return [job if job.error else _apart(job, sources.get(job.former)) for job in jobs]
+
+
+def _targets(found: Found, output: str | None, rename: Callable[[Path], str]) -> list[Path | None]:
+    """The output of each input; raises ValueError if -o is no place for all."""
+    inputs = found.inputs
+    if output is None:
+        return [None if streams.is_stream(source) else source.with_name(rename(source)) for source, _ in inputs]
+    if output == "":
+        raise ValueError("the output has no name")
+    is_stdout = output in _STDOUT
+    if is_stdout or not (output.endswith(os.sep) or os.path.isdir(output)):
+        if len(inputs) == 1 and not found.has_folder:
+            return [None if is_stdout else Path(output)]
+        if is_stdout or os.path.exists(output):
+            what = "a folder" if found.has_folder else f"{len(inputs)} inputs"
+            raise ValueError(f"{what}, but {output} is not a directory")
+    return [Path(output) / relative.with_name(rename(source or relative)) for source, relative in inputs]
 
 
 def plan_archive(found: Found, target: Path, keep_others: bool = False) -> list[tuple[Path, str]]:

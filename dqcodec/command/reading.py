@@ -20,7 +20,7 @@ _BLOCK_BYTES = 1 << 20
 
 
 def read(
-    source: Path | None, max_pixels: int = MAX_PIXELS, check: Callable[[bytes], None] = lambda start: None
+    source: Path | None, max_pixels: int = MAX_PIXELS, check: Callable[[bytes], None] | None = None
 ) -> tuple[bytes, Stamp | None]:
     """All bytes of a file and its stamp; standard input (None) has no stamp.
 
@@ -38,7 +38,8 @@ def read(
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             return _read_stream(file, limit, check), Stamp.of(status)
-        check(file.read(START_BYTES))
+        if check:
+            check(file.read(START_BYTES))
         if status.st_size > limit:
             raise OSError(f"it has {status.st_size} bytes, more than the limit of {limit} (see --max-pixels)")
         check_trailing(file, status.st_size)
@@ -50,9 +51,10 @@ def read(
         return data, stamp
 
 
-def _read_stream(file: BinaryIO, limit: int, check: Callable[[bytes], None]) -> bytes:
+def _read_stream(file: BinaryIO, limit: int, check: Callable[[bytes], None] | None) -> bytes:
     data = bytearray(file.read(START_BYTES))
-    check(bytes(data))
+    if check:
+        check(bytes(data))
     while block := file.read(_BLOCK_BYTES):
         data += block
         if len(data) > limit:

@@ -23,6 +23,11 @@ from dqcodec.command.results import FileResult
 Task = Callable[[], list[FileResult]]
 
 
+def known(results: Iterable[FileResult]) -> Task:
+    """A task whose results are known already."""
+    return functools.partial(list, results)
+
+
 @dataclass(frozen=True)
 class Work:
     """The work on each file.
@@ -52,8 +57,8 @@ class Work:
     def task(self, job: Job) -> Task:
         """The job, for any process. A job of streams, which belong to this process, is done here and now."""
         if error := job.error or self._refusal(job):
-            return functools.partial(list, [FileResult(*job.names, error=error)])
-        return functools.partial(list, self(job)) if job.has_stream else functools.partial(self, job)
+            return known([FileResult(*job.names, error=error)])
+        return known(self(job)) if job.has_stream else functools.partial(self, job)
 
     def _placed(self, path: Path | None) -> Path | None:
         return path and self.options.working_folder / path
