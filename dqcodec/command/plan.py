@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from dqcodec.command import reading, streams
@@ -68,15 +68,18 @@ def plan(found: Found, output: str | None, rename: Callable[[Path], str]) -> lis
         raise ValueError("several inputs would go to standard output")
     if [source for source, _ in inputs].count(None) > 1:
         raise ValueError("standard input can be read only once")
-    jobs = [
-        Job(source, target, former=inode(target) if target else (), error=_clash(target, uses[place]))
-        for (source, _), target, place in zip(inputs, targets, places)
-    ]
-    for job in jobs:
-        check_apart([job.target], [job.source])
     sources = {inode(source): source for source, _ in inputs if source and not streams.is_stream(source)}
     sources.pop((), None)  # of what is not there
-    return [job if job.error else _apart(job, sources.get(job.former)) for job in jobs]
+    jobs = []
+    for (source, _), target, place in zip(inputs, targets, places):
+        check_apart([target], [source])
+        former, error = inode(target) if target else (), None
+        if uses[place] > 1:
+            error = f"{target} would be the output of {uses[place]} inputs (-o names another)"
+        elif former in sources:
+            error = f"{target} would replace the input {sources[former]}"
+        jobs.append(Job(source, target, former=former, error=error))
+    return jobs
 
 
 def _targets(found: Found, output: str | None, rename: Callable[[Path], str]) -> list[Path | None]:
@@ -150,16 +153,6 @@ def check_outputs(options: Converting, jobs: Sequence[Job]) -> None:
     if options.rm and any(job.has_stream for job in jobs):
         raise ValueError("--rm is for files that become files, not for pipes, devices and standard streams.")
     check_apart([job.target for job in jobs], models=options.models)
-
-
-def _apart(job: Job, replaced: Path | None) -> Job:
-    """The job, with an error if there is another input at its target."""
-    return replace(job, error=f"{job.target} would replace the input {replaced}") if replaced else job
-
-
-def _clash(target: Path | None, uses: int) -> str | None:
-    """An error for a target of several inputs."""
-    return f"{target} would be the output of {uses} inputs (-o names another)" if uses > 1 else None
 
 
 def _image_path(source: Path, relative: Path) -> Path:
