@@ -175,6 +175,7 @@ def test_a_tree_of_every_kind_comes_back_and_each_broken_file_gets_a_line(folder
 def test_json_gives_one_object_a_file(folder, monkeypatch):
     fake_learned.install(monkeypatch)
     monkeypatch.setattr(zoo, "names", lambda: ["fake"])
+    monkeypatch.setattr(zoo, "locate", Path)
     monkeypatch.setattr(zoo, "load", lambda name: fake_learned.Program())
     (folder / "a.png").write_bytes(SOURCE)
     (folder / "b.png").write_bytes(b"no png")

@@ -19,6 +19,7 @@ from test_broken import BROKEN
 
 import dqcodec
 from dqcodec.codec import codec, zoo
+from dqcodec.codec.report import DecodedReport
 from dqcodec.command import atomic, kinds, names, removal
 from dqcodec.command.cli import main
 from dqcodec.command.compress import compress_bytes
@@ -539,6 +540,15 @@ def test_work_that_is_repeated_finds_its_own_output(folder):
     unpacking = Unpacking.plan(Job(Path("set.dqc"), Path("set")), Decompressing(cluster="tcp://host:8786"))
     (task,) = unpacking.tasks()
     assert task() == task() and all(result.error is None for result in task())
+
+
+def test_a_file_that_is_only_checked_is_left_to_the_workers(folder):
+    options = Decompressing(processes=2)
+    work = Work(lambda data: (data, DecodedReport("mixing", len(data))), lambda start: None, options)
+    task = work.task(Job(Path("a.dqc"), is_written=False))
+    grow(folder, ["a.dqc"])
+    (result,) = task()
+    assert result.error is None and result.target is None
 
 
 def test_an_archive_never_replaces_its_own_input(folder):

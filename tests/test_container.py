@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, DqcodecError, FormatError, UnsupportedImageError
+from dqcodec.base.reader import Reader
 from dqcodec.base.varint import folded, unfolded, write_varint
 from dqcodec.codec import codec, zoo
 from dqcodec.codec.group import decode
 from dqcodec.format.container import MAGIC, Group, frame_bytes, may_be_short, owners, read_tail, sample_checksum
 from dqcodec.format.head import Entry, read_heads
 from dqcodec.format.layer import LEARNED, TOGETHER, Layer, Method
-from dqcodec.format.reader import Reader
 from dqcodec.format.section import LZMA_FILTERS, pack_section, read_section
 from dqcodec.format.split import Split, Step
 from dqcodec.png.chunks import KINDS
@@ -74,7 +74,7 @@ def test_parse_undoes_pack(group):
 def again(group: Group, max_pixels: int = 1 << 40) -> Group:
     """Read the heads and the tail of a group."""
     heads, tail = group.heads(), group.tail()
-    reader = Reader(heads + tail, 0, len(heads) + len(tail))
+    reader = Reader(heads + tail)
     images = read_heads(reader, len(group.entries), max_pixels)
     assert reader.position == len(heads)
     return read_tail(images, reader)
@@ -92,7 +92,7 @@ def test_heads_and_tails_that_are_cut_are_corrupt(group, data):
     """Of the last payload the end is not known."""
     heads, tail = group.heads(), group.tail()
     length = data.draw(st.integers(0, len(heads) + len(tail) - len(group.payloads[-1])))
-    reader = Reader((heads + tail)[:length], 0, length)
+    reader = Reader((heads + tail)[:length])
     try:
         images = read_heads(reader, len(group.entries), 1 << 40)
         assert length >= len(heads) and images == group.entries
@@ -249,7 +249,7 @@ def test_a_section_is_read_as_it_was_packed_and_grows_by_little(raw):
     assert read_section(reader, packing) == raw and reader.rest() == b"next"
     for unknown in (0, 5, 255):
         with pytest.raises(CorruptError):
-            read_section(Reader(section, 0, len(section)), unknown)
+            read_section(Reader(section), unknown)
 
 
 def test_other_formats_versions_and_damage_raise_different_errors():

@@ -293,13 +293,14 @@ def test_no_file_is_read_beyond_its_size_or_the_limit(tmp_path, monkeypatch):
 
     with pytest.raises(ValueError, match=str(kinds.START_BYTES)):
         reading.read(tmp_path / "a", check=refuse)
+    monkeypatch.setattr(reading, "_MORE_BYTES", 200)
     with pytest.raises(OSError, match="more than the limit of 1000 "):
-        reading.read(tmp_path / "a", 1000)
+        reading.read(tmp_path / "a", 100)
     with open("/dev/zero", "rb") as endless:
         monkeypatch.setattr(sys, "stdin", endless)
         endless.buffer = endless
         with pytest.raises(OSError, match="limit of 1000 "):
-            reading.read(None, 1000)
+            reading.read(None, 100)
 
 
 def test_impossible_times_do_not_keep_a_file_from_being_written(tmp_path):

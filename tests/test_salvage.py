@@ -220,7 +220,7 @@ def test_an_index_that_gives_other_names_leads_to_nothing():
     class Lying(Writer):
         def add(self, group):
             super().add(group)
-            self._places[-1] = self._places[-1][0], b"other\0"
+            self._places[-1] = self._places[-1][0], ("other",)
 
     stream = io.BytesIO()
     writer = Lying(stream)

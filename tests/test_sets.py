@@ -13,6 +13,7 @@ from test_codec import no_programs, photo, same_image
 
 from dqcodec import png
 from dqcodec.base.errors import CorruptError
+from dqcodec.base.reader import Reader
 from dqcodec.codec import candidates, codec, group
 from dqcodec.command.items import equal_together
 from dqcodec.command.options import Compressing
@@ -20,7 +21,6 @@ from dqcodec.command.packing import Packing
 from dqcodec.format.container import Group, sample_checksum
 from dqcodec.format.head import Entry, read_heads
 from dqcodec.format.layer import Layer, Method
-from dqcodec.format.reader import Reader
 
 
 def text(comment: bytes) -> bytes:
@@ -146,9 +146,9 @@ def test_a_repeat_of_nothing_of_its_kind_is_corrupt():
     for entries in ([again], [first, further], [first, other], [Entry(), again], [first, again, again]):
         heads = Group(tuple(entries), (b"",)).heads()
         with pytest.raises(CorruptError):
-            read_heads(Reader(heads, 0, len(heads)), len(entries), 1 << 20)
+            read_heads(Reader(heads), len(entries), 1 << 20)
     heads = Group((first, again, further), (b"",)).heads()
-    assert read_heads(Reader(heads, 0, len(heads)), 3, 20) == (first, again, further)
+    assert read_heads(Reader(heads), 3, 20) == (first, again, further)
     with pytest.raises(CorruptError):  # a file of one image has nothing to repeat
         Group.unpack(Group((again,), (b"",), sample_checksum(image.rasters)).pack())
 
@@ -159,7 +159,7 @@ def test_a_repeat_that_lacks_a_palette_is_corrupt():
     for second, is_valid in ((skeleton, True), (bare, False)):
         heads = Group((first, Entry(second, repeats=1)), (b"",)).heads()
         with contextlib.nullcontext() if is_valid else pytest.raises(CorruptError):
-            read_heads(Reader(heads, 0, len(heads)), 2, 1 << 20)
+            read_heads(Reader(heads), 2, 1 << 20)
 
 
 def test_equal_files_follow_each_other_and_share_a_group(tmp_path):

@@ -21,7 +21,7 @@ from dqcodec.training import data
 from dqcodec.training.distributed import ProcessGroup
 from dqcodec.training.evaluate import evaluate
 from dqcodec.training.progress import LineProgress
-from dqcodec.training.runs import RunError, read_checkpoint
+from dqcodec.training.runs import RunError, RunFolder
 from dqcodec.training.trainer import Budget, Trainer, load_model
 
 TINY = (
@@ -129,7 +129,7 @@ def test_two_processes_train_together_what_one_trains_alone(images_file, tmp_pat
     trainer = _trainer(images_file, tmp_path / "one", 16, *settings)
     trainer.start()
     assert trainer.run()
-    one, two = (read_checkpoint(tmp_path / name)["model"] for name in ("one", "two"))
+    one, two = (RunFolder(tmp_path / name).checkpoint()["model"] for name in ("one", "two"))
     assert all(torch.allclose(one[name], two[name], atol=1e-6) for name in one)
 
 

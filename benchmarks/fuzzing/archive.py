@@ -8,13 +8,13 @@ import random
 import zlib
 
 from dqcodec.base.errors import DqcodecError
+from dqcodec.base.reader import Reader
 from dqcodec.codec import archive as mapping
 from dqcodec.codec import codec
 from dqcodec.format import archive
 from dqcodec.format.archive import unpack_members
 from dqcodec.format.frame import pack_frame, read_frame
 from dqcodec.format.positional import Positional
-from dqcodec.format.reader import Reader
 from dqcodec.format.section import pack_section, read_section
 from fuzzing.changes import changed
 from fuzzing.errors import named_errors

@@ -8,9 +8,9 @@ import zlib
 
 from dqcodec import png
 from dqcodec.base.errors import DqcodecError
+from dqcodec.base.reader import Reader
 from dqcodec.codec import codec
 from dqcodec.format.container import Group, is_short, sample_checksum
-from dqcodec.format.reader import Reader
 from dqcodec.format.section import pack_section, read_section
 from fuzzing.changes import changed
 from fuzzing.errors import named_errors

@@ -130,6 +130,17 @@ class BenchReport:
         }
 
 
+def line(rows: Sequence[Row]) -> str:
+    """`a.png bpd: dqcodec 3.09, png 4.35, qoi failed`, from the rows of one image."""
+    return f"{rows[0].image} bpd: " + ", ".join(f"{row.codec} {_rate(row)}" for row in rows)
+
+
+def _rate(row: Row) -> str:
+    if row.measured is None:
+        return "failed" if row.error else "n/a"
+    return f"{row.measured.bpd:.3f}"
+
+
 def _total(codec: Codec, options: Options, all_rows: Sequence[Row]) -> Total:
     rows = [row for row in all_rows if row.codec == codec.name]
     done = [row.measured for row in rows if row.measured]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from dqcodec.base.errors import VerifyError
+from dqcodec.base.reader import MAX_UNPACKED_BYTES
 from dqcodec.codec import group as groups
 from dqcodec.codec.choose import Choice
 from dqcodec.codec.effort import Effort
@@ -16,7 +17,6 @@ from dqcodec.codec.source import Source
 from dqcodec.exact.program import Program
 from dqcodec.format import archive
 from dqcodec.format.archive import MAX_MEMBERS, ArchiveGroup, Member, PackedGroup, Verbatim
-from dqcodec.format.reader import MAX_UNPACKED_BYTES
 from dqcodec.png import MAX_PIXELS, Png
 
 Content = Source | Verbatim

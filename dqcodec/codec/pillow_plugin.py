@@ -13,10 +13,10 @@ from PIL import Image, ImageFile
 from PIL.PngImagePlugin import PngImageFile
 
 from dqcodec.base.errors import CorruptError, DqcodecError
+from dqcodec.base.reader import Reader
 from dqcodec.codec import codec, zoo
 from dqcodec.format.container import MAGIC, SHORT_MAGIC, VERSION, is_short
 from dqcodec.format.head import read_heads
-from dqcodec.format.reader import Reader
 from dqcodec.format.split import Step
 from dqcodec.png import MAX_PIXELS, Skeleton, chunks
 
@@ -106,7 +106,7 @@ def _head(file: IO[bytes]) -> bytes:
     """A PNG file without pixels, from the head of a .dqc file. Only the head is read. Raises CorruptError."""
     data, count = file.read(_HEAD_BYTES), _HEAD_BYTES
     while True:
-        reader = Reader(data, len(SHORT_MAGIC) if is_short(data) else len(MAGIC) + 1, len(data))
+        reader = Reader(data, len(SHORT_MAGIC) if is_short(data) else len(MAGIC) + 1)
         try:
             if not is_short(data) and data[len(MAGIC)] != VERSION:
                 raise CorruptError("another version")

@@ -32,7 +32,7 @@ _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 def check_target(target: Path | None, *, force: bool, former: tuple[int, ...] | None = None) -> None:
     """Raise OSError if `write` would refuse this target; for use before the work.
 
-    former: the identity, before the command, of the file that `force` may overwrite; None: any file. Two paths may lead
+    former: device and inode, before the command, of the file that `force` may overwrite; None: any file. Two paths may lead
     to one file, on a file system that does not see the case of letters, for example.
     """
     if target is None:

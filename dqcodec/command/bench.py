@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dqcodec.base.errors import DqcodecError
 from dqcodec.command import atomic
-from dqcodec.command.failures import not_installed, one_line_failures, usage
-from dqcodec.command.plan import check_apart, check_models
+from dqcodec.command.failures import not_installed, one_line_failures, usage_errors
+from dqcodec.command.plan import check_apart
 
 if TYPE_CHECKING:
     from dqcodec.bench.codecs import Codec
     from dqcodec.bench.images import Image
+    from dqcodec.bench.measure import Row
     from dqcodec.bench.report import BenchReport
     from dqcodec.bench.worker import Options
 
@@ -77,13 +77,9 @@ def bench(paths, output, markdown, figure, names, models, threads, repeat, force
     found = images.find(paths)
     if not found:
         raise click.UsageError("these folders hold no .png files.")
-    usage(lambda: check_models(models, targets))
-    for target in targets:
-        usage(lambda: check_apart([image.path for image in found], target))
-    try:
+    with usage_errors():
+        check_apart(targets, [image.path for image in found], models)
         chosen = catalogue.select(names, models)
-    except DqcodecError as error:
-        raise click.UsageError(str(error)) from error
     report = _run(chosen, found, Options(threads, repeat), quiet)
     text, data = table.markdown(report), json.dumps(report.as_dict(), indent=1) + "\n"
     click.echo(data if as_json else text, nl=False)
@@ -100,21 +96,31 @@ def bench(paths, output, markdown, figure, names, models, threads, repeat, force
 
 
 def _run(chosen: Sequence[Codec], found: Sequence[Image], options: Options, quiet: bool) -> BenchReport:
-    """Measure all installed codecs on all images."""
-    from dqcodec.bench import progress, worker
+    """Measure all installed codecs on all images. Prints a line for each image, and on a terminal a progress bar."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from dqcodec.bench import worker
     from dqcodec.bench.machine import machine
-    from dqcodec.bench.report import BenchReport
+    from dqcodec.bench.report import BenchReport, line
 
     installed = [codec for codec in chosen if codec.is_installed()]
     missing = [codec for codec in chosen if codec not in installed]
     skipped = [f"{codec.title} is skipped: it needs pip install 'dqcodec[bench]'." for codec in missing]
     report = BenchReport(installed, options, machine(), skipped)
-    with progress.shown(len(installed) * len(found), quiet) as (on_row, print_line):
+    console = Console(stderr=True, quiet=quiet)
+    print_line = functools.partial(console.print, markup=False, highlight=False, soft_wrap=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=len(installed) * len(found))
+
+        def on_row(row: Row) -> None:
+            bar.update(task, advance=1, description=f"{row.codec} {row.image}")
+
         for note in skipped:
             print_line(note)
         for rows in worker.run(installed, found, options, on_row) if installed else ():
             report.rows += rows
-            print_line(progress.line(rows))
+            print_line(line(rows))
     for failure in report.failures():
         click.echo(f"dqcodec: {failure}", err=True)
     return report

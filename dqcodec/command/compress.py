@@ -13,15 +13,16 @@ import click
 
 from dqcodec.base.errors import DqcodecError
 from dqcodec.codec.report import CompressReport
-from dqcodec.command import atomic, streams
+from dqcodec.command import atomic
 from dqcodec.command import options as opts
-from dqcodec.command.failures import ending_with_failure, one_line_failures, usage
+from dqcodec.command.failures import ending_with_failure, one_line_failures, usage_errors
 from dqcodec.command.kinds import PNG, check_image
 from dqcodec.command.names import compressed_name, decompressed_name
 from dqcodec.command.options import Compressing
 from dqcodec.command.plan import Job, check_outputs, is_for_archive, plan, plan_archive
 from dqcodec.command.progress import Printer
-from dqcodec.command.run import Removal, Work, mapping, run
+from dqcodec.command.removal import Removal
+from dqcodec.command.run import Work, run
 from dqcodec.command.streams import print_line
 from dqcodec.command.update import pending
 from dqcodec.command.walk import find
@@ -44,30 +45,22 @@ def compress(paths: tuple[str, ...], options: Compressing) -> None:
     dqcodec compress photos -o set.dqc       (one archive)
     dqcodec compress - -o - < a.png > a.dqc
     """
-    if options.rm and options.no_verify:
-        raise click.UsageError("--rm needs verification; leave out --no-verify.")
-    if options.fast and options.best:
-        raise click.UsageError("--fast and --best exclude each other.")
-    if options.strip and options.exact:
-        raise click.UsageError("--strip changes the file that --exact keeps.")
     is_archive = is_for_archive(paths, options.output)
-    for name, value in (("--group", options.group), ("--others keep", options.keep_others), ("--learn", options.learn)):
-        if value and not is_archive:
-            raise click.UsageError(f"{name} is for archives: a directory or many files, with -o FILE.dqc.")
-    if is_archive and options.update:
-        raise click.UsageError("--update is for files, not for an archive.")
+    _check(options, is_archive)
     from dqcodec.codec import zoo
 
     options = options.placed()
     options = dataclasses.replace(options, models=options.models or tuple(zoo.names()))
-    found = usage(lambda: find(paths, options.recursive or is_archive, PNG))
-    if is_archive:
-        inputs = usage(lambda: plan_archive(found, Path(options.output), options.keep_others))
-        check_outputs(options, [Job(source, Path(options.output)) for source, _ in inputs[:1]])  # all are files
-    else:
-        inputs = [_noted(job) for job in usage(lambda: plan(found, options.output, compressed_name))]
-        check_outputs(options, inputs)
-    usage(lambda: [zoo.load(name) for name in options.models])
+    with usage_errors():
+        found = find(paths, options.recursive or is_archive, PNG)
+        if is_archive:
+            inputs = plan_archive(found, Path(options.output), options.keep_others)
+            check_outputs(options, [Job(source, Path(options.output)) for source, _ in inputs[:1]])  # all are files
+        else:
+            inputs = [_noted(job) for job in plan(found, options.output, compressed_name)]
+            check_outputs(options, inputs)
+        for name in options.models:
+            zoo.load(name)
     printer = Printer(options)
     printer.announce_compiling()
     printer.leave_out(found.left_out if options.keep_others else found.not_taken)
@@ -78,9 +71,24 @@ def compress(paths: tuple[str, ...], options: Compressing) -> None:
     sys.exit(printer.run.return_code)
 
 
+def _check(options: Compressing, is_archive: bool) -> None:
+    """Raise UsageError if options exclude each other, or are for archives or for files only."""
+    if options.rm and options.no_verify:
+        raise click.UsageError("--rm needs verification; leave out --no-verify.")
+    if options.fast and options.best:
+        raise click.UsageError("--fast and --best exclude each other.")
+    if options.strip and options.exact:
+        raise click.UsageError("--strip changes the file that --exact keeps.")
+    for name, value in (("--group", options.group), ("--others keep", options.keep_others), ("--learn", options.learn)):
+        if value and not is_archive:
+            raise click.UsageError(f"{name} is for archives: a directory or many files, with -o FILE.dqc.")
+    if is_archive and options.update:
+        raise click.UsageError("--update is for files, not for an archive.")
+
+
 def _noted(job: Job) -> Job:
     """The job, with a note if decompress gives the image another name."""
-    if streams.is_stream(job.source) or streams.is_stream(job.target):
+    if job.has_stream:
         return job
     name = decompressed_name(job.target.name)
     return job if name == job.source.name else dataclasses.replace(job, note=f"comes back as {name}")
@@ -97,13 +105,14 @@ def _to_files(jobs: Sequence[Job], printer: Printer, options: Compressing) -> No
 
 def _to_archive(inputs: Sequence[tuple[Path, str]], printer: Printer, options: Compressing) -> None:
     """Pack all inputs, (path, name), into one archive."""
+    from dqcodec.command import workers
     from dqcodec.command.packing import Packing
 
     target = Path(options.output)
     with ending_with_failure(str(target), options.as_json):
         atomic.check_target(target, force=options.force)
         learned = _learn(inputs, options) if options.learn else None
-        with mapping(options, len(inputs)) as mapped, printer.progress(len(inputs)):
+        with workers.mapping(options, len(inputs)) as mapped, printer.progress(len(inputs)):
             report = Packing(target, options, learned).pack(inputs, mapped, printer.print_result)
     if report:
         printer.sum_up(report)

@@ -8,7 +8,6 @@ import itertools
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,20 +17,21 @@ from dqcodec.base.errors import FAILURES, one_line
 from dqcodec.codec.report import RegionReport, Report
 from dqcodec.command import options as opts
 from dqcodec.command import reading, streams
-from dqcodec.command.failures import usage
+from dqcodec.command.failures import usage_errors
 from dqcodec.command.kinds import ARCHIVE, DQC, check_dqc, hinting_at_salvage
 from dqcodec.command.names import decompressed_name, stripped_name
 from dqcodec.command.options import Decompressing, Running
 from dqcodec.command.plan import Job, check_outputs, plan
 from dqcodec.command.progress import Printer
+from dqcodec.command.removal import Removal
 from dqcodec.command.results import FileResult, shown
-from dqcodec.command.run import Removal, Work, run
+from dqcodec.command.run import Task, Work, run
 from dqcodec.command.streams import print_line
 from dqcodec.command.update import pending
 from dqcodec.command.walk import find
 
 if TYPE_CHECKING:
-    from dqcodec.command.unpacking import Task, Unpacking
+    from dqcodec.command.unpacking import Unpacking
 
 
 @click.command()
@@ -51,16 +51,17 @@ def decompress(paths: tuple[str, ...], options: Decompressing) -> None:
     is_partial = options.only or options.crop or options.format != "png" or options.repack or options.salvage
     if options.rm and is_partial:
         raise click.UsageError("--rm would lose what --only, --crop, --format, --repack or --salvage leaves out.")
-    found = usage(lambda: find(paths, options.recursive, DQC))
-    is_alone = len(found.inputs) == 1 and not found.has_folder
-    if is_alone and options.output not in (None, "") and _is_archive(found.inputs[0][0], options.salvage):
-        jobs = [Job(found.inputs[0][0], Path(options.output))]  # a folder; it may not exist yet
-        if streams.is_stream(jobs[0].target) or options.output == "-":
-            raise click.UsageError("an archive goes to a folder.")
-    else:
-        jobs = usage(lambda: plan(found, options.output, functools.partial(_renamed, options=options)))
-        jobs = [_noted(job, options) for job in jobs]
-    check_outputs(options, jobs)
+    with usage_errors():
+        found = find(paths, options.recursive, DQC)
+        is_alone = len(found.inputs) == 1 and not found.has_folder
+        if is_alone and options.output not in (None, "") and _is_archive(found.inputs[0][0], options.salvage):
+            jobs = [Job(found.inputs[0][0], Path(options.output))]  # a folder; it may not exist yet
+            if streams.is_stream(jobs[0].target) or options.output == "-":
+                raise click.UsageError("an archive goes to a folder.")
+        else:
+            jobs = plan(found, options.output, functools.partial(_renamed, options=options))
+            jobs = [_noted(job, options) for job in jobs]
+        check_outputs(options, jobs)
     are_images = (reading.starts_as(job.source, DQC) and not _is_archive(job.source, options.salvage) for job in jobs)
     if options.only and any(are_images):
         raise click.UsageError("--only is for archives.")
@@ -71,7 +72,7 @@ def decompress(paths: tuple[str, ...], options: Decompressing) -> None:
     if options.update:
         jobs, done = pending(jobs, force=options.force)
         printer.leave_out(done)
-    _decode(jobs, _Plan(printer, _kept(jobs, options)))
+    _decode(jobs, printer)
 
 
 @click.command()
@@ -85,20 +86,12 @@ def verify(paths: tuple[str, ...], options: Running) -> None:
     \b
     dqcodec verify -r packed set.dqc
     """
-    found = usage(lambda: find(paths, options.recursive, DQC))
+    with usage_errors():
+        found = find(paths, options.recursive, DQC)
     printer = Printer(Decompressing(**vars(options.placed())))
     printer.leave_out(found.not_taken)
     sources = dict.fromkeys(source for source, _ in found.inputs)  # a file may be named twice
-    _decode([Job(source, None) for source in sources], _Plan(printer, frozenset(), is_written=False))
-
-
-def _kept(jobs: Sequence[Job], options: Decompressing) -> frozenset[str]:
-    """The real paths of inputs and models, which no member of an archive replaces."""
-    from dqcodec.codec import zoo
-
-    return frozenset(
-        map(os.path.realpath, [*(job.source for job in jobs if job.source), *map(zoo.locate, options.models)])
-    )
+    _decode([Job(source, is_written=False) for source in sources], printer)
 
 
 def _is_archive(source: Path | None, salvage: bool, data: bytes | None = None) -> bool:
@@ -115,83 +108,77 @@ def _renamed(source: Path, options: Decompressing) -> str:
 
 def _noted(job: Job, options: Decompressing) -> Job:
     """The job, with a note if its output has another name than the .dqc file says."""
-    if streams.is_stream(job.source) or streams.is_stream(job.target):
+    if job.has_stream:
         return job
     name = _renamed(job.source, options)
     is_said = job.target.name != name or name == stripped_name(job.source.name)
     return job if is_said else dataclasses.replace(job, note=f"written as {name}")
 
 
-@dataclass
-class _Plan:
-    """The work on files and archives: tasks, and how many results they give.
-
-    kept: see Unpacking. is_written: write the images; otherwise only check them.
-    """
-
-    printer: Printer
-    kept: frozenset[str]
-    is_written: bool = True
-    tasks: list[Iterable[Task]] = field(default_factory=list)
-    unpackings: list[Unpacking] = field(default_factory=list)
-    total: int = 0
-
-    def __post_init__(self) -> None:
-        self.options: Decompressing = self.printer.options
-        self.work = Work(functools.partial(_convert, options=self.options), check_dqc, self.options, self.is_written)
-
-    def add(self, job: Job) -> None:
-        """Plan a job, or print why it cannot be done."""
-        salvage = self.options.salvage
-        try:
-            if streams.is_stream(job.source):  # only its bytes say what it is
-                check = {} if salvage else {"check": check_dqc}
-                data, _ = reading.read(job.source, reading.max_bytes(self.options.max_pixels), **check)
-                job = dataclasses.replace(job, data=data)
-            if job.error is None and _is_archive(job.source, salvage, job.data):
-                self._add_archive(job)
-            else:
-                self.tasks.append([self.work.task(job)])
-                self.total += 1
-        except FAILURES as error:
-            self.printer.print_result(FileResult(job.names[0], error=one_line(error)))
-
-    def _add_archive(self, job: Job) -> None:
-        from dqcodec.command.unpacking import Unpacking
-
-        if self.is_written and job.target is None:
-            raise OSError("an archive goes to a folder: give one with -o")
-        unpacking = Unpacking.plan(job, self.options, self.kept)
-        for failure in unpacking.failures():
-            self.printer.print_result(failure)
-        for what in unpacking.oddities():
-            print_line(f"dqcodec: {shown(f'{job.names[0]}: {what}')}")
-        self.unpackings.append(unpacking)
-        self.tasks.append(unpacking.tasks())
-        self.total += len(unpacking.names)
-
-
-def _decode(jobs: Sequence[Job], plan: _Plan) -> None:
+def _decode(jobs: Sequence[Job], printer: Printer) -> None:
     """Decode files and archives, print a line for each image, and exit."""
     from dqcodec.codec import zoo
 
-    printer, removal = plan.printer, Removal(plan.printer)
+    options, removal = printer.options, Removal(printer)
     printer.announce_compiling()
-    usage(lambda: [zoo.locate(name) for name in printer.options.models])
+    with usage_errors():
+        models = [zoo.locate(name) for name in options.models]
+    kept = frozenset(map(os.path.realpath, [*(job.source for job in jobs if job.source), *models]))
+    work = Work(functools.partial(_convert, options=options), check_dqc, options)
+    tasks: list[Iterable[Task]] = []
+    unpackings: list[Unpacking] = []
+    total = 0
     for job in removal.noted(jobs):
-        plan.add(job)
-    run(itertools.chain.from_iterable(plan.tasks), plan.total, printer, removal)
+        try:
+            job, unpacking = _prepared(job, printer, kept)
+        except FAILURES as error:
+            printer.print_result(FileResult(job.names[0], error=one_line(error)))
+            continue
+        if unpacking:
+            unpackings.append(unpacking)
+        tasks.append(unpacking.tasks() if unpacking else [work.task(job)])
+        total += len(unpacking.places) if unpacking else 1
+    run(itertools.chain.from_iterable(tasks), total, printer, removal)
+    is_total = len(jobs) != 1
+    _sum_up(unpackings, printer, removal, is_last=not is_total)
+    if is_total or (printer.run.left_out and not unpackings):
+        printer.total()
+    sys.exit(printer.run.return_code)
+
+
+def _sum_up(unpackings: Sequence[Unpacking], printer: Printer, removal: Removal, *, is_last: bool) -> None:
+    """Remove the archives without failure if the options say so, and print a line for each archive."""
     runs = printer.run.by_source()
-    for unpacking in plan.unpackings:
+    for unpacking in unpackings:
         source = unpacking.decoding.source
         if not runs[source].failed:
             removal.after(FileResult(source), is_damaged=bool(unpacking.damage))
-    is_total, runs = len(jobs) != 1, printer.run.by_source()
-    for unpacking in plan.unpackings:
-        printer.sum_up(unpacking.report(runs[unpacking.decoding.source]), is_last=not is_total)
-    if is_total or (printer.run.left_out and not plan.unpackings):
-        printer.total()
-    sys.exit(printer.run.return_code)
+    runs = printer.run.by_source()
+    for unpacking in unpackings:
+        printer.sum_up(unpacking.report(runs[unpacking.decoding.source]), is_last=is_last)
+
+
+def _prepared(job: Job, printer: Printer, kept: frozenset[str]) -> tuple[Job, Unpacking | None]:
+    """The job, with the data of a stream; and if it is about an archive, what is to be done with that.
+
+    Damage to the archive is printed. kept: see Unpacking. Raises OSError, FormatError, CorruptError.
+    """
+    options = printer.options
+    if streams.is_stream(job.source):  # only its bytes say what it is
+        data, _ = reading.read(job.source, options.max_pixels, None if options.salvage else check_dqc)
+        job = dataclasses.replace(job, data=data)
+    if job.error is not None or not _is_archive(job.source, options.salvage, job.data):
+        return job, None
+    from dqcodec.command.unpacking import Unpacking
+
+    if job.is_written and job.target is None:
+        raise OSError("an archive goes to a folder: give one with -o")
+    unpacking = Unpacking.plan(job, options, kept)
+    for failure in unpacking.failures():
+        printer.print_result(failure)
+    for what in unpacking.oddities():
+        print_line(f"dqcodec: {shown(f'{job.names[0]}: {what}')}")
+    return job, unpacking
 
 
 def _convert(data: bytes, options: Decompressing) -> tuple[bytes, Report]:

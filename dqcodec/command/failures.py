@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import click
 
@@ -53,9 +52,10 @@ def ending_with_failure(path: str, as_json: bool = False) -> Iterator[None]:
         sys.exit(3)
 
 
-def usage(load: Callable[[], Any]) -> Any:
-    """The result of `load`; an error in what the user named becomes a UsageError."""
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """An error of the block, in what the user named, becomes a UsageError."""
     try:
-        return load()
+        yield
     except (DqcodecError, ValueError) as error:
         raise click.UsageError(shown(str(error))) from error

@@ -11,11 +11,11 @@ import click
 from dqcodec.base.errors import one_line
 from dqcodec.command import atomic, reading
 from dqcodec.command import options as opts
-from dqcodec.command.failures import ending_with_failure, usage
+from dqcodec.command.failures import ending_with_failure, usage_errors
 from dqcodec.command.kinds import DQC, PNG
 from dqcodec.command.names import STDIO
 from dqcodec.command.options import Looking
-from dqcodec.command.plan import check_apart, check_models
+from dqcodec.command.plan import check_apart
 from dqcodec.command.results import shown
 from dqcodec.command.streams import print_line
 from dqcodec.command.walk import source_path
@@ -40,9 +40,8 @@ def inspect(path: str, options: Looking) -> None:
     targets = [None if name == STDIO else Path(name) for name in (options.output, options.map) if name]
     if len({target and os.path.realpath(target) for target in targets}) < len(targets):
         raise click.UsageError("-o and --map need different files.")
-    usage(lambda: check_models(options.models, targets))
-    for target in targets:
-        usage(lambda: check_apart([source_path(path)], target))
+    with usage_errors():
+        check_apart(targets, [source_path(path)], options.models)
     with ending_with_failure(path):
         _inspect(path, targets, options)
 
@@ -55,7 +54,7 @@ def _inspect(path: str, targets: Sequence[Path | None], options: Looking) -> Non
 
     for target in targets:
         atomic.check_target(target, force=options.force)
-    data, _ = reading.read(source_path(path), reading.max_bytes(options.max_pixels))
+    data, _ = reading.read(source_path(path), options.max_pixels)
     given = data
     if not DQC.has(data):
         models = options.models or None

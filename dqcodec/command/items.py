@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from dqcodec import png
@@ -71,24 +71,23 @@ def equal_together(inputs: Sequence[tuple[Path, str]]) -> list[tuple[Path, str]]
 def read_item(path: Path, name: str, options: Compressing) -> Item:
     """Read a source; an error becomes the item's."""
     try:
-        check = {} if options.keep_others else {"check": check_image}
-        data, stamp = reading.read(path, reading.max_bytes(options.max_pixels), **check)
+        data, stamp = reading.read(path, options.max_pixels, None if options.keep_others else check_image)
     except FAILURES as error:
         return Item(path, name, error=one_line(error))
     is_png = data.startswith(png.SIGNATURE)
-    is_image = (
-        is_png or path.suffix.lower() != PurePath(name).suffix.lower()
-    )  # an image's name in an archive ends in .png
+    # an image's name in an archive ends in .png
+    is_image = is_png or path.suffix.lower() != PurePath(name).suffix.lower()
+    verbatim = Item(path, name, data, len(data), stamp, is_verbatim=True, seconds=BYTE_SECONDS * len(data))
+    if options.keep_others and not is_image:
+        return verbatim
     try:
-        is_read = is_image or not options.keep_others
-        png_data = formats.to_png(data, options.max_pixels, is_whole=options.is_whole) if is_read else b""
+        png_data = formats.to_png(data, options.max_pixels, is_whole=options.is_whole)
         image = png.read(png_data, options.max_pixels, decode=False)
     except FAILURES as error:
-        is_refused = isinstance(error, UnsupportedImageError) and is_image  # too large, for example
-        if is_refused or not (options.keep_broken if is_png else options.keep_others):
+        is_kept = options.keep_broken if is_png else options.keep_others
+        if isinstance(error, UnsupportedImageError) or not is_kept:  # unsupported: too large, for example
             return Item(path, name, error=one_line(error))
-        kept = {"is_verbatim": True, "damage": one_line(error) if is_png else None, "seconds": BYTE_SECONDS * len(data)}
-        return Item(path, name, data, len(data), stamp, **kept)
+        return replace(verbatim, damage=one_line(error) if is_png else None)
     return Item(
         path, name, png_data, len(data), stamp, is_png=is_png, pixels=image.area, seconds=decoding_seconds(image)
     )

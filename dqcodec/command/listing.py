@@ -8,14 +8,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from dqcodec import png
 from dqcodec.base.errors import FAILURES, CorruptError, one_line
 from dqcodec.codec.archive import Archive
+from dqcodec.codec.report import Report
 from dqcodec.command import reading
 from dqcodec.command.kinds import ARCHIVE, check_dqc, hinting_at_salvage
+from dqcodec.command.results import FileResult
 from dqcodec.command.stamp import Stamp
+from dqcodec.command.walk import source_path
 from dqcodec.format.archive import ArchiveGroup, Verbatim
 from dqcodec.format.container import Group, owners
 from dqcodec.png import MAX_PIXELS, Header
@@ -25,19 +28,14 @@ _SECOND = 10**9
 
 
 @dataclass(frozen=True)
-class Listed:
-    """The facts in the head of a file, or an error.
-
-    member: the name in an archive, or None for a .dqc file. header: of an image; bytes: of a file kept verbatim.
-    """
+class Listed(Report):
+    """The facts in the head of a file. header: of an image; bytes: of a file kept verbatim."""
 
     name: str
-    member: str | None
     stamp: Stamp | None
-    header: Header | None = None
-    method: str | None = None
-    bytes: int | None = None
-    error: str | None = None
+    header: Header | None
+    method: str
+    bytes: int | None
 
     def as_dict(self) -> dict[str, Any]:
         """Its fields, flat, for --json."""
@@ -71,38 +69,35 @@ def opened(source: Path | None, max_pixels: int = MAX_PIXELS) -> tuple[Archive |
 
     An archive opens even if some of its names are lost. Raises OSError, FormatError, CorruptError.
     """
-    if reading.starts_as(source, ARCHIVE):
-        with hinting_at_salvage(reading.start(source)):
-            return _open_damaged(source, max_pixels), b"", None
-    data, stamp = reading.read(source, reading.max_bytes(max_pixels), check_dqc)
-    if ARCHIVE.has(data):
-        with hinting_at_salvage(data):
-            return _open_damaged(io.BytesIO(data), max_pixels), b"", None
-    return None, data, stamp
+    is_path = reading.starts_as(source, ARCHIVE)
+    data, stamp = (reading.start(source), None) if is_path else reading.read(source, max_pixels, check_dqc)
+    if not ARCHIVE.has(data):
+        return None, data, stamp
+    with hinting_at_salvage(data):
+        try:
+            return Archive(source if is_path else io.BytesIO(data), max_pixels=max_pixels), b"", None
+        except CorruptError:
+            return Archive(source if is_path else io.BytesIO(data), max_pixels=max_pixels, salvage=True), b"", None
 
 
-def listed(source: Path | None, max_pixels: int = MAX_PIXELS) -> Iterator[Listed]:
-    """The files of an archive in their order, or the image of a .dqc file; then the damage of the archive.
-
-    source: see `opened`.
-    """
-    source_name = str(source or "<stdin>")
+def listed(path: str, max_pixels: int = MAX_PIXELS) -> Iterator[FileResult]:
+    """The files of an archive in their order, or the image of a .dqc file, as Listed; then the damage of the archive."""
+    source = source_path(path)
     try:
         packed, data, stamp = opened(source, max_pixels)
         if packed is None:
             with hinting_at_salvage(data):
                 (head,) = _heads(Group.unpack(data, max_pixels), max_pixels)
-            yield Listed(source_name, None, stamp, *head)
+            yield FileResult(path, report=Listed(str(source or "<stdin>"), stamp, *head))
             return
     except FAILURES as error:
-        yield Listed(source_name, None, None, error=one_line(error))
+        yield FileResult(path, error=one_line(error))
         return
     with packed:
         for number in range(len(packed.group_sizes)):
-            yield from _listed_group(packed, number, max_pixels)
+            yield from _listed_group(path, packed, number, max_pixels)
         for damage in packed.damage:
-            for name in damage.names or (None,):
-                yield Listed(name or source_name, name, None, error=damage.what)
+            yield from (FileResult(path, error=damage.what, member=name) for name in damage.names or (None,))
 
 
 def info(packed: Archive) -> dict[str, Any]:
@@ -126,28 +121,20 @@ def info(packed: Archive) -> dict[str, Any]:
     } | ({"damage": damage} if damage else {})
 
 
-def _open_damaged(file: Path | BinaryIO, max_pixels: int) -> Archive:
-    try:
-        return Archive(file, max_pixels=max_pixels)
-    except CorruptError:
-        if isinstance(file, io.BytesIO):
-            file = io.BytesIO(file.getvalue())  # the archive that failed has closed it
-        return Archive(file, max_pixels=max_pixels, salvage=True)
-
-
-def _listed_group(packed: Archive, number: int, max_pixels: int) -> Iterator[Listed]:
+def _listed_group(path: str, packed: Archive, number: int, max_pixels: int) -> Iterator[FileResult]:
     """The files of a group; if it is damaged, an error for each name."""
     names = packed.names(number)
     try:
         group = packed.group(number)
         heads = [_heads(part, max_pixels) for part in group.parts]
     except FAILURES as error:
-        yield from (Listed(name, name, None, error=one_line(error)) for name in names if name is not None)
+        yield from (FileResult(path, error=one_line(error), member=name) for name in names if name is not None)
         return
     for each, (name, member) in enumerate(zip(names, group.members)):
         part, image = group.place(each)
         if name is not None:
-            yield Listed(name, name, Stamp(member.mode, member.mtime_ns), *heads[part][image])
+            stamp = Stamp(member.mode, member.mtime_ns)
+            yield FileResult(path, report=Listed(name, stamp, *heads[part][image]), member=name)
 
 
 def _heads(part: Group | Verbatim, max_pixels: int) -> list[tuple[Header | None, str, int | None]]:

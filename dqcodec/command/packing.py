@@ -28,11 +28,11 @@ from dqcodec.command.learning import Learned
 from dqcodec.command.names import member_name
 from dqcodec.command.options import Compressing
 from dqcodec.command.results import ArchiveReport, FileResult
+from dqcodec.command.workers import Map
 from dqcodec.exact.program import Program
 from dqcodec.format import archive
 from dqcodec.format.archive import MAX_MEMBERS, PackedGroup, Verbatim
 
-Map = Callable[[Callable, Iterable], Iterable]  # map, or a map that several processes compute
 Kept = Sequence[tuple[Item, Source | Verbatim]]  # items and what they hold; equal items hold the same object
 _MOST_HELD = 1 << 28  # bytes of groups that wait until their model has paid for itself
 

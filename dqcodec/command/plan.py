@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
 from dqcodec.command import reading, streams
-from dqcodec.command.failures import usage
 from dqcodec.command.kinds import PNG
 from dqcodec.command.names import DQC_SUFFIX, STDIO, member_name, png_name
 from dqcodec.command.options import Converting
-from dqcodec.command.stamp import identity, is_same
+from dqcodec.command.stamp import inode, is_same
 from dqcodec.command.walk import Found
 from dqcodec.format.names import Names
 
@@ -26,26 +23,28 @@ _STDOUT = {STDIO, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}
 class Job:
     """One input and its output; None stands for standard input and standard output.
 
-    former: identity of the file that is at the target before the command; see atomic.check_target. data: of a stream
-    that was read already. error: why the job cannot be done. note: what the user should know of the names.
+    is_written: whether there is an output; otherwise the input is only checked. former: device and inode of the file that
+    is at the target before the command; see atomic.check_target. data: of a stream that was read already. error: why the
+    job cannot be done. note: what the user should know of the names.
     """
 
     source: Path | None
-    target: Path | None
+    target: Path | None = None
+    is_written: bool = True
     former: tuple[int, ...] = ()
     data: bytes | None = None
     error: str | None = None
     note: str | None = None
 
     @property
-    def names(self) -> tuple[str, str]:
+    def names(self) -> tuple[str, str | None]:
         """Source and target as shown to people."""
-        return str(self.source or "<stdin>"), str(self.target or "<stdout>")
+        return str(self.source or "<stdin>"), str(self.target or "<stdout>") if self.is_written else None
 
     @property
-    def is_local(self) -> bool:
-        """Whether only this process can do it, since it alone has the streams."""
-        return streams.is_stream(self.source) or streams.is_stream(self.target)
+    def has_stream(self) -> bool:
+        """Whether its input or its output is a stream. Only this process has its streams, and nothing replaces them."""
+        return streams.is_stream(self.source) or (self.is_written and streams.is_stream(self.target))
 
 
 def is_for_archive(sources: Sequence[str], output: str | None) -> bool:
@@ -62,37 +61,42 @@ def plan(found: Found, output: str | None, rename: Callable[[Path], str]) -> lis
     error, and so does one that would replace another. Raises ValueError if the output is no place for all inputs, or
     would replace one.
     """
-    inputs = found.inputs
-    if output == "":
-        raise ValueError("the output has no name")
-    is_stdout = output in _STDOUT
-    to_directory = output is not None and not is_stdout and (output.endswith(os.sep) or os.path.isdir(output))
-    if output is not None and not to_directory and (len(inputs) > 1 or found.has_folder):
-        if is_stdout or os.path.exists(output):
-            what = "a folder" if found.has_folder else f"{len(inputs)} inputs"
-            raise ValueError(f"{what}, but {output} is not a directory")
-        to_directory = True
-    if to_directory:
-        targets = [Path(output) / relative.with_name(rename(source or relative)) for source, relative in inputs]
-    elif output is not None:
-        targets = [None if is_stdout else Path(output)] * len(inputs)
-    else:
-        targets = [None if streams.is_stream(source) else source.with_name(rename(source)) for source, _ in inputs]
+    inputs, targets = found.inputs, _targets(found, output, rename)
     places = [target and Path(os.path.realpath(target)) for target in targets]
     uses = Counter(places)
     if uses[None] > 1:
         raise ValueError("several inputs would go to standard output")
     if [source for source, _ in inputs].count(None) > 1:
         raise ValueError("standard input can be read only once")
-    jobs = [
-        Job(source, target, identity(target) if target else (), error=_clash(target, uses[place]))
-        for (source, _), target, place in zip(inputs, targets, places)
-    ]
-    for job in jobs:
-        check_apart([job.source], job.target)
-    sources = {identity(source): source for source, _ in inputs if source and not streams.is_stream(source)}
+    sources = {inode(source): source for source, _ in inputs if source and not streams.is_stream(source)}
     sources.pop((), None)  # of what is not there
-    return [job if job.error else _apart(job, sources.get(job.former)) for job in jobs]
+    jobs = []
+    for (source, _), target, place in zip(inputs, targets, places):
+        check_apart([target], [source])
+        former, error = inode(target) if target else (), None
+        if uses[place] > 1:
+            error = f"{target} would be the output of {uses[place]} inputs (-o names another)"
+        elif former in sources:
+            error = f"{target} would replace the input {sources[former]}"
+        jobs.append(Job(source, target, former=former, error=error))
+    return jobs
+
+
+def _targets(found: Found, output: str | None, rename: Callable[[Path], str]) -> list[Path | None]:
+    """The output of each input; raises ValueError if -o is no place for all."""
+    inputs = found.inputs
+    if output is None:
+        return [None if streams.is_stream(source) else source.with_name(rename(source)) for source, _ in inputs]
+    if output == "":
+        raise ValueError("the output has no name")
+    is_stdout = output in _STDOUT
+    if is_stdout or not (output.endswith(os.sep) or os.path.isdir(output)):
+        if len(inputs) == 1 and not found.has_folder:
+            return [None if is_stdout else Path(output)]
+        if is_stdout or os.path.exists(output):
+            what = "a folder" if found.has_folder else f"{len(inputs)} inputs"
+            raise ValueError(f"{what}, but {output} is not a directory")
+    return [Path(output) / relative.with_name(rename(source or relative)) for source, relative in inputs]
 
 
 def plan_archive(found: Found, target: Path, keep_others: bool = False) -> list[tuple[Path, str]]:
@@ -117,47 +121,38 @@ def plan_archive(found: Found, target: Path, keep_others: bool = False) -> list[
         if other:
             raise ValueError(f"{other} would be a file and a folder in the archive")
         named[name] = source
-    check_apart(named.values(), target)
+    check_apart([target], named.values())
     return inputs
 
 
-def check_apart(sources: Sequence[Path | None], target: Path | None) -> None:
-    """Raise ValueError if a target is the same file as one of the sources."""
-    if target is None or streams.is_stream(target) or not os.path.exists(target):
-        return
-    for source in sources:
-        if source is not None and is_same(source, target):
-            raise ValueError(f"{target} would replace its own input {source}")
+def check_apart(
+    targets: Iterable[Path | None], sources: Collection[Path | None] = (), models: Iterable[str] = ()
+) -> None:
+    """Raise ValueError if a target is a file that the command reads: one of its sources, or of its models by name or path.
 
-
-def check_models(models: Iterable[str], targets: Iterable[Path | None]) -> None:
-    """Raise ValueError if a target is the file of a model that the command uses, UnknownModelError if there is no model."""
+    Raises UnknownModelError if there is no such model.
+    """
     from dqcodec.codec import zoo
 
-    files = {identity(zoo.locate(name)) for name in models}
+    files = [zoo.locate(name) for name in models]
     for target in targets:
-        if target and identity(target) in files:
+        if target is None or streams.is_stream(target) or not os.path.exists(target):
+            continue
+        if any(is_same(file, target) for file in files):
             raise ValueError(f"{target} would replace a model that this command needs")
+        for source in sources:
+            if source is not None and is_same(source, target):
+                raise ValueError(f"{target} would replace its own input {source}")
 
 
 def check_outputs(options: Converting, jobs: Sequence[Job]) -> None:
-    """Raise UsageError if --json and an output would both go to stdout, --rm would leave no file, a model would be
-    replaced, or there is no such model."""
+    """Raise ValueError if --json and an output would both go to stdout, --rm would leave no file, or a model would be
+    replaced; UnknownModelError if there is no such model."""
     if options.as_json and any(job.target is None for job in jobs):
-        raise click.UsageError("--json and the image cannot both go to stdout.")
-    if options.rm and any(streams.is_stream(job.source) or streams.is_stream(job.target) for job in jobs):
-        raise click.UsageError("--rm is for files that become files, not for pipes, devices and standard streams.")
-    usage(lambda: check_models(options.models, [job.target for job in jobs]))
-
-
-def _apart(job: Job, replaced: Path | None) -> Job:
-    """The job, with an error if there is another input at its target."""
-    return replace(job, error=f"{job.target} would replace the input {replaced}") if replaced else job
-
-
-def _clash(target: Path | None, uses: int) -> str | None:
-    """An error for a target of several inputs."""
-    return f"{target} would be the output of {uses} inputs (-o names another)" if uses > 1 else None
+        raise ValueError("--json and the image cannot both go to stdout.")
+    if options.rm and any(job.has_stream for job in jobs):
+        raise ValueError("--rm is for files that become files, not for pipes, devices and standard streams.")
+    check_apart([job.target for job in jobs], models=options.models)
 
 
 def _image_path(source: Path, relative: Path) -> Path:

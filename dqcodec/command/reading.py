@@ -19,20 +19,17 @@ _PIXEL_BYTES, _MORE_BYTES = 8, 1 << 28
 _BLOCK_BYTES = 1 << 20
 
 
-def max_bytes(max_pixels: int) -> int:
-    """The largest file that is read: 8 bytes a pixel of the limit, for 16-bit RGBA, and 256 MiB more."""
-    return _PIXEL_BYTES * max_pixels + _MORE_BYTES
-
-
 def read(
-    source: Path | None, limit: int = max_bytes(MAX_PIXELS), check: Callable[[bytes], None] = lambda start: None
+    source: Path | None, max_pixels: int = MAX_PIXELS, check: Callable[[bytes], None] | None = None
 ) -> tuple[bytes, Stamp | None]:
     """All bytes of a file and its stamp; standard input (None) has no stamp.
 
-    limit: bytes. check: gets the first kilobytes and raises for a wrong kind of file. Raises what `check` raises,
-    OSError if the file is larger than the limit or changes meanwhile, UnsupportedImageError for a PNG with more than
+    max_pixels: of an image. A file may have 8 bytes for each of them, as 16-bit RGBA has, and 256 MiB more. check: gets
+    the first kilobytes and raises for a wrong kind of file. Raises what `check` raises, OSError if the file is larger or
+    changes meanwhile, UnsupportedImageError for a PNG with more than
     chunks.MAX_TRAILING_BYTES after its end; those are not read.
     """
+    limit = _PIXEL_BYTES * max_pixels + _MORE_BYTES
     if source is None:
         if sys.stdin.isatty():
             raise OSError("standard input is a terminal")
@@ -41,7 +38,8 @@ def read(
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             return _read_stream(file, limit, check), Stamp.of(status)
-        check(file.read(START_BYTES))
+        if check:
+            check(file.read(START_BYTES))
         if status.st_size > limit:
             raise OSError(f"it has {status.st_size} bytes, more than the limit of {limit} (see --max-pixels)")
         check_trailing(file, status.st_size)
@@ -53,9 +51,10 @@ def read(
         return data, stamp
 
 
-def _read_stream(file: BinaryIO, limit: int, check: Callable[[bytes], None]) -> bytes:
+def _read_stream(file: BinaryIO, limit: int, check: Callable[[bytes], None] | None) -> bytes:
     data = bytearray(file.read(START_BYTES))
-    check(bytes(data))
+    if check:
+        check(bytes(data))
     while block := file.read(_BLOCK_BYTES):
         data += block
         if len(data) > limit:

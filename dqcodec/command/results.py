@@ -155,18 +155,18 @@ class ArchiveReport:
     def line(self) -> str:
         """`set.dqc: 2000 images in 12 groups, 736501 -> 512003 B 69.5% 3.47 bpd verified, 3 failed`"""
         size = rate(self.png_bytes, self.dqc_bytes, 0 if self.verbatim else self.dims)
-        tail = " verified" if self.verified else ""
-        failed = f", {self.failed} failed" if self.failed else ""
         members = _count(self.images, "file" if self.verbatim else "image")
-        kept = f", {self.verbatim} verbatim" if self.verbatim else ""
-        broken = f", {self.broken} broken" if self.broken else ""
-        pixels = f", pixels only of {_count(self.pixels_only, 'image')}" if self.pixels_only else ""
-        dropped = "".join(f", left out {kind} of {_count(count, 'image')}" for kind, count in self.dropped.items())
-        learned = f", {self.learned.line(self.dqc_bytes)}" if self.learned else ""
-        return (
-            f"{shown(self.archive)}: {members} in {_count(self.groups, 'group')}{kept}{broken}, {size}{tail}"
-            f"{pixels}{dropped}{failed}{learned}"
+        parts = (
+            f"{shown(self.archive)}: {members} in {_count(self.groups, 'group')}",
+            self.verbatim and f"{self.verbatim} verbatim",
+            self.broken and f"{self.broken} broken",
+            f"{size} verified" if self.verified else size,
+            self.pixels_only and f"pixels only of {_count(self.pixels_only, 'image')}",
+            *(f"left out {kind} of {_count(count, 'image')}" for kind, count in self.dropped.items()),
+            self.failed and f"{self.failed} failed",
+            self.learned and self.learned.line(self.dqc_bytes),
         )
+        return ", ".join(filter(None, parts))
 
 
 @dataclass(frozen=True)
@@ -192,11 +192,13 @@ class UnpackReport:
     def line(self) -> str:
         """`set.dqc -> set: 2000 images ok, 3 failed`"""
         target = f" -> {shown(self.target)}" if self.target else ""
-        pixels = f", pixels only of {_count(self.pixels_only, 'image')}" if self.pixels_only else ""
-        failed = f", {self.failed} failed" if self.failed else ""
-        members = _count(self.images, "file" if self.verbatim else "image")
-        kept = f", {self.verbatim} verbatim" if self.verbatim else ""
-        return f"{shown(self.source)}{target}: {members} ok{kept}{pixels}{failed}"
+        parts = (
+            f"{shown(self.source)}{target}: {_count(self.images, 'file' if self.verbatim else 'image')} ok",
+            self.verbatim and f"{self.verbatim} verbatim",
+            self.pixels_only and f"pixels only of {_count(self.pixels_only, 'image')}",
+            self.failed and f"{self.failed} failed",
+        )
+        return ", ".join(filter(None, parts))
 
 
 def shown(text: str) -> str:

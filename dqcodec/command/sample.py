@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from dqcodec.command import atomic
-from dqcodec.command.failures import ending_with_failure, usage
+from dqcodec.command.failures import ending_with_failure, usage_errors
 from dqcodec.command.names import STDIO
-from dqcodec.command.plan import check_models
+from dqcodec.command.plan import check_apart
 
 _COUNT = click.IntRange(min=1)
 
@@ -35,8 +35,9 @@ def sample(model: str, output: str, count: int, side: int, seed: int, force: boo
     if not output:
         raise click.UsageError("the output has no name.")
     target = None if output == STDIO else Path(output)
-    program = usage(lambda: zoo.load(model))
-    usage(lambda: check_models([model], [target]))
+    with usage_errors():
+        program = zoo.load(model)
+        check_apart([target], models=[model])
     with ending_with_failure(output):
         atomic.check_target(target, force=force)
         sheet = sampling.grid(sampling.sample(program, count, side, seed), program.bits)

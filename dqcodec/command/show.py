@@ -35,14 +35,16 @@ def list_images(paths: tuple[str, ...], options: Showing) -> None:
 
     run = RunReport()
     for path in paths:
-        for number, image in enumerate(listed(source_path(path), options.max_pixels)):
-            if number == 0 and image.member is not None and len(paths) > 1 and not options.as_json:
+        for number, result in enumerate(listed(path, options.max_pixels)):
+            if number == 0 and result.member is not None and len(paths) > 1 and not options.as_json:
                 click.echo(f"{shown(path)}:")
-            run.results.append(FileResult(path, error=image.error, member=image.member))
-            if image.error:
-                print_failure(run.results[-1], options.as_json)
+            run.results.append(result)
+            if result.error:
+                print_failure(result, options.as_json)
+            elif options.as_json:
+                click.echo(json.dumps({"source": path} | result.report.as_dict()))
             else:
-                click.echo(json.dumps({"source": path} | image.as_dict()) if options.as_json else shown(image.line()))
+                click.echo(shown(result.report.line()))
     sys.exit(run.return_code)
 
 

@@ -32,7 +32,7 @@ class Stamp:
         return cls.of(os.stat(path))
 
 
-def identity(path: Path) -> tuple[int, ...]:
+def inode(path: Path) -> tuple[int, ...]:
     """Device and inode of the file at a path; () if there is none."""
     try:
         status = os.stat(path)

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import io
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -28,23 +29,23 @@ from dqcodec.command.names import PNG_ENDING, below, image_name, in_utf8
 from dqcodec.command.options import Decompressing
 from dqcodec.command.plan import Job
 from dqcodec.command.results import FileResult, RunReport, UnpackReport
-from dqcodec.command.stamp import Stamp, identity, is_same
+from dqcodec.command.run import Task, known
+from dqcodec.command.stamp import Stamp, inode, is_same
 from dqcodec.exact.program import FindProgram
 from dqcodec.format.archive import ArchiveGroup, OwnModel, Verbatim
 from dqcodec.format.container import Group
 from dqcodec.format.directory import Damage
 
-Task = Callable[[], list[FileResult]]
-
 
 class Wanted(NamedTuple):
     """A file to decode, or the error that it gets instead.
 
-    number: of the member in its group. former: see atomic.check_target.
+    number: of the member in its group. place: its path below the folder. former: see atomic.check_target.
     """
 
     number: int
     name: str
+    place: str
     former: tuple[int, ...] = ()
     error: str | None = None
 
@@ -60,24 +61,19 @@ class Decoding:
     folder: Path | None
     options: Decompressing
 
-    def target(self, name: str, kind: str) -> Path | None:
-        """Where a file of a kind, `image` or `verbatim`, goes; raises OSError if the place is not allowed."""
+    def target(self, place: str) -> Path | None:
+        """Where a file with this place below the folder goes; raises OSError if that is not allowed."""
         if self.folder is None:
             return None
-        place = below(self.options.working_folder / self.folder, self.renamed(name, kind))
-        if streams.is_stream(place):
-            raise OSError(f"{place} is a pipe or a device")
-        return below(self.folder, self.renamed(name, kind))
+        path = below(self.options.working_folder / self.folder, place)
+        if streams.is_stream(path):
+            raise OSError(f"{path} is a pipe or a device")
+        return below(self.folder, place)
 
-    def renamed(self, name: str, kind: str) -> str:
-        """The path of a file below the folder. PNGs and verbatim files keep their names."""
-        ending = self.options.ending
-        return name if ending == PNG_ENDING or kind == "verbatim" else image_name(name, ending)
-
-    def refusal(self, wanted: Wanted, kind: str, kept: frozenset[str]) -> str | None:
+    def refusal(self, wanted: Wanted, kept: frozenset[str]) -> str | None:
         """The reason why a file cannot be written, if it is known before decoding. kept: see Unpacking."""
         try:
-            target = self.target(wanted.name, kind)
+            target = self.target(wanted.place)
             if target and os.path.realpath(target) in kept:
                 return f"{target} would replace an input or a model"
             if target:
@@ -109,7 +105,7 @@ class Decoding:
         part, target = group.parts[number], None
         here = self.options.working_folder
         try:
-            target = self.target(wanted.name, _kind(part))
+            target = self.target(wanted.place)
             if target and is_same(here / target, here / self.source):
                 raise OSError("it would replace its own archive")
             if isinstance(part, Verbatim):
@@ -152,15 +148,15 @@ class Decoding:
 class Unpacking:
     """The files of an archive that are to be decoded.
 
-    names: of the files. clashing: names of files that would go to the place of another; they are not decoded.
-    former: name -> identity of the file that is at its place before the command; see atomic.check_target. unmatched:
-    patterns that no name matches. damage: to the archive as a whole. kept: the real paths of inputs and
-    models, which no file replaces.
+    places: name -> path below the folder. clashing: names of files that would go to the place of another; they are not
+    decoded. former: name -> device and inode of the file that is at its place before the command; see
+    atomic.check_target. unmatched: patterns that no name matches. damage: to the archive as a whole. kept: the real paths
+    of inputs and models, which no file replaces.
     """
 
     job: Job
     decoding: Decoding
-    names: set[str]
+    places: dict[str, str]
     clashing: list[str]
     former: dict[str, tuple[int, ...]]
     unmatched: list[str]
@@ -179,7 +175,7 @@ class Unpacking:
                 names = {*packed}
                 found = {pattern: _matching(names, pattern) for pattern in options.only}
                 chosen = set().union(*found.values()) if found else names
-                kinds = _kinds(packed, sorted(chosen), decoding)
+                places = {name: _place(packed, name, options.ending) for name in sorted(chosen)}
         except CorruptError as error:
             raise CorruptError(f"{error} (--salvage gets the undamaged images)") from error
         except FormatError as error:
@@ -188,8 +184,10 @@ class Unpacking:
             raise FormatError(f"{error} (if this is damage, --salvage gets the undamaged images)") from error
         damage = tuple(dataclasses.replace(each, is_loss=each.is_loss or not job.target) for each in packed.damage)
         unmatched = [pattern for pattern, matching in found.items() if not matching]
-        clashing, former = _clashing(kinds, decoding), _former(kinds, decoding)
-        return cls(job, decoding, chosen - {*clashing}, clashing, former, unmatched, damage, kept)
+        uses = Counter(places.values())
+        clashing = [name for name, place in places.items() if uses[place] > 1]
+        places = {name: place for name, place in places.items() if uses[place] == 1}
+        return cls(job, decoding, places, clashing, _former(places, decoding), unmatched, damage, kept)
 
     def failures(self) -> Iterator[FileResult]:
         """Files lost by damage, files without a place of their own, and patterns that match no name."""
@@ -211,34 +209,34 @@ class Unpacking:
 
     def tasks(self) -> Iterator[Task]:
         """One for each group that has wanted files, or the error of an archive that is not as it was planned."""
-        decoding = self.decoding
-        with contextlib.ExitStack() as stack:
-            try:
-                packed = stack.enter_context(_opened(self.job, decoding.options))
-                if not self.names <= packed.keys():
-                    raise OSError("it has changed meanwhile")
-            except FAILURES as error:
-                yield functools.partial(list, [FileResult(decoding.source, error=one_line(error))])
+        try:
+            packed = _opened(self.job, self.decoding.options)
+        except FAILURES as error:
+            yield known([FileResult(self.decoding.source, error=one_line(error))])
+            return
+        with packed:
+            if not self.places.keys() <= packed.keys():
+                yield known([FileResult(self.decoding.source, error="it has changed meanwhile")])
                 return
             for number in range(len(packed.group_sizes)):
                 wanted = [
-                    Wanted(member, name, self.former.get(name, ()))
+                    Wanted(member, name, self.places[name], self.former.get(name, ()))
                     for member, name in enumerate(packed.names(number))
-                    if name in self.names
+                    if name in self.places
                 ]
-                if not wanted:
-                    continue
-                try:
-                    group = packed.group(number)
-                    models = packed.models_of(group)
-                except FAILURES as error:
-                    failures = [FileResult(decoding.source, error=one_line(error), member=each.name) for each in wanted]
-                    yield functools.partial(list, failures)
-                    continue
-                kinds = [_kind(group.parts[group.place(each.number)[0]]) for each in wanted]
-                refusals = [decoding.refusal(each, kind, self.kept) for each, kind in zip(wanted, kinds)]
-                wanted = [each._replace(error=refusal) for each, refusal in zip(wanted, refusals)]
-                yield functools.partial(decoding.decode_group, group, wanted, models)
+                if wanted:
+                    yield self._task(packed, number, wanted)
+
+    def _task(self, packed: Archive, number: int, wanted: Sequence[Wanted]) -> Task:
+        """The task of a group: its wanted files, or an error for each."""
+        try:
+            group = packed.group(number)
+            models = packed.models_of(group)
+        except FAILURES as error:
+            what = one_line(error)
+            return known([FileResult(self.decoding.source, error=what, member=each.name) for each in wanted])
+        wanted = [each._replace(error=self.decoding.refusal(each, self.kept)) for each in wanted]
+        return functools.partial(self.decoding.decode_group, group, wanted, models)
 
     def report(self, run: RunReport) -> UnpackReport:
         """run: the results of this archive."""
@@ -265,33 +263,21 @@ def _opened(job: Job, options: Decompressing) -> Archive:
     return Archive(file, max_pixels=options.max_pixels, salvage=options.salvage or job.target is None)
 
 
-def _kind(part: Group | Verbatim) -> str:
-    return "verbatim" if isinstance(part, Verbatim) else "image"
+def _place(packed: Archive, name: str, ending: str) -> str:
+    """The path of a file below the folder. PNGs and verbatim files keep their names. ending: see Decompressing."""
+    if ending == PNG_ENDING:
+        return name
+    with contextlib.suppress(*FAILURES):  # a damaged file gets its own error later
+        if packed.kind(name) == "verbatim":
+            return name
+    return image_name(name, ending)
 
 
-def _kinds(packed: Archive, names: Sequence[str], decoding: Decoding) -> dict[str, str]:
-    """The kind of each file; all are images if the kind does not change the file's place."""
-    kinds = dict.fromkeys(names, "image")
-    if decoding.options.ending != PNG_ENDING:
-        for name in names:
-            with contextlib.suppress(*FAILURES):  # a damaged file gets its own error later
-                kinds[name] = packed.kind(name)
-    return kinds
-
-
-def _clashing(kinds: Mapping[str, str], decoding: Decoding) -> list[str]:
-    """The names whose files would go to the place of another."""
-    targets: dict[str, list[str]] = {}
-    for name, kind in kinds.items():
-        targets.setdefault(decoding.renamed(name, kind), []).append(name)
-    return [name for sharing in targets.values() if len(sharing) > 1 for name in sharing]
-
-
-def _former(kinds: Mapping[str, str], decoding: Decoding) -> dict[str, tuple[int, ...]]:
-    """The identities of the files that are at the places of outputs. Only -f needs them."""
+def _former(places: Mapping[str, str], decoding: Decoding) -> dict[str, tuple[int, ...]]:
+    """Device and inode of the files that are at the places of outputs. Only -f needs them."""
     former = {}
-    for name, kind in kinds.items() if decoding.options.force else ():
+    for name, place in places.items() if decoding.options.force else ():
         with contextlib.suppress(OSError):  # a place that is not allowed gives its own error later
-            if (target := decoding.target(name, kind)) and (taken := identity(target)):
+            if (target := decoding.target(place)) and (taken := inode(target)):
                 former[name] = taken
     return former

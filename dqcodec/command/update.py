@@ -8,7 +8,6 @@ import dataclasses
 import os
 from collections.abc import Iterable
 
-from dqcodec.command import streams
 from dqcodec.command.plan import Job
 from dqcodec.command.walk import DONE, LeftOut
 
@@ -37,7 +36,7 @@ def _age(job: Job) -> int | None:
 
     None if there are not two files to compare.
     """
-    if streams.is_stream(job.source) or streams.is_stream(job.target):
+    if job.has_stream:
         return None
     try:
         source, target = os.stat(job.source).st_mtime_ns, os.stat(job.target)

@@ -25,17 +25,32 @@ from typing import TYPE_CHECKING, Any
 from dqcodec import __version__
 from dqcodec.base import ending
 from dqcodec.base.errors import WorkerError
+from dqcodec.command.options import Running
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-Map = Callable[[Callable, Iterable], Iterator]
+Map = Callable[[Callable, Iterable], Iterator]  # map, or one whose results others compute
 
 _AHEAD = 2  # items handed out per worker
 _SECONDS = 20  # to find the scheduler and a worker
 _PATIENCE = 60  # seconds to wait for a worker after all are lost
 _GRACE = 1  # seconds to let a process end itself
 _LOST = "the connection to the cluster's scheduler was lost"
+
+
+@contextlib.contextmanager
+def mapping(options: Running, items: int) -> Iterator[Map]:
+    """A lazy map for at most `items` items: by a cluster or several processes if the options say so."""
+    count = min(options.processes, items)
+    if options.cluster:
+        with cluster(options.cluster) as mapped:
+            yield mapped
+    elif count > 1:
+        with processes(count) as mapped:
+            yield mapped
+    else:
+        yield map
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ must agree.
     archive      magic, version, models, groups, index blocks, models again, end     Writer
     frame        mark, archive id, number, lengths, header, CRC, body, CRC           frame.py: pack_frame, read_frame
     group        a frame. header: members and heads; body: payloads                  pack_group, unpack_group
-    index block  a frame without a body: places and names of groups                  Writer, unpack_block
+    index block  a frame without a body: places and names of groups                  Block, unpack_block
     model        a frame: what changes another model                                 pack_model, unpack_model
 
 A group has parts: sets of images that are coded together, and verbatim files. Their images and files are its contents,
@@ -21,20 +21,21 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from dqcodec.base.errors import CorruptError
+from dqcodec.base.reader import Reader
 from dqcodec.base.varint import folded, unfolded, write_varint
-from dqcodec.format.container import CHECKSUM_BYTES, CRC_BYTES, Group, read_tail
-from dqcodec.format.frame import GROUP_MARK, ID_BYTES, INDEX_MARK, MARK, MODEL_MARK, crc_field, pack_frame
+from dqcodec.format.container import CHECKSUM_BYTES, CRC_BYTES, Group, crc_field, joined, read_tail
+from dqcodec.format.frame import GROUP_MARK, ID_BYTES, INDEX_MARK, MARK, MODEL_MARK, pack_frame
 from dqcodec.format.head import count_pixels, pack_heads, read_heads
 from dqcodec.format.layer import MODEL_ID_BYTES
 from dqcodec.format.names import MAX_NAME_BYTES, clashes, is_name
-from dqcodec.format.reader import Reader
 from dqcodec.format.section import pack_section, read_section
 from dqcodec.png import MAX_PIXELS
 
@@ -42,7 +43,8 @@ MAGIC = b"\x89DQA"
 VERSION = 2
 START = MAGIC + bytes([VERSION])
 END_MARK = MARK + b"E"
-END_BYTES = len(END_MARK) + ID_BYTES + 4 + 4 + CRC_BYTES
+_END_FIELDS = struct.Struct(f"<{ID_BYTES}sII")
+END_BYTES = len(END_MARK) + _END_FIELDS.size + CRC_BYTES
 MAX_MEMBERS = 1 << 12
 _SECOND = 10**9
 _BLOCK_BYTES = 1 << 15  # an index block ends once its list of groups is longer
@@ -127,24 +129,37 @@ def is_archive(start: bytes) -> bool:
     return start.startswith(MAGIC)
 
 
-def is_end(data: bytes) -> bool:
-    """Whether bytes are the end of an archive, with a right CRC."""
-    return (
-        len(data) == END_BYTES and data.startswith(END_MARK) and data.endswith(crc_field(zlib.crc32(data[:-CRC_BYTES])))
-    )
+class End(NamedTuple):
+    """The end of an archive. groups: their number. index_bytes: of the index blocks and the models after them."""
+
+    archive_id: bytes
+    groups: int
+    index_bytes: int
+
+    def pack(self) -> bytes:
+        """The end as bytes, END_BYTES of them."""
+        end = END_MARK + _END_FIELDS.pack(*self)
+        return end + crc_field(zlib.crc32(end))
+
+
+def unpack_end(data: bytes) -> End | None:
+    """The end of an archive; None if the bytes are something else, or its CRC is wrong."""
+    if len(data) != END_BYTES:
+        return None
+    end = End(*_END_FIELDS.unpack_from(data, len(END_MARK)))
+    return end if end.pack() == data else None
 
 
 def pack_group(group: ArchiveGroup) -> PackedGroup:
     """The header and the body of a group."""
-    parts = [_pack_part(part) for part in group.parts]
-    sizes = [*(write_varint(len(part)) for part in parts[:-1]), b""]
-    return PackedGroup(group.members, pack_header(group), b"".join(each for pair in zip(sizes, parts) for each in pair))
+    return PackedGroup(group.members, pack_header(group), joined([_pack_part(part) for part in group.parts]))
 
 
 def pack_header(group: ArchiveGroup) -> bytes:
     """The packed header of a group: chunks packed for each image or all together, whichever is smaller."""
-    start = [write_varint(len(group.members)), *_differences(group.contents, step=1), _pack_names(group.members)]
-    start += [_pack_stamps(group.members), write_varint(len(group.parts))]
+    start = [write_varint(len(group.members)), *_differences(group.contents, step=1)]
+    start += [_pack_names(member.name for member in group.members), _pack_stamps(group.members)]
+    start.append(write_varint(len(group.parts)))
 
     def packed(are_lone: bool) -> bytes:
         heads = [
@@ -174,10 +189,10 @@ def unpack_group(header: bytes, body: bytes, max_pixels: int = MAX_PIXELS) -> Ar
         count, left = count + (images or 1), left - 1
     if left or reader.rest() or {*contents} != {*range(count)}:
         raise CorruptError("malformed header of a group")
-    unpacked, reader, parts = reader.unpacked, Reader(body, 0, len(body)), []
+    unpacked, reader, parts = reader.unpacked, Reader(body), []
     for number, entries in enumerate(sets):
         part = reader.rest() if number == len(sets) - 1 else reader.take(reader.varint())
-        inner = Reader(part, 0, len(part), unpacked)
+        inner = Reader(part, unpacked=unpacked)
         parts.append(read_tail(entries, inner) if entries else _read_file(inner))
         unpacked = inner.unpacked
     return ArchiveGroup(members, contents, tuple(parts))
@@ -222,9 +237,14 @@ class Block:
     offset: int
     places: tuple[tuple[int, tuple[str, ...]], ...]
 
+    def pack(self) -> bytes:
+        """The packed header of the block."""
+        start = write_varint(self.groups) + self.offset.to_bytes(8, "little") + write_varint(len(self.places))
+        return _pack(start + b"".join(_pack_place(*place) for place in self.places))
+
 
 def unpack_block(header: bytes) -> Block:
-    """Read the packed header of an index block; raises CorruptError."""
+    """The inverse of Block.pack; raises CorruptError."""
     reader = _unpack(header)
     groups, offset, places = reader.varint(), int.from_bytes(reader.take(8), "little"), []
     left, start = reader.varint(), reader.position
@@ -254,7 +274,7 @@ class Writer:
         self._stream, self._id = stream, bytes(ID_BYTES)
         self._models = [(number, *pack_model(model)) for number, model in enumerate(models)]
         self._offset = len(START)  # of group 0
-        self._places: list[tuple[int, bytes]] = []  # (bytes of the frame, packed names)
+        self._places: list[tuple[int, tuple[str, ...]]] = []  # (bytes of the frame, names)
         stream.write(START)
 
     def add(self, group: PackedGroup) -> None:
@@ -265,28 +285,25 @@ class Writer:
             self._offset += len(self._model_frames())
         frame = pack_frame(GROUP_MARK, self._id, len(self._places), group.header, group.body)
         self._stream.write(frame)
-        self._places.append((len(frame), _pack_names(group.members)))
+        self._places.append((len(frame), tuple(member.name for member in group.members)))
 
     def finish(self) -> None:
         """Write the index, the models again, and the end."""
         index = b"".join(self._blocks()) + (self._model_frames() if self._places else b"")
-        end = END_MARK + self._id + len(self._places).to_bytes(4, "little") + len(index).to_bytes(4, "little")
-        self._stream.write(index + end + crc_field(zlib.crc32(end)))
+        self._stream.write(index + End(self._id, len(self._places), len(index)).pack())
 
     def _model_frames(self) -> bytes:
         return b"".join(pack_frame(MODEL_MARK, self._id, *each) for each in self._models)
 
     def _blocks(self) -> Iterator[bytes]:
         """The frames of the index blocks."""
-        first, offset, size, parts = 0, self._offset, 0, []
-        next_offset = offset
-        for number, (length, names) in enumerate(self._places, 1):
-            parts.append(write_varint(length) + names + b"\0")
-            size, next_offset = size + len(parts[-1]), next_offset + length
-            if size > _BLOCK_BYTES or number == len(self._places):
-                start = write_varint(len(self._places)) + offset.to_bytes(8, "little") + write_varint(len(parts))
-                yield pack_frame(INDEX_MARK, self._id, first, _pack(start + b"".join(parts)))
-                first, offset, size, parts = number, next_offset, 0, []
+        first, size, offset, groups = 0, 0, self._offset, len(self._places)
+        for stop, place in enumerate(self._places, 1):
+            size += len(_pack_place(*place))
+            if size > _BLOCK_BYTES or stop == groups:
+                places = tuple(self._places[first:stop])
+                yield pack_frame(INDEX_MARK, self._id, first, Block(groups, offset, places).pack())
+                first, size, offset = stop, 0, offset + sum(length for length, _ in places)
 
 
 def _count(part: Group | Verbatim) -> int:
@@ -300,11 +317,11 @@ def _pack(raw: bytes) -> bytes:
 
 def _unpack(header: bytes) -> Reader:
     """A reader of a packed header's content; raises CorruptError."""
-    reader = Reader(header, 0, len(header))
-    raw = read_section(reader, *reader.take(1))
+    reader = Reader(header)
+    raw = read_section(reader, reader.byte())
     if reader.rest():
         raise CorruptError("malformed header in an archive")
-    return Reader(raw, 0, len(raw), reader.unpacked)
+    return Reader(raw, unpacked=reader.unpacked)
 
 
 def _pack_part(part: Group | Verbatim) -> bytes:
@@ -313,7 +330,7 @@ def _pack_part(part: Group | Verbatim) -> bytes:
 
 def _read_file(reader: Reader) -> Verbatim:
     checksum = reader.take(CHECKSUM_BYTES)
-    data = read_section(reader, *reader.take(1))
+    data = read_section(reader, reader.byte())
     if reader.rest() or _checksum(data) != checksum:
         raise CorruptError("a file in the archive does not match its checksum")
     return Verbatim(data)
@@ -342,8 +359,13 @@ def _read_members(header: bytes) -> tuple[Reader, tuple[Member, ...], tuple[int,
     return reader, tuple(map(Member, names, times, modes)), tuple(contents)
 
 
-def _pack_names(members: Sequence[Member]) -> bytes:
-    return b"".join(member.name.encode("utf-8", "surrogateescape") + b"\0" for member in members)
+def _pack_place(length: int, names: Iterable[str]) -> bytes:
+    """The place of a group in an index block."""
+    return write_varint(length) + _pack_names(names) + b"\0"
+
+
+def _pack_names(names: Iterable[str]) -> bytes:
+    return b"".join(name.encode("utf-8", "surrogateescape") + b"\0" for name in names)
 
 
 def _pack_stamps(members: Sequence[Member]) -> bytes:

@@ -26,10 +26,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dqcodec.base.errors import CorruptError, FormatError, UnsupportedImageError
+from dqcodec.base.reader import Reader
 from dqcodec.base.varint import write_varint
 from dqcodec.format.head import Entry, count_pixels, pack_heads, read_heads
 from dqcodec.format.layer import TOGETHER
-from dqcodec.format.reader import Reader
 from dqcodec.png import MAX_PIXELS
 
 MAGIC = b"\x89DQC"
@@ -69,10 +69,10 @@ class Group:
     def pack(self) -> bytes:
         """The .dqc file of a group of one image."""
         if self.is_short:
-            body = SHORT_MAGIC + self.heads() + self._joined()
+            body = SHORT_MAGIC + self.heads() + joined(self.payloads)
             return body + _check(body, self.checksum)
         body = b"".join((MAGIC, bytes([VERSION]), self.heads(), self.tail()))
-        return body + zlib.crc32(body).to_bytes(CRC_BYTES, "little")
+        return body + crc_field(zlib.crc32(body))
 
     @classmethod
     def unpack(cls, data: bytes, max_pixels: int = MAX_PIXELS) -> Group:
@@ -90,7 +90,7 @@ class Group:
             raise CorruptError("truncated .dqc file")
         if data[start - 1] != VERSION:
             raise FormatError(f".dqc file of version {data[start - 1]}, but this release reads version {VERSION} only")
-        if zlib.crc32(memoryview(data)[:end]).to_bytes(CRC_BYTES, "little") != data[end:]:
+        if crc_field(zlib.crc32(memoryview(data)[:end])) != data[end:]:
             raise CorruptError("damaged .dqc file (its CRC differs)")
         reader = Reader(data, start, end)
         return read_tail(read_heads(reader, 1, max_pixels), reader)
@@ -116,12 +116,18 @@ class Group:
 
     def tail(self) -> bytes:
         """The checksum and the payloads as bytes."""
-        return self.checksum + self._joined()
+        return self.checksum + joined(self.payloads)
 
-    def _joined(self) -> bytes:
-        """The payloads as bytes."""
-        lengths = [*(write_varint(len(payload)) for payload in self.payloads[:-1]), b""]
-        return b"".join(part for pair in zip(lengths, self.payloads) for part in pair)
+
+def joined(parts: Sequence[bytes]) -> bytes:
+    """All parts, each except the last one after its length."""
+    lengths = [*(write_varint(len(part)) for part in parts[:-1]), b""]
+    return b"".join(each for pair in zip(lengths, parts) for each in pair)
+
+
+def crc_field(crc: int) -> bytes:
+    """A CRC-32 as it stands in a file."""
+    return crc.to_bytes(CRC_BYTES, "little")
 
 
 def is_short(start: bytes) -> bool:
@@ -141,7 +147,7 @@ def frame_bytes(entry: Entry) -> int:
 
 def _check(body: bytes, checksum: bytes) -> bytes:
     """The last bytes of a short file, given the checksum; or the checksum, given the last bytes."""
-    return (zlib.crc32(body) ^ int.from_bytes(checksum, "little")).to_bytes(CRC_BYTES, "little")
+    return crc_field(zlib.crc32(body) ^ int.from_bytes(checksum, "little"))
 
 
 def read_tail(entries: tuple[Entry, ...], reader: Reader) -> Group:

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from dqcodec.base.errors import CorruptError
 from dqcodec.base.varint import read_varint, write_varint
-from dqcodec.format.container import CRC_BYTES
+from dqcodec.format.container import CRC_BYTES, crc_field
 
 MARK = b"\x89DQ"  # the start of all marks
 GROUP_MARK, INDEX_MARK, MODEL_MARK = MARK + b"G", MARK + b"I", MARK + b"M"
@@ -107,11 +107,6 @@ def parsed(unpack: Callable[[bytes], _Parsed], frame: Frame) -> _Parsed | None:
         return unpack(frame.header)
     except CorruptError:
         return None
-
-
-def crc_field(crc: int) -> bytes:
-    """A CRC-32 as it stands in the file."""
-    return crc.to_bytes(CRC_BYTES, "little")
 
 
 def _crc_of(file: Readable, start: int, stop: int, crc: int = 0) -> int:

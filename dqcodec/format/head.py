@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dqcodec.base.errors import CorruptError, UnsupportedImageError
+from dqcodec.base.reader import Reader
 from dqcodec.base.varint import write_varint
 from dqcodec.format.canvas import Spot, spots
 from dqcodec.format.layer import LEARNED, METHODS, MODEL_ID_BYTES, WHOLE_CODES, Layer, Method
-from dqcodec.format.reader import Reader
 from dqcodec.format.section import RAW, pack_section, read_section
 from dqcodec.format.split import Split, Step
 from dqcodec.format.values import Map, Values
@@ -136,7 +137,7 @@ def read_heads(reader: Reader, count: int, max_pixels: int) -> tuple[Entry, ...]
 
 def _read_head(reader: Reader, last_id: bytes, max_pixels: int) -> tuple[Entry, bytes]:
     """Read a head: (entry, model id of the last layer with a model so far)."""
-    (kind,) = reader.take(1)
+    kind = reader.byte()
     if kind == Method.STORED:
         return Entry(), last_id
     if not kind & 15:
@@ -150,7 +151,7 @@ def _read_head(reader: Reader, last_id: bytes, max_pixels: int) -> tuple[Entry, 
     skeleton, values = metadata.unpack(read_section(reader, packing) if packing else b"", header)
     check_size(width, height, max_pixels, skeleton)
     recipe = reader.take(reader.varint()) if kind >> 6 & 1 else b""
-    (code,) = reader.take(1)
+    code = reader.byte()
     if code == _REPEAT:
         entry = Entry(skeleton, recipe=recipe, repeats=reader.varint())
         if not entry.repeats or values:
@@ -163,21 +164,27 @@ def _read_head(reader: Reader, last_id: bytes, max_pixels: int) -> tuple[Entry, 
     if values:
         found = Map.unpack(values, header)
         view, kind = found.view(skeleton), found.kind
-    split, code = Split(Step(code & 7), bool(code >> 3 & 1), kind), code >> 4
+    split = Split(Step(code & 7), bool(code >> 3 & 1), kind)
     counts = [len(split.shapes(size, view)) for size in skeleton.sizes]
+    layers, last_id = _read_layers(reader, code >> 4, sum(counts), last_id)
+    ordered = iter(layers)
+    rasters = tuple(tuple(itertools.islice(ordered, count)) for count in counts)
+    return Entry(skeleton, split, rasters, recipe, values=values), last_id
+
+
+def _read_layers(reader: Reader, code: int, count: int, last_id: bytes) -> tuple[list[Layer], bytes]:
+    """(layers, model id of the last layer with a model so far). code: of the first layer; the others follow."""
     layers = []
-    for number in range(sum(counts)):
+    for number in range(count):
         if number:
-            (code,) = reader.take(1)
+            code = reader.byte()
         method, is_last = (code, 0) if code in WHOLE_CODES else (code & 7, code >> 3)
         if method not in METHODS or is_last > (method in LEARNED and bool(last_id)):
             raise CorruptError("malformed layer in the .dqc file")
         if method in LEARNED and not is_last:
             last_id = reader.take(MODEL_ID_BYTES)
         layers.append(Layer(Method(method), last_id if method in LEARNED else b""))
-    ordered = iter(layers)
-    rasters = tuple(tuple(next(ordered) for _ in range(count)) for count in counts)
-    return Entry(skeleton, split, rasters, recipe, values=values), last_id
+    return layers, last_id
 
 
 def _can_repeat(entry: Entry, other: Entry) -> bool:

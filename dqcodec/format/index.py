@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dqcodec.format.archive import END_BYTES, START, is_end, unpack_block
+from dqcodec.format.archive import END_BYTES, START, unpack_block, unpack_end
 from dqcodec.format.directory import Directory, GroupPlace, ModelPlace, model_ids, model_place
-from dqcodec.format.frame import ID_BYTES, INDEX_MARK, parsed, read_frame
+from dqcodec.format.frame import INDEX_MARK, parsed, read_frame
 from dqcodec.format.positional import Positional
 
 
 def read_index(file: Positional) -> Directory | None:
     """The groups, from the index of an archive that fills the file; None if anything contradicts the index."""
-    end = file.read(file.size - END_BYTES, END_BYTES) if file.size >= len(START) + END_BYTES else b""
-    if not is_end(end) or file.read(0, len(START)) != START:
+    stop = file.size - END_BYTES
+    end = unpack_end(file.read(stop, END_BYTES)) if stop >= len(START) else None
+    if end is None or file.read(0, len(START)) != START:
         return None
-    archive_id, count, length = end[4 : 4 + ID_BYTES], *(int.from_bytes(end[at : at + 4], "little") for at in (8, 12))
-    start = position = file.size - END_BYTES - length
+    start = position = stop - end.index_bytes
     if start < len(START):
         return None
     places, offset = [], None
@@ -22,19 +22,19 @@ def read_index(file: Positional) -> Directory | None:
         block = parsed(unpack_block, frame)
         offset = block.offset if block and offset is None else offset
         found = block and (frame.archive_id, frame.number, block.groups, block.offset)
-        if found != (archive_id, len(places), count, offset):
+        if found != (end.archive_id, len(places), end.groups, offset):
             return None
         for size, names in block.places:
             places.append(GroupPlace(len(places), offset, size, names))
             offset += size
         position = frame.end
-    again, stop = _read_models(file, position)
+    again, after = _read_models(file, position)
     models, first = _read_models(file, len(START)) if again else ([], len(START))
-    if stop != file.size - END_BYTES or len(places) != count or model_ids(again) != model_ids(models):
+    if after != stop or len(places) != end.groups or model_ids(again) != model_ids(models):
         return None
     if (places[0].offset, offset) != (first, start) if places else start != first:
         return None
-    return Directory(archive_id, places, models=models + again)
+    return Directory(end.archive_id, places, models=models + again)
 
 
 def _read_models(file: Positional, position: int) -> tuple[list[ModelPlace], int]:

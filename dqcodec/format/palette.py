@@ -25,6 +25,7 @@ from __future__ import annotations
 import numpy as np
 
 from dqcodec.base.errors import CorruptError
+from dqcodec.base.reader import Reader
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.png import Skeleton
 from dqcodec.png.chunks import check_palette
@@ -107,6 +108,7 @@ _ORDERS = (
     # by alpha, red, green, blue
     lambda keys, first, count: (keys & 0xFF00FF00) + ((keys & 255) << 16) + (keys >> 16 & 255),
 )
+_MALFORMED = "malformed palette in the .dqc file"
 _MAX_DIGITS_BYTES = 257  # holds 256 digits below 257
 
 
@@ -144,33 +146,29 @@ def _decode(code: bytes, rasters: list[np.ndarray]) -> np.ndarray:
     if not code:
         used = _ordered(rasters, 0)
         if len(used) > 256:
-            raise CorruptError("malformed palette in the .dqc file")
+            raise CorruptError(_MALFORMED)
         return used
-    length, position = read_varint(code, 0)
-    order = code[position] if position < len(code) else len(_ORDERS)
+    reader = Reader(code, error=_MALFORMED)
+    length, order = reader.varint(), reader.byte()
     if order >= len(_ORDERS):
-        raise CorruptError("malformed palette in the .dqc file")
+        raise CorruptError(_MALFORMED)
     used = _ordered(rasters, order)
     count, depth = used.shape
     unused = length - count
     if not 0 < length <= 256 or unused < 0:
-        raise CorruptError("malformed palette in the .dqc file")
-    position += 1
-    extras = code[position : position + depth * unused]
-    digits = code[position + depth * unused :]
+        raise CorruptError(_MALFORMED)
+    extras, digits = [reader.take(depth) for _ in range(unused)], reader.rest()
     if len(digits) > _MAX_DIGITS_BYTES:
-        raise CorruptError("malformed palette in the .dqc file")
+        raise CorruptError(_MALFORMED)
     number = int.from_bytes(digits, "little")
     left, entries, start = [bytes(color) for color in used], [], 0
     for _ in range(length):
-        number, digit = divmod(number, len(left) + (unused > 0))
+        number, digit = divmod(number, len(left) + bool(extras))
         if digit < len(left):
             start = (start + digit) % len(left)
             entries.append(left.pop(start))
         else:
-            entries.append(extras[:depth])
-            extras = extras[depth:]
-            unused -= 1
-    if number or any(len(entry) != depth for entry in entries):
-        raise CorruptError("malformed palette in the .dqc file")
+            entries.append(extras.pop(0))
+    if number:
+        raise CorruptError(_MALFORMED)
     return np.frombuffer(b"".join(entries), np.uint8).reshape(length, depth)

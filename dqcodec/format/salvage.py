@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dqcodec.format.archive import END_BYTES, START, is_end, unpack_block, unpack_members
+from dqcodec.format.archive import END_BYTES, START, unpack_block, unpack_end, unpack_members
 from dqcodec.format.directory import Damage, Directory, GroupPlace, ModelPlace, model_ids, model_place
 from dqcodec.format.frame import GROUP_MARK, ID_BYTES, INDEX_MARK, MARK, MODEL_MARK, Frame, body_crc, parsed, read_frame
 from dqcodec.format.positional import Positional
@@ -123,10 +123,10 @@ class _Scan:
                 return None
             take = {INDEX_MARK: self._take_block, GROUP_MARK: self._take_group, MODEL_MARK: self._take_model}
             return take[frame.mark](frame)
-        end = self.read(start, END_BYTES)
-        if not is_end(end) or start < stop and end[4 : 4 + ID_BYTES] != archive_id:
+        end = unpack_end(self.read(start, END_BYTES))
+        if end is None or start < stop and end.archive_id != archive_id:
             return None
-        self._archive(end[4 : 4 + ID_BYTES]).end = int.from_bytes(end[8:12], "little")
+        self._archive(end.archive_id).end = end.groups
         return start + END_BYTES
 
     def _take_block(self, frame: Frame) -> int | None:

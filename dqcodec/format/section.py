@@ -8,8 +8,8 @@ import zlib
 import numpy as np
 
 from dqcodec.base.errors import CorruptError
+from dqcodec.base.reader import Reader
 from dqcodec.base.varint import write_varint
-from dqcodec.format.reader import Reader
 from dqcodec.png import dictionary
 
 RAW = 1  # the packing of bytes as they are
@@ -45,7 +45,7 @@ def read_section(reader: Reader, packing: int) -> bytes:
         return section
     if packing not in (*_DICTIONARIES, _LZMA):
         raise CorruptError("a section of the .dqc file has an unknown packing")
-    inner = Reader(section, 0, len(section))
+    inner = Reader(section)
     raw_bytes = inner.varint()
     reader.unpacked -= raw_bytes
     if raw_bytes > _MAX_RAW_BYTES or reader.unpacked < 0:

@@ -102,7 +102,8 @@ class Split:
 
     def modelled(self, skeleton: Skeleton) -> list[bool]:
         """For each layer of a raster, whether a model may suit it: low bytes are noise to a model."""
-        return [not name.endswith("low bytes") for name in self.names(skeleton)]
+        layers = len(self.names(skeleton))
+        return [self.step != Step.BYTES or number < layers // 2 for number in range(layers)]
 
     def shapes(self, size: tuple[int, int], skeleton: Skeleton) -> list[tuple[int, int, int]]:
         """The shapes (H, W, C) of the layers of a raster of `size`, (height, width).

@@ -28,17 +28,20 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
 
 from dqcodec.base.errors import CorruptError
-from dqcodec.base.varint import read_varint, write_varint
+from dqcodec.base.reader import Reader
+from dqcodec.base.varint import write_varint
 from dqcodec.format import palette
 from dqcodec.png import Header, Png, Skeleton, color_types
 from dqcodec.png.chunks import check_palette
 from dqcodec.png.color_types import PALETTE
 
 _KEPT, _COPY, _RANKED, _ZERO, _FULL = 0, 1, 5, 6, 7  # modes of a channel
+_MALFORMED = "malformed values in the .dqc file"
 MODES_BYTES = 2  # of the code of a map; the tables follow
 _MERGED = 1 << 12
 _MAX_MODES = 2 * _MERGED
@@ -86,23 +89,22 @@ class Map:
     @classmethod
     def unpack(cls, code: bytes, header: Header) -> Map:
         """The inverse of pack. header: of the image. Raises CorruptError."""
-        number = int.from_bytes(code[:2], "little")
+        reader = Reader(code, error=_MALFORMED)
+        number = int.from_bytes(reader.take(MODES_BYTES), "little")
         modes = tuple(number >> 3 * channel & 7 for channel in range(header.samples))
-        is_merged, position, tables = bool(number & _MERGED), 2, []
-        is_sound = len(code) >= 2 and number == number & (_MERGED | (1 << 3 * header.samples) - 1)
+        is_merged = bool(number & _MERGED)
+        is_sound = number == number & (_MERGED | (1 << 3 * header.samples) - 1)
         for channel, mode in enumerate(modes):
             if _COPY <= mode < _RANKED:
                 is_sound &= mode - _COPY < channel and not _COPY <= modes[mode - _COPY] < _RANKED
             is_sound &= not (is_merged and mode == _RANKED)
         counts = [modes.count(_KEPT)] if is_merged else [1] * modes.count(_RANKED)
         if not is_sound or 0 in counts:
-            raise CorruptError("malformed values in the .dqc file")
-        for channels in counts:
-            table, position = _unpack_table(code, position, channels, header.bit_depth)
-            tables.append(table)
-        found = cls(header, modes, tuple(tables), is_merged)
-        if position != len(code) or not found._kept:
-            raise CorruptError("malformed values in the .dqc file")
+            raise CorruptError(_MALFORMED)
+        tables = tuple(_read_table(reader, channels, header.bit_depth) for channels in counts)
+        found = cls(header, modes, tables, is_merged)
+        if reader.rest() or not found._kept:
+            raise CorruptError(_MALFORMED)
         return found
 
     def view(self, skeleton: Skeleton) -> Skeleton:
@@ -129,44 +131,46 @@ class Map:
         check_palette(skeleton.header, skeleton.parts[0])
         return Png(skeleton.header, skeleton, tuple(map(self._from_view, view.rasters)))
 
-    @property
+    @cached_property
+    def _ranked(self) -> dict[int, np.ndarray]:
+        """The table of each ranked channel."""
+        return dict(zip((channel for channel, mode in enumerate(self.modes) if mode == _RANKED), self.tables))
+
+    @cached_property
     def _kept(self) -> list[int]:
         """The channels that are not left out."""
-        tables = iter(self.tables)
         return [
             channel
             for channel, mode in enumerate(self.modes)
-            if mode == _KEPT or (mode == _RANKED and len(next(tables)) > 1)
+            if mode == _KEPT or len(self._ranked.get(channel, ())) > 1
         ]
 
     def _to_view(self, samples: np.ndarray) -> np.ndarray:
         """Samples (H, W, C) -> samples of the view."""
         if self.is_merged:
             return _places(palette.numbers(self.tables[0]), palette.numbers(samples[..., self._kept]))[..., None]
-        ranked = [channel for channel, mode in enumerate(self.modes) if mode == _RANKED]
-        tables = dict(zip(ranked, self.tables))
-        parts = [
-            _places(tables[channel][:, 0], samples[..., channel]) if channel in tables else samples[..., channel]
-            for channel in self._kept
-        ]
-        return np.stack(parts, axis=-1)
+        parts = [samples[..., channel] for channel in self._kept]
+        tables = [self._ranked.get(channel) for channel in self._kept]
+        ranks = [part if table is None else _places(table[:, 0], part) for part, table in zip(parts, tables)]
+        return np.stack(ranks, axis=-1)
 
     def _from_view(self, view: np.ndarray) -> np.ndarray:
         """The inverse of _to_view; raises CorruptError."""
         samples = np.empty((*view.shape[:2], len(self.modes)), np.uint16 if self.header.bit_depth == 16 else np.uint8)
-        tables, kept = iter(self.tables), self._kept
         if self.is_merged:
-            samples[..., kept] = _looked_up(next(tables), view[..., 0])
+            samples[..., self._kept] = _looked_up(self.tables[0], view[..., 0])
+        else:
+            for place, channel in enumerate(self._kept):
+                table, part = self._ranked.get(channel), view[..., place]
+                samples[..., channel] = part if table is None else _looked_up(table, part)[..., 0]
         for channel, mode in enumerate(self.modes):
-            if mode == _KEPT and not self.is_merged:
-                samples[..., channel] = view[..., kept.index(channel)]
-            elif mode == _RANKED:
-                table = next(tables)
-                is_kept = channel in kept
-                samples[..., channel] = _looked_up(table, view[..., kept.index(channel)])[..., 0] if is_kept else table
+            if channel in self._kept:
+                continue
+            if mode == _RANKED:
+                samples[..., channel] = self._ranked[channel]
             elif mode in (_ZERO, _FULL):
                 samples[..., channel] = (1 << self.header.bit_depth) - 1 if mode == _FULL else 0
-            elif mode != _KEPT:
+            else:
                 samples[..., channel] = samples[..., mode - _COPY]
         return samples
 
@@ -344,16 +348,15 @@ def _pack_table(table: np.ndarray) -> bytes:
     return write_varint(len(table)) + planes.T.tobytes()
 
 
-def _unpack_table(code: bytes, position: int, channels: int, bit_depth: int) -> tuple[np.ndarray, int]:
-    """(table (n, channels), position after its code); raises CorruptError."""
-    count, position = read_varint(code, position)
+def _read_table(reader: Reader, channels: int, bit_depth: int) -> np.ndarray:
+    """The table (n, channels): the inverse of _pack_table. Raises CorruptError."""
+    count = reader.varint()
     dtype = np.dtype(np.uint16 if bit_depth == 16 else np.uint8)
-    end = position + count * channels * dtype.itemsize
-    if not 0 < count <= 1 << 16 or end > len(code):
-        raise CorruptError("malformed values in the .dqc file")
-    planes = np.frombuffer(code[position:end], np.uint8).reshape(-1, count)
+    if not 0 < count <= 1 << 16:
+        raise CorruptError(_MALFORMED)
+    planes = np.frombuffer(reader.take(count * channels * dtype.itemsize), np.uint8).reshape(-1, count)
     differences = np.ascontiguousarray(planes.T).view(dtype.newbyteorder(">")).astype(dtype)
     table = np.cumsum(differences, axis=0, dtype=dtype)
     if bit_depth < 8 and table.max() >= 1 << bit_depth:
-        raise CorruptError("malformed values in the .dqc file")
-    return table, end
+        raise CorruptError(_MALFORMED)
+    return table

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -146,21 +147,17 @@ class Skeleton:
         """
         if len(self.parts) + sum(map(len, self.parts)) > MAX_PARTS:
             raise CorruptError("too many chunks")
-        for number, part in enumerate(self.parts):
-            for kind, _ in part:
-                if kind in _NOT_SURROUNDING or is_unknown_critical(kind):
-                    raise CorruptError(f"a chunk {show(kind)} cannot be kept beside the image data")
-            controls = [chunk for chunk in part if chunk.kind == b"fcTL"]
-            wanted = (0, 1) if number == 0 else (0,) if number == len(self.parts) - 1 else (1,)
-            if len(controls) not in wanted:
-                raise CorruptError("an animated PNG's frames do not match its fcTL and acTL chunks")
-            for control in controls:
-                if _frame(self.header, control)[:2] != self.header[:2] and number == 0:
-                    raise CorruptError("an animated PNG's first frame does not have the size of its canvas")
-        is_animated = any(chunk.kind == b"fcTL" for part in self.parts for chunk in part)
-        if is_animated != (self.find(b"acTL") is not None):
+        kinds = [[chunk.kind for chunk in part] for part in self.parts]
+        for kind in itertools.chain(*kinds):
+            if kind in _NOT_SURROUNDING or is_unknown_critical(kind):
+                raise CorruptError(f"a chunk {show(kind)} cannot be kept beside the image data")
+        first, *others, last = (part.count(b"fcTL") for part in kinds)
+        is_animated = first + len(others) > 0
+        if first > 1 or {*others} - {1} or last or is_animated != (self.find(b"acTL") is not None):
             raise CorruptError("an animated PNG's frames do not match its fcTL and acTL chunks")
-        if [chunk.kind for part in self.parts for chunk in part].count(b"PLTE") > 1:
+        if self.frames[0][:2] != self.header[:2]:
+            raise CorruptError("an animated PNG's first frame does not have the size of its canvas")
+        if sum(part.count(b"PLTE") for part in kinds) > 1:
             raise CorruptError("PNG with two palettes")
         if self.header.color_type == PALETTE and self.find(b"PLTE") is None:
             raise CorruptError("PNG without a palette")

@@ -33,7 +33,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dqcodec.base.errors import CorruptError
-from dqcodec.base.varint import read_varint, write_varint
+from dqcodec.base.reader import Reader
+from dqcodec.base.varint import write_varint
 from dqcodec.png import Png, chunks, samples
 from dqcodec.png.filters import FILTERS
 
@@ -41,6 +42,7 @@ _CHECKSUM_BYTES = 8
 _PREFIX_BYTES = 1 << 17  # a setting is first tried on these bytes; deflate then writes at least one block
 _BASE_5, _DEFLATED = 5, 6
 _MAX_ROWS_BASE_5 = 4096  # converting longer numbers is slow
+_MALFORMED = "malformed recipe in the .dqc file"
 _ZLIBS_OWN = "09bb265c0b2ed9b7"  # checksum of the streams that zlib's own deflate makes in `is_zlibs_own`
 
 
@@ -94,26 +96,27 @@ def restore(image: Png, recipe: bytes) -> bytes:
         CorruptError: the result differs from that file. This machine's zlib gives other streams, or the recipe is
         damaged.
     """
-    if len(recipe) < 4 + _CHECKSUM_BYTES or len(image.rasters) > 1:
-        raise CorruptError("malformed recipe in the .dqc file")
-    packing, deflate = recipe[:2]
-    interlace, position = packing & 1, 4 + _CHECKSUM_BYTES
+    if len(image.rasters) > 1:
+        raise CorruptError(_MALFORMED)
+    reader = Reader(recipe, error=_MALFORMED)
+    packing, deflate, header, checksum = reader.byte(), reader.byte(), reader.take(2), reader.take(_CHECKSUM_BYTES)
+    interlace = packing & 1
     setting = _Setting(packing >> 1 & 15, deflate >> 3, 9 if packing >> 5 else 8, deflate & 7)
-    cuts, position = _unpack_cuts(recipe, position)
+    cuts = _read_cuts(reader)
     rows = samples.to_rows(image.pixels, image.header, interlace)
-    kinds = _unpack_kinds(recipe[position:], sum(map(len, rows)))
+    kinds = _unpack_kinds(reader.rest(), sum(map(len, rows)))
     ends = list(itertools.accumulate(map(len, rows)))
     filtered = samples.filtered(rows, np.split(kinds, ends[:-1]), image.header)
     try:
-        stream = recipe[2:4] + setting.deflate(filtered)
+        stream = header + setting.deflate(filtered)
     except ValueError as error:
-        raise CorruptError("malformed recipe in the .dqc file") from error
+        raise CorruptError(_MALFORMED) from error
     if sum(cuts) > len(stream):
-        raise CorruptError("malformed recipe in the .dqc file")
+        raise CorruptError(_MALFORMED)
     starts = [0, *itertools.accumulate(cuts)]
     pieces = [stream[start:stop] for start, stop in zip(starts, [*starts[1:], len(stream)])]
     data = chunks.assemble(image.skeleton, [pieces], interlace)
-    if _checksum(data) != recipe[4 : 4 + _CHECKSUM_BYTES]:
+    if _checksum(data) != checksum:
         other = f"this needs zlib's own deflate, and {zlib.ZLIB_RUNTIME_VERSION} here is another"
         cause = "the recipe is damaged" if is_zlibs_own() else other
         advice = "--repack gives the image, packed anew"
@@ -166,25 +169,21 @@ def _pack_cuts(sizes: list[int]) -> bytes:
     return write_varint(len(sizes)) + b"".join(write_varint(size + 1) for size in first)
 
 
-def _unpack_cuts(recipe: bytes, position: int) -> tuple[list[int], int]:
-    """(bytes of each chunk except the last, position after the field)."""
-    count, position = read_varint(recipe, position)
+def _read_cuts(reader: Reader) -> list[int]:
+    """The bytes of each chunk except the last: the inverse of _pack_cuts."""
+    count = reader.varint()
     if count < 2:
-        return [], position
-    cuts: list[int] = []
-    value, position = read_varint(recipe, position)
-    if value == 0:
-        size, position = read_varint(recipe, position)
+        return []
+    first = reader.varint()
+    if first == 0:
+        size = reader.varint()
         if not size or count > 1 << 20:
-            raise CorruptError("malformed recipe in the .dqc file")
-        return [size] * (count - 1), position
-    cuts.append(value - 1)
-    while len(cuts) < count - 1:
-        value, position = read_varint(recipe, position)
-        if not value:
-            raise CorruptError("malformed recipe in the .dqc file")
-        cuts.append(value - 1)
-    return cuts, position
+            raise CorruptError(_MALFORMED)
+        return [size] * (count - 1)
+    sizes = [first, *(reader.varint() for _ in range(count - 2))]
+    if 0 in sizes:
+        raise CorruptError(_MALFORMED)
+    return [size - 1 for size in sizes]
 
 
 def _pack_kinds(kinds: np.ndarray) -> bytes:
@@ -206,18 +205,15 @@ def _unpack_kinds(code: bytes, count: int) -> np.ndarray:
     if form and form[0] < FILTERS:
         kinds = form * count
     elif form == bytes([_BASE_5]) and count <= _MAX_ROWS_BASE_5 and 8 * len(rest) <= 3 * count + 8:
-        number, digits = int.from_bytes(rest, "little"), bytearray()
-        for _ in range(count):
-            number, digit = divmod(number, FILTERS)
-            digits.append(digit)
-        kinds = bytes(digits)
+        digits = np.base_repr(int.from_bytes(rest, "little"), FILTERS)[::-1].ljust(count, "0")
+        kinds = bytes(map(int, digits[:count]))
     elif form == bytes([_DEFLATED]):
         try:
             kinds = zlib.decompressobj(-15).decompress(rest, count + 1)
         except zlib.error as error:
-            raise CorruptError("malformed recipe in the .dqc file") from error
+            raise CorruptError(_MALFORMED) from error
     if len(kinds) != count or max(kinds) >= FILTERS:
-        raise CorruptError("malformed recipe in the .dqc file")
+        raise CorruptError(_MALFORMED)
     return np.frombuffer(kinds, np.uint8)
 
 

@@ -20,12 +20,14 @@ import re
 import zlib
 
 from dqcodec.base.errors import CorruptError
-from dqcodec.base.varint import read_varint, write_varint
+from dqcodec.base.reader import Reader
+from dqcodec.base.varint import write_varint
 from dqcodec.png.deflate import LEVELS, deflate
 
 MAX_BYTES = 1 << 16  # of the contents of all streams of a PNG: deflating one takes about 12 microseconds a byte
 _HEX = 1 << 7
 _LINE = 36
+_MALFORMED = "malformed inflated chunk in the .dqc file"
 _DUMP = re.compile(rb"\n([^\n]*)\n *[0-9]+\n([0-9a-f\n]*)")
 
 
@@ -64,15 +66,17 @@ def unpack(form: bytes, max_bytes: int) -> tuple[bytes, int]:
     Raises:
         CorruptError: the form is malformed, or its content has more than `max_bytes`.
     """
-    if len(form) < 4 or form[0] & ~_HEX not in LEVELS or form[1] & 15 != 8 or not 1 <= form[1] >> 4 <= 7:
-        raise CorruptError("malformed inflated chunk in the .dqc file")
-    prefix, start = read_varint(form, 3)
-    content = form[start + prefix :]
-    if form[0] & _HEX and len(content) <= max_bytes:
+    reader = Reader(form, error=_MALFORMED)
+    first, header = reader.byte(), reader.take(2)
+    level = first & ~_HEX
+    if level not in LEVELS or header[0] & 15 != 8 or not 1 <= header[0] >> 4 <= 7:
+        raise CorruptError(_MALFORMED)
+    prefix, content = reader.take(reader.varint()), reader.rest()
+    if first & _HEX and len(content) <= max_bytes:
         content = _to_hex(content)
-    if start + prefix > len(form) or len(content) > max_bytes:
-        raise CorruptError("malformed inflated chunk in the .dqc file")
-    return form[start : start + prefix] + _deflated(form[1:3], content, form[0] & ~_HEX), len(content)
+    if len(content) > max_bytes:
+        raise CorruptError(_MALFORMED)
+    return prefix + _deflated(header, content, level), len(content)
 
 
 def _deflated(header: bytes, content: bytes, level: int) -> bytes:

@@ -22,7 +22,8 @@ from __future__ import annotations
 import struct
 
 from dqcodec.base.errors import CorruptError
-from dqcodec.base.varint import read_varint, write_varint
+from dqcodec.base.reader import Reader
+from dqcodec.base.varint import write_varint
 from dqcodec.png import inflated
 from dqcodec.png.chunks import MAX_PARTS, Chunk, Header, Skeleton
 
@@ -49,6 +50,7 @@ _WHOLE = (
 )  # fmt: skip
 _WHOLE_CODES = {chunk: code for code, chunk in enumerate(_WHOLE, 64)}
 _RASTER, _INFLATED, _VALUES, _OTHER, _HAS_LENGTH = 0, 125, 126, 127, 128
+_MALFORMED = "malformed chunks in the .dqc file"
 
 
 def pack(skeleton: Skeleton, values: bytes = b"", *, inflate: bool = True) -> bytes:
@@ -77,39 +79,29 @@ def unpack(data: bytes, header: Header) -> tuple[Skeleton, bytes]:
         CorruptError: the items are malformed.
     """
     parts: list[list[Chunk]] = [[]]
-    position = count = 0
+    reader = Reader(data, error=_MALFORMED)
     values, left = b"", inflated.MAX_BYTES
     if data[:1] == bytes([_VALUES]):
-        length, position = read_varint(data, 1)
-        values, position = data[position : position + length], position + length
-        if not values or position > len(data):
+        _, values = reader.byte(), reader.take(reader.varint())
+        if not values:
             raise CorruptError("malformed values in the .dqc file")
-    while position < len(data):
-        code, position = data[position], position + 1
+    count = 0
+    while reader.position < reader.end:
         count += 1
         if count > MAX_PARTS:
             raise CorruptError("too many chunks in the .dqc file")
+        code = reader.byte()
         if code == _RASTER:
             parts.append([])
-            continue
-        is_inflated = code == _INFLATED
-        if is_inflated:
-            code, position = (data[position], position + 1) if position < len(data) else (0, position)
         elif code in _WHOLE_CHUNKS:
             parts[-1].append(_WHOLE_CHUNKS[code])
-            continue
-        kind, length = _KINDS.get(code & 127, (b"", 0))
-        if code & 127 == _OTHER:
-            kind, position = data[position : position + 4], position + 4
-        if code & _HAS_LENGTH:
-            length, position = read_varint(data, position)
-        body, position = data[position : position + length], position + length
-        if len(kind) != 4 or not kind.isalpha() or position > len(data):
-            raise CorruptError("malformed chunks in the .dqc file")
-        if is_inflated:
-            body, content_bytes = inflated.unpack(body, left)
+        elif code == _INFLATED:
+            chunk = _read_item(reader.byte(), reader)
+            body, content_bytes = inflated.unpack(chunk.body, left)
             left -= content_bytes
-        parts[-1].append(Chunk(kind, body))
+            parts[-1].append(chunk._replace(body=body))
+        else:
+            parts[-1].append(_read_item(code, reader))
     skeleton = Skeleton(header, tuple(map(tuple, parts if len(parts) > 1 else [*parts, ()])))
     skeleton.check()
     return skeleton, values
@@ -129,3 +121,15 @@ def _item(chunk: Chunk) -> bytes:
         if code != _OTHER or chunk.body:
             code, length = code | _HAS_LENGTH, write_varint(len(chunk.body))
     return b"".join((bytes([code]), chunk.kind if code & 127 == _OTHER else b"", length, chunk.body))
+
+
+def _read_item(code: int, reader: Reader) -> Chunk:
+    """The chunk of an item with this code: the inverse of _item. Raises CorruptError."""
+    kind, length = _KINDS.get(code & 127, (b"", 0))
+    if code & 127 == _OTHER:
+        kind = reader.take(4)
+    if code & _HAS_LENGTH:
+        length = reader.varint()
+    if not kind.isalpha():
+        raise CorruptError(_MALFORMED)
+    return Chunk(kind, reader.take(length))

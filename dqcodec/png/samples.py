@@ -19,7 +19,11 @@ from dqcodec.png import filters
 from dqcodec.png.chunks import Header
 from dqcodec.png.color_types import PALETTE
 
-_ADAM7 = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
+# (top, left, steps down, steps right) of the pixels of each pass: without and with Adam7
+_PASSES = (
+    ((0, 0, 1, 1),),
+    ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1)),
+)
 _BAND_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 20
 _WINDOW_BYTES = 1 << zlib.MAX_WBITS
@@ -120,7 +124,7 @@ def bands(rows: np.ndarray) -> Iterator[np.ndarray]:
 
 def to_rows(samples: np.ndarray, header: Header, interlace: int) -> list[np.ndarray]:
     """Samples -> rows, see the module."""
-    passes = [samples[top::down, left::right] for top, left, down, right in _ADAM7] if interlace else [samples]
+    passes = (samples[top::down, left::right] for top, left, down, right in _PASSES[interlace])
     return [_pack(part, header) for part in passes if part.size]
 
 
@@ -135,7 +139,7 @@ def _from_rows(rows: list[np.ndarray], size: tuple[int, int], header: Header, in
         return _unpack(rows[0], (*size, header.samples), header.bit_depth)
     samples = np.empty((*size, header.samples), np.uint16 if header.bit_depth == 16 else np.uint8)
     rows = iter(rows)
-    for top, left, down, right in _ADAM7:
+    for top, left, down, right in _PASSES[interlace]:
         part = samples[top::down, left::right]
         if part.size:
             part[:] = _unpack(next(rows), part.shape, header.bit_depth)
@@ -169,9 +173,7 @@ def _pack(samples: np.ndarray, header: Header) -> np.ndarray:
 def _pass_sizes(size: tuple[int, int], interlace: int) -> list[tuple[int, int]]:
     """(height, width) of each pass that is not empty."""
     height, width = size
-    if not interlace:
-        return [size]
-    sides = [(-(-(height - top) // down), -(-(width - left) // right)) for top, left, down, right in _ADAM7]
+    sides = ((-(-(height - top) // down), -(-(width - left) // right)) for top, left, down, right in _PASSES[interlace])
     return [side for side in sides if min(side) > 0]
 
 

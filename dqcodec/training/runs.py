@@ -65,12 +65,12 @@ class RunFolder:
         return np.load(self._calibration) if self._calibration.exists() else None
 
     def checkpoint(self) -> dict:
-        """The last saved state.
+        """The last saved state. For its keys see trainer.Trainer.
 
         Raises:
             RunError: it is missing or damaged.
         """
-        return read_checkpoint(self._checkpoint)
+        return _read(self._checkpoint)
 
     def save_checkpoint(self, state: dict) -> None:
         """Replace the checkpoint. An interruption leaves the old one."""
@@ -85,7 +85,7 @@ class RunFolder:
             RunError: both are missing, or the file is damaged.
         """
         if self._checkpoint.exists() or not self._weights.exists():
-            return averaged_weights(self.checkpoint())
+            return _averaged(self.checkpoint())
         try:
             return safetensors.torch.load_file(self._weights)
         except (OSError, SafetensorError) as error:
@@ -116,14 +116,18 @@ class RunFolder:
                 path.unlink()
 
 
-def read_checkpoint(path: Path | str) -> dict:
-    """A checkpoint file, or that of a run folder, on the CPU. For its keys see trainer.Trainer.
+def averaged_weights(run: Path | str) -> dict[str, Tensor]:
+    """The state dict of the averaged model of a run folder, or of a checkpoint file.
 
     Raises:
         RunError: it is missing or damaged.
     """
-    path = Path(path)
-    path = path / "checkpoint.pt" if path.is_dir() else path
+    path = Path(run)
+    return RunFolder(path).averaged_weights() if path.is_dir() else _averaged(_read(path))
+
+
+def _read(path: Path) -> dict:
+    """A checkpoint file, on the CPU. Raises RunError: it is missing or damaged."""
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
@@ -132,6 +136,6 @@ def read_checkpoint(path: Path | str) -> dict:
         raise RunError(f"{path}: {error}") from None
 
 
-def averaged_weights(checkpoint: dict) -> dict[str, Tensor]:
+def _averaged(checkpoint: dict) -> dict[str, Tensor]:
     """The state dict of the averaged model of a checkpoint."""
     return {name.removeprefix("module."): tensor for name, tensor in checkpoint["ema"].items() if name != "n_averaged"}

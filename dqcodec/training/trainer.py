@@ -21,7 +21,7 @@ from dqcodec.training.distributed import ProcessGroup
 from dqcodec.training.interrupts import interrupts
 from dqcodec.training.optimisers import averaging, optimisers, update
 from dqcodec.training.progress import Progress
-from dqcodec.training.runs import RunFolder, averaged_weights, read_checkpoint
+from dqcodec.training.runs import RunFolder, averaged_weights
 from dqcodec.training.validation import Validation
 
 _MILESTONE_SECONDS = 180
@@ -91,12 +91,8 @@ class Trainer:
             DqcodecError: the weights belong to another model.
             RunError: they are missing or damaged, or this folder already holds a run.
         """
-        if Path(checkpoint).is_dir():
-            weights = RunFolder(checkpoint).averaged_weights()
-        else:
-            weights = averaged_weights(read_checkpoint(checkpoint))
         try:
-            self.start_with(weights)
+            self.start_with(averaged_weights(checkpoint))
         except RuntimeError as error:
             raise DqcodecError(f"{checkpoint} belongs to another model: {error}") from None
 
