@@ -155,7 +155,7 @@ NUMBERS = {
         "SECOND_MOMENTUM": 0.99, "EPSILON": 1.0, "EXACT": 2.0**24, "NET_GRADIENT_BOUND": 63, "LEAST_BATCH": 256,
     },
     mixing: {
-        "MARGIN": 2, "ORDERS": {1: [0], 2: [1, 0], 3: [1, 0, 2], 4: [3, 1, 0, 2]}, "CONTEXTS": 18, "INPUTS": 37,
+        "ORDERS": {1: [0], 2: [1, 0], 3: [1, 0, 2], 4: [3, 1, 0, 2]}, "CONTEXTS": 18, "INPUTS": 37,
         "MAX_SLOT_BITS": 16, "LIMIT": 2815, "MIN_PROBABILITY": 16, "MIN_USES": 6, "MAX_USES": 240, "WEIGHT": 6553,
     },
     experts: {

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-MARGIN = 2  # the largest distance of a context's pixel
 ORDERS = {1: [0], 2: [1, 0], 3: [1, 0, 2], 4: [3, 1, 0, 2]}  # number of channels -> order in which they are coded
 CONTEXTS = 18
 INPUTS = 2 * CONTEXTS + 1  # two of each context, and the model's

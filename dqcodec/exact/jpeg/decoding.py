@@ -68,6 +68,11 @@ class Jpeg(NamedTuple):
     levels: tuple[np.ndarray, ...]
     offset: tuple[int, int] = (0, 0)
 
+    @property
+    def size(self) -> int:
+        """The number of coefficients."""
+        return sum(levels.size for levels in self.levels)
+
     def table(self, number: int) -> np.ndarray:
         """The steps of a component."""
         return self.tables[min(number, 1)]

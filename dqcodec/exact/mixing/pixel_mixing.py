@@ -6,15 +6,17 @@ is right, and are mixed, as in bit_mixing.py. If it is likely enough, one decisi
 this is the whole code. Otherwise the pixel's bits are coded.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from dqcodec.base.compiled import compiled_in_place, part_of_loop_in_place
-from dqcodec.exact.mixing.binary_coder import code_bit
-from dqcodec.exact.mixing.bit_mixing import code_samples
-from dqcodec.exact.mixing.layer import equals, hashed, place_of
-from dqcodec.exact.mixing.logistic import count, counted, learn, learn_stage, mixed, squash, staged
+from dqcodec.exact.mixing.binary_coder import BinaryCoder, code_bit
+from dqcodec.exact.mixing.bit_mixing import BitMixer, code_samples
+from dqcodec.exact.mixing.counters import UNUSED, count, counted, hashed, learn_stage, place_of, staged
+from dqcodec.exact.mixing.logistic import learn, mixed, squash
+from dqcodec.exact.mixing.pixels import equals, neighbours, pattern
 from dqcodec.exact.mixing.priors import UNTRAINED, Prior
 from dqcodec.frozen.pixel_mixing import (
     CANVAS_ROW,
@@ -30,6 +32,9 @@ from dqcodec.frozen.pixel_mixing import (
     MAX_HIT_BITS,
     STAGE,
 )
+
+_MAX_PIXELS_A_BYTE = 363_408  # a byte holds at most 8 / log2(65536 / 65535) of the most certain pixels
+_MAX_PIXEL_BYTES = 4  # of a pixel, and 2 bytes of each bit of a sample, as the least probability is 2^-16
 
 
 class PixelMixer(NamedTuple):
@@ -70,12 +75,37 @@ class PixelMixer(NamedTuple):
         """
         bits = min(MAX_HIT_BITS, (2 * pixels).bit_length())
         return cls(
-            np.full(HIT_CONTEXTS + has_canvas << bits, 1 << 31, np.uint32), prior.hit_weights.copy(),
+            np.full(HIT_CONTEXTS + has_canvas << bits, UNUSED, np.uint32), prior.hit_weights.copy(),
             np.tile(STAGE, (1024, 1)).astype(np.int32), prior.hit_trust.copy(),
             np.zeros(2 << bits, np.int32), np.zeros(HIT_INPUTS, np.int32), np.zeros(HIT_SETS, np.int64),
             np.zeros(CANVAS_ROW + 1, np.int64), np.zeros((2, 4), np.int64), np.zeros((3, 2), np.int64),
             np.zeros(width, np.int64), np.zeros(width + 2, np.int64), bits,
         )  # fmt: skip
+
+
+def new_mixers(
+    shapes: Sequence[tuple[int, int, int]], prior: Prior = UNTRAINED, *, has_canvas: bool = False
+) -> tuple[PixelMixer, BitMixer]:
+    """Mixers for layers of these shapes, which all have the same number of channels. Other arguments: see PixelMixer.new."""
+    pixels, widest = _pixels(shapes), max(width for _, width, _ in shapes)
+    hits = PixelMixer.new(pixels, widest, prior, has_canvas=has_canvas)
+    return hits, BitMixer.new(pixels * shapes[0][2], prior)
+
+
+def writer(shapes: Sequence[tuple[int, int, int]], bits: Sequence[int]) -> BinaryCoder:
+    """A coder that writes layers. bits: of the samples of each."""
+    most = sum(h * w * (_MAX_PIXEL_BYTES + 2 * each * channels) for (h, w, channels), each in zip(shapes, bits))
+    return BinaryCoder.writer(most)
+
+
+def reader(code: bytes, shapes: Sequence[tuple[int, int, int]]) -> BinaryCoder:
+    """A coder that reads layers; raises CorruptError: the code is too short for them."""
+    return BinaryCoder.reader(code, _pixels(shapes), _MAX_PIXELS_A_BYTE)
+
+
+def _pixels(shapes: Sequence[tuple[int, int, int]]) -> int:
+    """The pixels of layers."""
+    return sum(height * width for height, width, _ in shapes)
 
 
 class _Around(NamedTuple):
@@ -141,9 +171,9 @@ def code_layer(pixel_mixer, bit_mixer, coder, layer):
 def _around(pixels, at, stride):
     """The hashes of a pixel's neighbourhoods."""
     north, second = at - stride, at - 2 * stride
-    near = hashed(hashed(np.uint64(1), pixels[at - 1]), pixels[north])
-    near = hashed(hashed(near, pixels[north - 1]), pixels[north + 1])
-    wide = hashed(hashed(near, pixels[at - 2]), pixels[second])
+    W, N, NW, NE, WW, NN = neighbours(pixels, at, stride)
+    near = hashed(hashed(hashed(hashed(np.uint64(1), W), N), NW), NE)
+    wide = hashed(hashed(near, WW), NN)
     wide = hashed(hashed(wide, pixels[second + 1]), pixels[north + 2])
     widest = hashed(hashed(wide, pixels[north - 2]), pixels[second - 1])
     widest = hashed(hashed(widest, pixels[at - 3]), pixels[north + 3])
@@ -195,14 +225,10 @@ def _of_canvas(matches):
 def _set_candidates(mixer, layer, at):
     """Set the candidates: the left pixel, the upper one, and those of both matches."""
     pixels, candidates, matches = layer.pixels, mixer.candidates, mixer.matches
-    north = at - layer.stride
-    pattern = (
-        equals(pixels, at - 1, north) | equals(pixels, north, north - 1) << 1 | equals(pixels, north, north + 1) << 2
-    )
-    pattern |= equals(pixels, at - 1, north - 1) << 3 | equals(pixels, at - 1, at - 2) << 4
-    pattern |= equals(pixels, north, north - layer.stride) << 5
-    candidates[0, 0], candidates[1, 0] = np.int64(pixels[at - 1]), pattern
-    candidates[0, 1], candidates[1, 1] = np.int64(pixels[north]), 64 + pattern
+    near = neighbours(pixels, at, layer.stride)
+    equal = pattern(near)
+    candidates[0, 0], candidates[1, 0] = np.int64(near.W), equal
+    candidates[0, 1], candidates[1, 1] = np.int64(near.N), 64 + equal
     candidates[0, 2], candidates[1, 2] = matches[0, 0], 128 + matches[0, 1]
     candidates[0, 3], candidates[1, 3] = matches[1, 0], 192 + matches[1, 1]
 
@@ -227,9 +253,9 @@ def _guess(mixer, layer, at, length):
 def _shape(pixels, at, stride, pixel):
     """Which of the pixels around equal the predicted one."""
     north, second = at - stride, at - 2 * stride
-    shape = np.int64(pixels[at - 1] == pixel) | np.int64(pixels[north] == pixel) << 1
-    shape |= np.int64(pixels[north - 1] == pixel) << 2 | np.int64(pixels[north + 1] == pixel) << 3
-    shape |= np.int64(pixels[at - 2] == pixel) << 4 | np.int64(pixels[second] == pixel) << 5
+    W, N, NW, NE, WW, NN = neighbours(pixels, at, stride)
+    shape = np.int64(W == pixel) | np.int64(N == pixel) << 1 | np.int64(NW == pixel) << 2 | np.int64(NE == pixel) << 3
+    shape |= np.int64(WW == pixel) << 4 | np.int64(NN == pixel) << 5
     shape |= np.int64(pixels[second + 1] == pixel) << 6 | np.int64(pixels[second - 1] == pixel) << 7
     return shape | np.int64(pixels[north - 2] == pixel) << 8 | np.int64(pixels[north + 2] == pixel) << 9
 
