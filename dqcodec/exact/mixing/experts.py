@@ -24,7 +24,7 @@ from dqcodec.exact.mixing.laws import (
     set_laws,
     start_laws,
 )
-from dqcodec.frozen.experts import DOWN, LAWS, MARGIN, MAX_SAMPLE_BYTES, OWN_FIRST, OWN_LATER, OWN_WIDE, UP
+from dqcodec.frozen.experts import DOWN, MARGIN, MAX_SAMPLE_BYTES, OWN_FIRST, OWN_LATER, OWN_WIDE, UP
 
 
 class Kind(IntEnum):
@@ -47,7 +47,7 @@ class Experts(NamedTuple):
     @classmethod
     def new(cls) -> "Experts":
         """Experts that know nothing."""
-        return cls(Errors.new(), Decisions.new(LAWS))
+        return cls(Errors.new(), Decisions.new())
 
 
 class Padded(NamedTuple):
@@ -103,7 +103,7 @@ def code_channel(
     height, width, _ = padded.inside.shape
     own = OWN_LATER if channel else OWN_WIDE if kind == Kind.WIDE else OWN_FIRST
     laws = Laws.new(width, channel, own, is_sharp=kind == Kind.SHARP and channel == 0)
-    coded = _Channel(channel, largest, padded, experts, laws, Contexts.new(LAWS))
+    coded = _Channel(channel, largest, padded, experts, laws, Contexts.new())
     row, room = 0, MAX_SAMPLE_BYTES * width
     while row < height:
         if not coder.is_sought and len(coder.code) < coder.position + room:
