@@ -1,14 +1,30 @@
 """Laws of the next sample: each has a place, a scale, and a distribution function.
 
-The places come from local least squares with a short and a long memory, from the median edge detector (Martucci 1990), and
-from a blend of all predictions, whose bias contexts correct (Wu and Memon 1997). The scales come from errors nearby, at the
-same intensity, or of another channel at the same pixel. The distribution function is Student's t for all.
+PREDICTIONS p_i come from local least squares with a short and a long memory, from neighbours and from the earlier channel. The
+blend b weighs them by their errors nearby, and contexts correct its bias (Wu and Memon 1997):
 
-In a sharp channel, four laws continue the plane through three neighbours, or the line through two. Their scale is small and constant:
-at an edge one of them is often exact, and errors nearby do not tell which.
+    w_i = 1 / (e_i + 1/64)^2            e_i: the mean absolute error of prediction i at 6 neighbours; e: that of the blend
+    b = sum w_i p_i / sum w_i           spread: the mean of |p_i - b|
+    place = b + 5/16 (e + 1/16) sum of the mean errors in 3 contexts, errors divided by e + 1/16
+    scale = max(5/8 e + 1/2 spread, LEAST_SCALE)
 
-Samples are integers; floats are float64, and each operation on them stands alone, in a fixed order. Loops take a place
-in a Padded (see experts.py): row y, column x, margins included, and channel c.
+The distribution function of all laws is that of Student's t with 4 degrees of freedom, F((x - place) / scale).
+
+    law   place                             scale
+    0     as above                          as above
+    1     as above                          3 times that
+    2     as above                          errors of the blend down the columns and along the row
+    3     least squares, short memory       e_2
+    4     least squares, long memory        e_4
+    5     median edge detector              e_5    (Martucci 1990)
+    6     as above                          errors of the blend at this intensity
+    7     as above                          the earlier channel's errors around the sample; of channel 0 place p_6, scale e_6
+
+In a sharp channel, laws 1, 2, 6 and 7 continue the plane through three neighbours, or the line through two. Their scale is
+small and constant: at an edge one of them is often exact, and errors nearby do not tell which.
+
+Samples are integers; floats are float64, in steps of a sample, and each operation on them stands alone, in a fixed order. Loops
+take a place in a Padded (see experts.py): row y, column x, margins included, and channel c.
 """
 
 from typing import NamedTuple
@@ -140,6 +156,7 @@ def learn_laws(laws, errors, padded, y, x, c):
 
 @part_of_loop_in_place
 def _mean(samples, y, x, c):
+    """The weighted mean of the neighbours W, N, NW and NE."""
     sides = np.float64(samples[y, x - 1, c] + samples[y - 1, x, c])
     return sides * 0.375 + np.float64(samples[y - 1, x - 1, c] + samples[y - 1, x + 1, c]) * 0.125
 
@@ -164,7 +181,11 @@ def _set_values(laws, samples, y, x, c):
 
 @part_of_loop_in_place
 def _predict(laws, samples, y, x, c, largest):
-    """Set the predictions, between 0 and the largest sample."""
+    """Set the predictions, between 0 and the largest sample.
+
+    0 to 2: short memory, by few, by some and by all regressors; 3, 4: long memory, by few and by all; 5: median edge detector; 6: the mean
+    of neighbours, or, after channel 0, that of W and N moved as the earlier channel moves; 7: W + NE - N.
+    """
     predictions, values, short, long, mean = laws.predictions, laws.values, laws.short, laws.long, laws.blend[MEAN]
     n, few = len(values) - 1, NEAREST + len(OTHER) * c
     west, north = np.float64(samples[y, x - 1, c]), np.float64(samples[y - 1, x, c])
