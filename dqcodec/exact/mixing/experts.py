@@ -139,7 +139,12 @@ def _code_rows(channel, coder, first, room):
 
 @part_of_loop_in_place
 def _set_contexts(contexts, laws, padded, y, x, c):
-    """Set the contexts of a sample's decisions."""
+    """Set the contexts of a sample's decisions.
+
+    Histograms: by the scale, and where the place lies between two samples; by the classes of errors nearby; by which neighbours exceed
+    the blend; by where laws 3 to 5 lie; by the classes of the earlier channels' errors, or that of NE, and the scale. Hashes: of N and
+    NE, and of more neighbours, all less W. Sets of weights: by the channel; by the scale; by the spread, or the earlier channel's errors.
+    """
     samples, classes, keys, places = padded.samples, padded.classes, laws.keys, laws.places
     place, scale, row = places[0], laws.blend[SCALE], y - UP + 1
     histograms, sets, hashes, other = contexts.histograms, contexts.sets, contexts.hashes, laws.blend[EARLIER_ERROR]

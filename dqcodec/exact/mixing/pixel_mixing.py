@@ -1,9 +1,16 @@
 """Pixels by context mixing: whole where the prediction is good, otherwise bit by bit.
 
-A pixel is predicted by its left or upper neighbour, or by a match: the pixel at an earlier place with equal neighbours. In an
-animation the canvas predicts, too: what earlier frames drew at the pixel's place. Contexts learn how likely the prediction
-is right, and are mixed, as in bit_mixing.py. If it is likely enough, one decision says whether it is right; for most pixels
-this is the whole code. Otherwise the pixel's bits are coded.
+Candidates predict a pixel. Each is trusted by what it was worth in its context:
+
+    0 left, 1 upper    neighbours W and N
+    2 long match       the pixel at the last place with the same 15 neighbours, or at the distance of the match above; the distance
+                       stays as long as the match is right
+    3 short match      the pixel at the last place with the same 8 neighbours
+    canvas             in an animation: what earlier frames drew at the pixel's place
+
+The guess is the candidate among left, upper, long match (if it is long enough) and canvas that is trusted most. Contexts learn how
+likely it is right, and are mixed, as in bit_mixing.py. If it is likely enough, one decision says whether it is right; for most
+pixels this is the whole code. Otherwise the pixel's bits are coded.
 """
 
 from collections.abc import Sequence
@@ -48,8 +55,8 @@ class PixelMixer(NamedTuple):
         places: the last places of each wide and each widest neighbourhood, by hash, int32.
         inputs, logits, rows: of the pixel at hand.
         candidates: the pixels and the contexts of all candidates except the canvas, int64 (2, 4).
-        matches: see bit_mixing.
-        above, hits: of the row above, the distances of matches, and which pixels were predicted right, int64.
+        matches: of the pixel at hand, int64 (3, 2), see bit_mixing.code_samples.
+        above, hits: of the row above, int64: the distances of long matches (W,), and how four guesses went, a bit each (W + 2,).
         bits: log2 of the counters of a context.
     """
 
@@ -121,7 +128,7 @@ class _Guess(NamedTuple):
 
     Attributes:
         pixel: the predicted one.
-        best: the number of the candidate that predicts it; 3: the canvas.
+        best: the number of the candidate that predicts it; 3: the canvas, because a short match is never the guess.
         trust: the context in which it is trusted.
         shape: which of the pixels around equal it.
         match: which of the matches predict it, and which matches exist.
