@@ -101,8 +101,7 @@ def _one_period_away(layer, at, number):
 def _set_colour_contexts(hashes, layer, at, c, known, near, seed):
     """Set the contexts from number 4 on, for colours. Q, R: pixels one period away. Small letters: the channel before."""
     pixels, stride, shift = layer.pixels, layer.stride, 8 * (layer.channels - 1 - c)
-    pW, pN, pNW, pNE = pixels[at - 1], pixels[at - stride], pixels[at - stride - 1], pixels[at - stride + 1]
-    pWW, pNN = pixels[at - 2], pixels[at - 2 * stride]
+    pW, pN, pNW, pNE, pWW, pNN = neighbours(pixels, at, stride)
     first, second = _one_period_away(layer, at, 0), _one_period_away(layer, at, 1)
     Q, QW, QN, QE = pixels[first], pixels[first - 1], pixels[first - stride], pixels[first + 1]
     R, RW = pixels[second], pixels[second - 1]

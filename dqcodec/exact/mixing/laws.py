@@ -140,7 +140,9 @@ def set_laws(laws, errors, padded, y, x, c, largest):
     advance(laws.short, x, 1)
     advance(laws.long, x, REFIT)
     _predict(laws, padded.samples, y, x, c, largest)
-    _blend(laws, errors, padded, y, x, c, largest)
+    spread = _blend(laws, (y - UP) & 1, x)
+    _set_keys(laws, padded, y, x, c, spread)
+    _set_places(laws, errors, padded.samples, y, x, c, largest)
     _set_scales(laws, errors, padded, y, x, c)
 
 
@@ -215,10 +217,9 @@ def _nearby(rows, now, x, i):
 
 
 @part_of_loop_in_place
-def _blend(laws, errors, padded, y, x, c, largest):
-    """Set the blend and the keys, and the places of the laws."""
-    predictions, spreads, places, keys = laws.predictions, laws.spreads, laws.places, laws.keys
-    now, biases, samples, classes = (y - UP) & 1, errors.biases, padded.samples, padded.classes
+def _blend(laws, now, x):
+    """Set the blend, its error nearby and its scale; returns the spread of the predictions. now: the row of errors."""
+    predictions, spreads = laws.predictions, laws.spreads
     total = weights = 0.0
     for i in range(PREDICTIONS):
         spreads[i] = _nearby(laws.rows, now, x, i)
@@ -231,7 +232,15 @@ def _blend(laws, errors, padded, y, x, c, largest):
     for i in range(PREDICTIONS):
         spread += abs(predictions[i] - blend)
     spread = spread * 0.125
+    scale = max(error * 0.625 + spread * 0.5, LEAST_SCALE)
+    laws.blend[BLEND], laws.blend[SCALE], laws.blend[ERROR] = blend, scale, error
+    return spread
 
+
+@part_of_loop_in_place
+def _set_keys(laws, padded, y, x, c, spread):
+    """Set the keys of the biases, and the classes of scale and spread."""
+    keys, samples, classes, blend = laws.keys, padded.samples, padded.classes, laws.blend[BLEND]
     west, north = samples[y, x - 1, c], samples[y - 1, x, c]
     pattern = (
         np.int64(west > blend)
@@ -246,24 +255,28 @@ def _blend(laws, errors, padded, y, x, c, largest):
     last = np.int64(classes[y - UP + 1, x, c - 1] if c > 0 else classes[y - UP, x + 1, c])
     before, above = np.int64(classes[y - UP + 1, x - 1, c]), np.int64(classes[y - UP, x, c])
     keys[0] = 128 * c + pattern
-    keys[1] = 512 * c + 16 * min(level_of(error) >> 1, 31) + min(level_of(spread) >> 2, 15)
+    keys[1] = 512 * c + 16 * min(level_of(laws.blend[ERROR]) >> 1, 31) + min(level_of(spread) >> 2, 15)
     keys[2] = ((7 * c + before) * 7 + above) * 7 + last
+    keys[4], keys[5] = min(level_of(laws.blend[SCALE]), 63), min(level_of(spread), 63)
+
+
+@part_of_loop_in_place
+def _set_places(laws, errors, samples, y, x, c, largest):
+    """Set the places of the laws, and the key of the intensity."""
+    predictions, places, keys, biases = laws.predictions, laws.places, laws.keys, errors.biases
     bias = 0.0
     for i in range(3):
         bias += biases[i, keys[i], 0] / (biases[i, keys[i], 1] + 4.0)
-    place = blend + bias * 0.3125 * (error + 0.0625)
+    place = laws.blend[BLEND] + bias * 0.3125 * (laws.blend[ERROR] + 0.0625)
     place = min(max(place, 0.0), np.float64(largest))
-    scale = max(error * 0.625 + spread * 0.5, LEAST_SCALE)
-    laws.blend[BLEND], laws.blend[SCALE], laws.blend[ERROR] = blend, scale, error
     keys[3] = np.int64(place * 63.0 / np.float64(largest))
-    keys[4], keys[5] = min(level_of(scale), 63), min(level_of(spread), 63)
     for i in range(LAWS):
         places[i] = place
     places[3], places[4], places[5] = predictions[2], predictions[4], predictions[5]
     if laws.is_sharp:
-        places[1] = north + samples[y - 1, x + 1, c] - samples[y - 2, x + 1, c]
-        places[2] = 2 * west - samples[y, x - 2, c]
-        places[6] = 2 * north - samples[y - 2, x, c]
+        places[1] = samples[y - 1, x, c] + samples[y - 1, x + 1, c] - samples[y - 2, x + 1, c]
+        places[2] = 2 * samples[y, x - 1, c] - samples[y, x - 2, c]
+        places[6] = 2 * samples[y - 1, x, c] - samples[y - 2, x, c]
         places[7] = predictions[7]
     elif c == 0:
         places[7] = predictions[6]

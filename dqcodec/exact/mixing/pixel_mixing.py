@@ -6,7 +6,7 @@ Candidates predict a pixel. Each is trusted by what it was worth in its context:
     2 long match       the pixel at the last place with the same 15 neighbours, or at the distance of the match above; the distance
                        stays as long as the match is right
     3 short match      the pixel at the last place with the same 8 neighbours
-    canvas             in an animation: what earlier frames drew at the pixel's place
+    4 canvas           in an animation: what earlier frames drew at the pixel's place
 
 The guess is the candidate among left, upper, long match (if it is long enough) and canvas that is trusted most. Contexts learn how
 likely it is right, and are mixed, as in bit_mixing.py. If it is likely enough, one decision says whether it is right; for most
@@ -54,7 +54,7 @@ class PixelMixer(NamedTuple):
         trust: of each candidate in its context, a counter of how often it was right, uint32.
         places: the last places of each wide and each widest neighbourhood, by hash, int32.
         inputs, logits, rows: of the pixel at hand.
-        candidates: the pixels and the contexts of all candidates except the canvas, int64 (2, 4).
+        candidates: the pixels of all candidates, and the counters that say how far each is trusted, int64 (2, 5).
         matches: of the pixel at hand, int64 (3, 2), see bit_mixing.code_samples.
         above, hits: of the row above, int64: the distances of long matches (W,), and how four guesses went, a bit each (W + 2,).
         bits: log2 of the counters of a context.
@@ -85,7 +85,7 @@ class PixelMixer(NamedTuple):
             np.full(HIT_CONTEXTS + has_canvas << bits, UNUSED, np.uint32), prior.hit_weights.copy(),
             np.tile(STAGE, (1024, 1)).astype(np.int32), prior.hit_trust.copy(),
             np.zeros(2 << bits, np.int32), np.zeros(HIT_INPUTS, np.int32), np.zeros(HIT_SETS, np.int64),
-            np.zeros(CANVAS_ROW + 1, np.int64), np.zeros((2, 4), np.int64), np.zeros((3, 2), np.int64),
+            np.zeros(CANVAS_ROW + 1, np.int64), np.zeros((2, 5), np.int64), np.zeros((3, 2), np.int64),
             np.zeros(width, np.int64), np.zeros(width + 2, np.int64), bits,
         )  # fmt: skip
 
@@ -128,7 +128,7 @@ class _Guess(NamedTuple):
 
     Attributes:
         pixel: the predicted one.
-        best: the number of the candidate that predicts it; 3: the canvas, because a short match is never the guess.
+        best: the number of the candidate that predicts it; 3 for the canvas, because a short match is never the guess.
         trust: the context in which it is trusted.
         shape: which of the pixels around equal it.
         match: which of the matches predict it, and which matches exist.
@@ -223,14 +223,14 @@ def _set_matches(matches, layer, at, length, distance, last):
 
 
 @part_of_loop_in_place
-def _of_canvas(matches):
-    """The context in which the canvas is trusted."""
-    return CANVAS_TRUST + matches[2, 1] - 1
+def _candidates(layer):
+    """The number of candidates."""
+    return 5 if layer.canvas else 4
 
 
 @part_of_loop_in_place
 def _set_candidates(mixer, layer, at):
-    """Set the candidates: the left pixel, the upper one, and those of both matches."""
+    """Set the candidates: the left pixel, the upper one, those of both matches, and that of the canvas."""
     pixels, candidates, matches = layer.pixels, mixer.candidates, mixer.matches
     near = neighbours(pixels, at, layer.stride)
     equal = pattern(near)
@@ -238,6 +238,7 @@ def _set_candidates(mixer, layer, at):
     candidates[0, 1], candidates[1, 1] = np.int64(near.N), 64 + equal
     candidates[0, 2], candidates[1, 2] = matches[0, 0], 128 + matches[0, 1]
     candidates[0, 3], candidates[1, 3] = matches[1, 0], 192 + matches[1, 1]
+    candidates[0, 4], candidates[1, 4] = matches[2, 0], CANVAS_TRUST + max(0, matches[2, 1] - 1)
 
 
 @part_of_loop_in_place
@@ -248,12 +249,12 @@ def _guess(mixer, layer, at, length):
     for k in range(1, 2 + np.int64(length > LEAST_MATCH)):
         if trust[candidates[1, k]] >> 10 > trust[candidates[1, best]] >> 10:
             best = k
+    if layer.canvas and trust[candidates[1, 4]] >> 10 > trust[candidates[1, best]] >> 10:
+        best = np.int64(4)
     pixel, trusted = candidates[0, best], candidates[1, best]
-    if layer.canvas and trust[_of_canvas(matches)] >> 10 > trust[trusted] >> 10:
-        best, pixel, trusted = np.int64(3), matches[2, 0], _of_canvas(matches)
     match = np.int64(matches[0, 0] == pixel) | np.int64(matches[1, 0] == pixel) << 1
     match |= np.int64(length > 0) << 2 | np.int64(matches[1, 1] > 0) << 3
-    return _Guess(pixel, best, trusted, _shape(layer.pixels, at, layer.stride, pixel), match)
+    return _Guess(pixel, min(best, 3), trusted, _shape(layer.pixels, at, layer.stride, pixel), match)
 
 
 @part_of_loop_in_place
@@ -302,17 +303,15 @@ def _set_inputs(mixer, layer, guess):
     candidates, matches = mixer.candidates, mixer.matches
     for i in range(HIT_CONTEXTS):
         inputs[i] = counted(counters, rows[i])
-    for k in range(4):
+    for k in range(_candidates(layer)):
         logit = counted(trust, candidates[1, k])
-        inputs[HIT_CONTEXTS + k] = logit if candidates[0, k] == guess.pixel else -logit
+        inputs[HIT_CONTEXTS + (6 if k == 4 else k)] = logit if candidates[0, k] == guess.pixel else -logit
     for k in range(2):
         if matches[k, 1] == 0:
             inputs[HIT_CONTEXTS + 2 + k] = 0
     inputs[HIT_CONTEXTS + 4] = counted(trust, guess.trust)
     inputs[HIT_CONTEXTS + 5] = 256
     if layer.canvas:
-        logit = counted(trust, _of_canvas(matches))
-        inputs[HIT_CONTEXTS + 6] = logit if matches[2, 0] == guess.pixel else -logit
         inputs[HIT_CONTEXTS + 7] = counted(counters, rows[CANVAS_ROW])
 
 
@@ -347,15 +346,13 @@ def _code_pixel(mixer, bit_mixer, coder, layer, at, guess):
 @part_of_loop_in_place
 def _count(mixer, layer, pixel, hit):
     """Count in the contexts of a pixel whether the guess, and each candidate, was right."""
-    counters, trust, rows = mixer.counters, mixer.trust, mixer.rows
-    candidates, matches = mixer.candidates, mixer.matches
+    counters, trust, rows, candidates = mixer.counters, mixer.trust, mixer.rows, mixer.candidates
     for i in range(HIT_CONTEXTS):
         count(counters, rows[i], hit)
-    for k in range(4):
+    for k in range(_candidates(layer)):
         count(trust, candidates[1, k], np.int64(candidates[0, k] == pixel))
     if layer.canvas:
         count(counters, rows[CANVAS_ROW], hit)
-        count(trust, _of_canvas(matches), np.int64(matches[2, 0] == pixel))
 
 
 @part_of_loop_in_place
