@@ -201,7 +201,6 @@ TABLES = {
     "STATES": "045a99bd50c1a58f",
     "RATES": "082482d75ad867ab",
     "STAGE": "ed78c6476a150c0a",
-    "COUNT_RATES": "082482d75ad867ab",
     "NEXT": "651f5a24e634bc60",
     "STATE_RATES": "5fc2c849154ce192",
     "ZIGZAG": "82f612368322973d",
