@@ -20,14 +20,13 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from dqcodec.codec.source import read
 from dqcodec.exact.mixing import priors
-from dqcodec.exact.mixing.binary_coder import BinaryCoder
-from dqcodec.exact.mixing.pixel_mixing import code_layer
+from dqcodec.exact.mixing.pixel_mixing import code_layer, new_mixers, writer
+from dqcodec.exact.mixing.pixels import Pixels, bits_of, stride_of
 from dqcodec.exact.mixing.priors import UNTRAINED, Prior
 from dqcodec.format.split import possible_splits
 from dqcodec.frozen import trained_mixing as constants
 from dqcodec.frozen.mixing import FINE_STRETCH
 from dqcodec.frozen.pixel_mixing import DEFAULT_PERIODS, FIRST_WEIGHT
-from dqcodec.methods.pixels import Pixels, most_bytes, stride_of
 
 DRAWINGS, LAYERS, SEED = 200, 800, 1
 LATE = 2000  # samples that count as done in the last pass: weights change slowly
@@ -87,13 +86,20 @@ def learned(layers: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
 
 def coded(layer: np.ndarray, prior: Prior) -> Prior:
     """What mixers know after a layer (H, W, C) uint8."""
-    bits, pixels = int(layer.max()).bit_length(), Pixels.of([layer])
-    hits, mixer = pixels.mixers(prior)
-    coder = BinaryCoder.writer(most_bytes([layer.shape], [bits]))
+    bits, pixels = bits_of(layer), Pixels.of([layer])
+    hits, mixer = new_mixers(pixels.shapes, prior)
     periods = [up * stride_of(layer.shape[1]) + left for up, left in DEFAULT_PERIODS]
-    code_layer(hits, mixer, coder, pixels.layer(0, bits, periods))
+    code_layer(hits, mixer, writer(pixels.shapes, [bits]), pixels.layer(0, bits, periods))
+    network = mixer.network
     return Prior(
-        hits.weights, hits.trust, mixer.weights, mixer.finals, mixer.maps, mixer.trust, mixer.laws.errors, prior.done
+        hits.weights,
+        hits.trust,
+        network.weights,
+        network.finals,
+        mixer.maps,
+        mixer.trust,
+        mixer.laws.errors,
+        prior.done,
     )
 
 

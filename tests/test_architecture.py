@@ -155,7 +155,7 @@ NUMBERS = {
         "SECOND_MOMENTUM": 0.99, "EPSILON": 1.0, "EXACT": 2.0**24, "NET_GRADIENT_BOUND": 63, "LEAST_BATCH": 256,
     },
     mixing: {
-        "MARGIN": 2, "ORDERS": {1: [0], 2: [1, 0], 3: [1, 0, 2], 4: [3, 1, 0, 2]}, "CONTEXTS": 18, "INPUTS": 37,
+        "ORDERS": {1: [0], 2: [1, 0], 3: [1, 0, 2], 4: [3, 1, 0, 2]}, "CONTEXTS": 18, "INPUTS": 37,
         "MAX_SLOT_BITS": 16, "LIMIT": 2815, "MIN_PROBABILITY": 16, "MIN_USES": 6, "MAX_USES": 240, "WEIGHT": 6553,
     },
     experts: {
@@ -201,7 +201,6 @@ TABLES = {
     "STATES": "045a99bd50c1a58f",
     "RATES": "082482d75ad867ab",
     "STAGE": "ed78c6476a150c0a",
-    "COUNT_RATES": "082482d75ad867ab",
     "NEXT": "651f5a24e634bc60",
     "STATE_RATES": "5fc2c849154ce192",
     "ZIGZAG": "82f612368322973d",

@@ -150,5 +150,5 @@ def test_bits_of_any_probability_come_back_from_the_coder(pairs):
     code = writer.finish()
     cost = sum(-np.log2(probability / 65536 if bit else 1 - probability / 65536) for probability, bit in pairs)
     assert len(code) <= cost / 8 + 4
-    reader = BinaryCoder.reader(code)
+    reader = BinaryCoder.reader(code, len(pairs), 1 << 20)
     assert [code_bit(reader, probability, 0) for probability, _ in pairs] == [bit for _, bit in pairs]

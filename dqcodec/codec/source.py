@@ -9,11 +9,11 @@ import numpy as np
 
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, UnsupportedImageError
+from dqcodec.exact.mixing.pixels import numbers
 from dqcodec.format.canvas import Spot, spots
 from dqcodec.format.colors import is_transparent
 from dqcodec.format.split import Split
 from dqcodec.format.values import views
-from dqcodec.methods.pixels import numbers
 from dqcodec.png import MAX_PIXELS, Png
 
 
@@ -70,7 +70,7 @@ class Source:
 
 
 def _clear(layers: Sequence[np.ndarray], masks: Sequence[np.ndarray]) -> int | None:
-    """The pixel that is most frequent where masks (H, W) of transparent pixels are True, see methods/pixels.py; or
+    """The pixel that is most frequent where masks (H, W) of transparent pixels are True, see exact/mixing/pixels.py; or
     None."""
     found = np.concatenate([numbers(layer)[mask] for layer, mask in zip(layers, masks)])
     if not len(found):

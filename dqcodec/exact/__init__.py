@@ -1,1 +1,8 @@
-"""The integer twins of flows: the same models, exact on any machine. They need numpy, not torch."""
+"""The integer twins of flows, and mixing and JPEG, which have no twin: exact on any machine. They need numpy, not torch.
+
+program.py           a model file -> a Program, of flow/ or autoregressive/
+model_file.py        tensors and a description, in safetensors; identity.py: their id in files
+networks.py          convolutions and linear layers whose sums are proven exact
+mixture.py           mixtures of logistics as slots of symbols, for both kinds of programs
+boxes.py             tiles and windows of layers
+"""

@@ -24,14 +24,14 @@ def part(layers: Sequence[np.ndarray], box: Box) -> np.ndarray:
     return layers[number][rows, columns]
 
 
-def sides(box: Box) -> tuple[int, int]:
-    """(height, width) of a box."""
-    _, rows, columns = box
+def sides(box: Box | Window) -> tuple[int, int]:
+    """(height, width) of a box or a window."""
+    *_, rows, columns = box
     return rows.stop - rows.start, columns.stop - columns.start
 
 
-def area(box: Box) -> int:
-    """The pixels of a box."""
+def area(box: Box | Window) -> int:
+    """The pixels of a box or a window."""
     height, width = sides(box)
     return height * width
 

@@ -94,13 +94,10 @@ def context(x: Images, bits: int, *, least_squares: bool = False) -> Context:
     spreads = (weights * (8 * near - sums[:, None]).abs()).sum(1) + SPREAD_FLOOR  # 64 times the spread
     log_spread = log2_linear(spreads / 64)
     standard_context = standardised(c, sums[:, None], spreads[:, None])
-    level = sums - 8 * start
-    level[:, 0] = torch.floor(level[:, 0] * 2 ** (8 - bits) / 16)
     border = torch.zeros(batch, height, width, 2, device=x.device)
     border[:, 0, :, 0] = border[:, :, 0, 1] = 1
     prediction = _prediction(y, bits, sums, spreads) if least_squares else None
-    level = level.clamp(-STANDARD_BOUND * GRID, STANDARD_BOUND * GRID) / GRID
-    inputs = [standard_context.flatten(1), log_spread, level, border.view(-1, 2)]
+    inputs = [standard_context.flatten(1), log_spread, levels(sums, bits), border.view(-1, 2)]
     standard = standardised(target, sums, spreads)
     return Context(sums / 8, spreads / 64, log_spread, torch.cat(inputs, 1), target, standard, prediction)
 
@@ -125,6 +122,16 @@ def standardised(
     """(value - mean) / spread on the grid, clamped. sums: 8 times the mean; spreads: 64 times the spread."""
     bound = STANDARD_BOUND * GRID
     return torch.floor((8 * values - sums) * (256 / spreads) + 0.5).clamp(-bound, bound) / GRID
+
+
+def levels(sums: Float[Tensor, "N P *n"], bits: int) -> Float[Tensor, "N P *n"]:
+    """Local means on a scale of their own, on the grid, clamped; the first plane's is less the middle of its range.
+
+    sums: 8 times the mean.
+    """
+    level = sums.clone()
+    level[:, 0] = torch.floor((sums[:, 0] - 2.0 ** (bits + 2)) * 2.0 ** (4 - bits))
+    return level.clamp(-STANDARD_BOUND * GRID, STANDARD_BOUND * GRID) / GRID
 
 
 def log2_linear(spread: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:

@@ -17,13 +17,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dqcodec.context.interlacing import reflected
-from dqcodec.flows.context import log2_linear, standardised
+from dqcodec.flows.context import levels, log2_linear, standardised
 from dqcodec.flows.densities import Density
 from dqcodec.flows.mixture import LogisticMixture, mixture_around, start_evenly
 from dqcodec.flows.networks import Network, ResidualBlock, leaky
 from dqcodec.flows.planes import coding_order, differences, order
 from dqcodec.flows.transforms import Features, Images, PerImage, sum_dims
-from dqcodec.frozen.autoregressive import GRID, SPREAD_FLOOR, STANDARD_BOUND
+from dqcodec.frozen.autoregressive import SPREAD_FLOOR
 from dqcodec.frozen.interlaced import MEAN_NEIGHBOURS, NEIGHBOURS, PLACES, REACH, SPREAD_WEIGHTS
 
 
@@ -55,15 +55,8 @@ def seen(y: Float[Tensor, "B P H W"], number: int, bits: int) -> Seen:
     away = (8 * near[:, : len(SPREAD_WEIGHTS)] - sums[:, None]).abs()
     spreads = (weights * away).sum(1) / 2 + SPREAD_FLOOR  # 64 times the spread
     log_spread = log2_linear(spreads / 64)
-    inputs = [standardised(near, sums[:, None], spreads[:, None]).flatten(1, 2), log_spread, _level(sums, bits)]
+    inputs = [standardised(near, sums[:, None], spreads[:, None]).flatten(1, 2), log_spread, levels(sums, bits)]
     return Seen(sums / 8, spreads / 64, log_spread, torch.cat(inputs, 1))
-
-
-def _level(sums: Float[Tensor, "B P h w"], bits: int) -> Float[Tensor, "B P h w"]:
-    """The local means on a scale of their own; the first plane's is less the middle of its range. sums: 8 times the mean."""
-    level = sums.clone()
-    level[:, 0] = torch.floor((sums[:, 0] - 2.0 ** (bits + 2)) * 2.0 ** (4 - bits))
-    return level.clamp(-STANDARD_BOUND * GRID, STANDARD_BOUND * GRID) / GRID
 
 
 class CouplingNet(Network):

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-MARGIN = 2  # the largest distance of a context's pixel
 ORDERS = {1: [0], 2: [1, 0], 3: [1, 0, 2], 4: [3, 1, 0, 2]}  # number of channels -> order in which they are coded
 CONTEXTS = 18
 INPUTS = 2 * CONTEXTS + 1  # two of each context, and the model's
@@ -20,6 +19,6 @@ MIN_PROBABILITY = 16
 # A state is the number of zeros and ones that a context saw lately, 4 bits each; 0 is none.
 # STATES: the first probability of each state.
 STATES = np.array([65536 * (5 * (state & 15) + 2) // (5 * ((state >> 4) + (state & 15)) + 4) for state in range(256)])
-RATES = np.array([65536 * 2 // (2 * count + 3) for count in range(256)])  # by the number of earlier updates
+RATES = np.array([65536 * 2 // (2 * count + 3) for count in range(256)])  # of a counter, by its uses
 MIN_USES, MAX_USES = 6, 240
 WEIGHT = 65536 // 10

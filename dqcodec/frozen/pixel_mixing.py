@@ -10,8 +10,7 @@ STAGE_CELLS, STAGE_STEP = 32, 176  # a stage is a table over logits, in steps of
 STAGE_RATE = 5  # an entry moves by 2^-5 of its error
 # the first entries of a stage
 STAGE = mixing.SQUASH[np.clip(STAGE_STEP * np.arange(STAGE_CELLS + 1) - 1, 0, 2 * mixing.LIMIT)] << 4
-COUNT_RATES = np.array([65536 * 2 // (2 * count + 3) for count in range(256)])  # of a counter, by its uses
-MAX_COUNT = 255
+MAX_COUNT = 255  # uses of a counter, see mixing.RATES
 
 # bits of samples
 CONTEXTS = 22
@@ -29,7 +28,7 @@ NEXT = np.array([
     np.minimum(_ZEROS + 1, 15) << 4 | np.where(_ONES > 2, _ONES + 1 >> 1, _ONES),
     np.where(_ZEROS > 2, _ZEROS + 1 >> 1, _ZEROS) << 4 | np.minimum(_ONES + 1, 15),
 ])  # fmt: skip
-STATE_RATES = COUNT_RATES[_ZEROS + _ONES]
+STATE_RATES = mixing.RATES[_ZEROS + _ONES]
 
 # whole pixels
 HIT_CONTEXTS = 8

@@ -3,7 +3,7 @@
 Layers with the same number of channels are coded one after the other, and the mixers keep what they learn. The payload:
 
     *     clear   for each canvas (format/canvas.py), in the order of their first layers: a varint, 0 without a transparent
-                  pixel, else 1 + the pixel, see pixels.py
+                  pixel, else 1 + the pixel, see exact/mixing/pixels.py
     1     bits    the number of bits of the largest sample
     *     code    of the layers, as in pixel_mixing.py, with the usual periods
 """
@@ -17,11 +17,11 @@ import numpy as np
 from dqcodec.base.errors import CorruptError
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.exact.mixing.binary_coder import BinaryCoder
-from dqcodec.exact.mixing.pixel_mixing import code_layer
+from dqcodec.exact.mixing.pixel_mixing import code_layer, new_mixers, reader, writer
+from dqcodec.exact.mixing.pixels import Pixels, bits_of, part_of, place_of_first, stride_of
 from dqcodec.format.canvas import Canvas, Spot
 from dqcodec.frozen.pixel_mixing import DEFAULT_PERIODS, MARGIN
 from dqcodec.methods.payload import Payload
-from dqcodec.methods.pixels import Pixels, check_length, most_bytes, part_of, place_of_first, stride_of
 
 _MAX_CLEAR = 1 << 32
 
@@ -31,10 +31,10 @@ def encode(layers: Sequence[np.ndarray], spots: Sequence[Spot]) -> Payload:
     firsts = {spot.canvas: spot for spot in reversed(spots)}
     canvases = {canvas: Canvas(spot.size, spot.clear) for canvas, spot in firsts.items()}
     clears = {spot.canvas: spot.clear for spot in spots}
-    bits = max(1, int(max(layer.max() for layer in layers)).bit_length())
+    bits = max(map(bits_of, layers))
     head = b"".join(write_varint(0 if clear is None else clear + 1) for clear in clears.values()) + bytes([bits])
     pixels = Pixels.of(layers, _before([layer.shape for layer in layers]))
-    coder = BinaryCoder.writer(most_bytes(pixels.shapes, [bits] * len(layers)))
+    coder = writer(pixels.shapes, [bits] * len(layers))
     ends = [*_code(coder, pixels, bits, spots, canvases)]
     return Payload.of([head, *[b""] * (len(layers) - 1)], coder.finish(), ends)
 
@@ -54,10 +54,9 @@ def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], spots: Sequence[
     bits = data[position] if position < len(data) else 0
     if not 1 <= bits <= 8:
         raise CorruptError("malformed payload")
-    check_length(shapes, len(data) - position - 1)
-    pixels = Pixels(shapes, _before(shapes))
+    coder, pixels = reader(data[position + 1 :], shapes), Pixels(shapes, _before(shapes))
     drawn = {canvas: Canvas(*each) for canvas, each in canvases.items()}
-    for _ in _code(BinaryCoder.reader(data[position + 1 :]), pixels, bits, spots, drawn):
+    for _ in _code(coder, pixels, bits, spots, drawn):
         pass
     return pixels.layers()
 
@@ -66,7 +65,7 @@ def _code(
     coder: BinaryCoder, pixels: Pixels, bits: int, spots: Sequence[Spot], canvases: Mapping[tuple[int, int], Canvas]
 ) -> Iterator[int]:
     """Code the layers; yields the position of the coder after each."""
-    mixers = pixels.mixers(has_canvas=True)
+    mixers = new_mixers(pixels.shapes, has_canvas=True)
     for number, (spot, (height, width, _)) in enumerate(zip(spots, pixels.shapes)):
         first, below, canvas = pixels.firsts[number], place_of_first(width), canvases[spot.canvas]
         places, distance = [up * stride_of(width) + left for up, left in DEFAULT_PERIODS], 0

@@ -68,7 +68,7 @@ def decode_windows(
     Raises:
         CorruptError: the payload is damaged, or was not made by this program.
     """
-    layers = [window and np.empty((*sides((0, *window)), shape[2]), np.uint8) for shape, window in zip(shapes, windows)]
+    layers = [window and np.empty((*sides(window), shape[2]), np.uint8) for shape, window in zip(shapes, windows)]
     position, wanted = 0, []
     for boxes in stacks([shape[:2] for shape in shapes], program):
         seed_bytes, position = read_varint(payload, position)

@@ -10,8 +10,9 @@ the stream's length. WebP gets one channel as R = G = B, and two channels as R =
 
 from __future__ import annotations
 
+import itertools
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from io import BytesIO
 
 import numpy as np
@@ -19,7 +20,7 @@ from PIL import Image, WebPImagePlugin
 
 from dqcodec.base.errors import CorruptError, UnsupportedImageError
 from dqcodec.base.threads import map_in_threads
-from dqcodec.exact.boxes import Window, area, inside, overlap, sides, whole
+from dqcodec.exact.boxes import Box, Window, area, cut, inside, overlap, part, sides, whole
 from dqcodec.frozen.classical import BLOCK, FRAMING_BYTES, FROM_WEBP, TO_WEBP
 from dqcodec.methods.payload import Payload
 
@@ -39,18 +40,14 @@ def encode(layers: Sequence[np.ndarray], search: Search = THOROUGH + SLOWEST) ->
     Raises UnsupportedImageError: this machine's libwebp writes other headers than expected.
     """
     (pixels,) = layers
-    data = _encode(pixels, search)
-    return Payload(data, (len(data),))
-
-
-def _encode(pixels: np.ndarray, search: Search) -> bytes:
-    jobs = [(block, setting) for block in _blocks(pixels.shape) for setting in search]
-    sizes = [area((0, *block)) for block, _ in jobs]
-    tried = map_in_threads(lambda job: _encode_block(pixels[job[0]], *job[1]), jobs, sizes)
+    jobs = [(box, setting) for box in _blocks(pixels.shape) for setting in search]
+    sizes = [area(box) for box, _ in jobs]
+    tried = map_in_threads(lambda job: _encode_block(part(layers, job[0]), *job[1]), jobs, sizes)
     streams = [min(tried[start : start + len(search)], key=len) for start in range(0, len(tried), len(search))]
     lengths = [len(stream).to_bytes(4, "little") for stream in streams[:-1]] + [b""]
-    webp = b"".join(part for pair in zip(lengths, streams) for part in pair)
-    return _WEBP + webp if len(webp) < pixels.size else _RAW + pixels.tobytes()
+    webp = b"".join(itertools.chain(*zip(lengths, streams)))
+    data = _WEBP + webp if len(webp) < pixels.size else _RAW + pixels.tobytes()
+    return Payload(data, (len(data),))
 
 
 def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarray]:
@@ -62,44 +59,38 @@ def decode_windows(data: bytes, shapes: Sequence[tuple[int, int, int]], windows:
     """The pixels (H, W, C) uint8 in a window of the one layer. Only blocks that hold some of them are decoded. Raises
     CorruptError: damaged, or of another shape."""
     (shape,), (window,) = shapes, windows
-    return [_decode(data, shape, window)]
-
-
-def _decode(data: bytes, shape: tuple[int, int, int], window: Window) -> np.ndarray:
     tag, position = data[:1], 1
     if tag == _RAW:
         if len(data) - 1 != int(np.prod(shape)):
             raise CorruptError("raw pixels of the wrong length")
-        return np.frombuffer(data, np.uint8, offset=1).reshape(shape)[window]
+        return [np.frombuffer(data, np.uint8, offset=1).reshape(shape)[window]]
     if tag != _WEBP:
         raise CorruptError("classical payload with an unknown tag")
-    parts = []
-    blocks = list(_blocks(shape))
-    for index in range(len(blocks)):  # check all lengths before the pixels take memory
+    streams, boxes = [], _blocks(shape)
+    for index in range(len(boxes)):  # check all lengths before the pixels take memory
         length = len(data) - position
-        if index < len(blocks) - 1:
+        if index < len(boxes) - 1:
             length = int.from_bytes(data[position : position + 4], "little")
             position += 4
         if length < 0 or position + length > len(data):
             raise CorruptError("truncated classical payload")
-        parts.append(data[position : position + length])
+        streams.append(data[position : position + length])
         position += length
-    pixels = np.empty((*sides((0, *window)), shape[2]), np.uint8)
+    pixels = np.empty((*sides(window), shape[2]), np.uint8)
 
     def place(number: int) -> None:
-        if shared := overlap(blocks[number], window):
-            block_pixels = _decode_block(parts[number], (*sides((0, *blocks[number])), shape[2]))
-            pixels[inside(shared, window)] = block_pixels[inside(shared, blocks[number])]
+        _, *block = boxes[number]
+        if shared := overlap(block, window):
+            block_pixels = _decode_block(streams[number], (*sides(block), shape[2]))
+            pixels[inside(shared, window)] = block_pixels[inside(shared, block)]
 
-    map_in_threads(place, range(len(blocks)), [area((0, *block)) for block in blocks])
-    return pixels
+    map_in_threads(place, range(len(boxes)), list(map(area, boxes)))
+    return [pixels]
 
 
-def _blocks(shape: tuple[int, int, int]) -> Iterator[Window]:
-    """(rows, columns) of each block, row by row."""
-    for top in range(0, shape[0], BLOCK):
-        for left in range(0, shape[1], BLOCK):
-            yield slice(top, min(top + BLOCK, shape[0])), slice(left, min(left + BLOCK, shape[1]))
+def _blocks(shape: tuple[int, int, int]) -> list[Box]:
+    """The blocks of the one layer, row by row."""
+    return cut(0, shape[:2], (BLOCK, BLOCK))
 
 
 def _encode_block(pixels: np.ndarray, quality: int, method: int) -> bytes:

@@ -73,11 +73,10 @@ def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarr
         heads.append(head)
     coded = [any(each.largest for each in ranges) for ranges, _ in heads]
     samples = sum(math.prod(shape) for shape, is_coded in zip(shapes, coded) if is_coded)
-    if samples > MAX_SAMPLES_A_BYTE * (len(data) - position + 5):
-        raise CorruptError("the payload is too short for its image")
+    coder = BinaryCoder.reader(data[position:], samples, MAX_SAMPLES_A_BYTE)
     if any(is_coded and width > MAX_WIDTH for (_, width, _), is_coded in zip(shapes, coded)):
         raise CorruptError("the image is too wide for its method")
-    coder, experts, layers = BinaryCoder.reader(data[position:]), Experts.new(), []
+    experts, layers = Experts.new(), []
     for shape, (ranges, kind), is_coded in zip(shapes, heads, coded):
         layers.append(np.empty(shape, np.uint16))
         padded = Padded.new(shape) if is_coded else None

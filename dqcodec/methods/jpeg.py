@@ -42,12 +42,9 @@ def encode_as(layers: Sequence[np.ndarray], jpegs: Sequence[Jpeg]) -> Payload:
     """The payload of layers as decoded JPEGs and the differences from them. Levels are at most MAX_NUMBER."""
     differences = [_differences(layer, jpeg.pixels(*layer.shape[:2])) for layer, jpeg in zip(layers, jpegs)]
     heads = [_pack_head(jpeg, differs=bool(each.any())) for jpeg, each in zip(jpegs, differences)]
-    mixer = CoefficientMixer.new(sum(levels.size for jpeg in jpegs for levels in jpeg.levels))
-    most = sum(
-        _MAX_SAMPLE_BYTES * (sum(levels.size for levels in jpeg.levels) + each.size)
-        for jpeg, each in zip(jpegs, differences)
-    )
-    coder, ends = BinaryCoder.writer(most), []
+    coefficients = sum(jpeg.size for jpeg in jpegs)
+    mixer, ends = CoefficientMixer.new(coefficients), []
+    coder = BinaryCoder.writer(_MAX_SAMPLE_BYTES * (coefficients + sum(each.size for each in differences)))
     for jpeg, each in zip(jpegs, differences):
         _code(mixer, coder, jpeg, each if each.any() else None)
         ends.append(coder.position)
@@ -62,14 +59,13 @@ def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarr
         jpegs.append(jpeg)
         differs.append(is_different)
     grids = [_grids(jpeg, shape) for jpeg, shape in zip(jpegs, shapes)]
-    if sum(rows * columns for each in grids for rows, columns in each) > MAX_BLOCKS_A_BYTE * (len(data) - position + 5):
-        raise CorruptError("the payload is too short for its image")
+    blocks = sum(rows * columns for each in grids for rows, columns in each)
+    coder = BinaryCoder.reader(data[position:], blocks, MAX_BLOCKS_A_BYTE)
     jpegs = [
         jpeg._replace(levels=tuple(np.zeros((*grid, 64), np.int16) for grid in each))
         for jpeg, each in zip(jpegs, grids)
     ]
-    mixer = CoefficientMixer.new(sum(levels.size for jpeg in jpegs for levels in jpeg.levels))
-    coder, layers = BinaryCoder.reader(data[position:]), []
+    mixer, layers = CoefficientMixer.new(sum(jpeg.size for jpeg in jpegs)), []
     for shape, jpeg, is_different in zip(shapes, jpegs, differs):
         differences = np.zeros(shape, np.int16) if is_different else None
         _code(mixer, coder, jpeg, differences)

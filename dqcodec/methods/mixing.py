@@ -7,21 +7,27 @@ The payload: 1 byte for each layer, the number of bits of its largest sample; th
 alpha is coded first, then green, red and blue.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from dqcodec.base.errors import CorruptError
-from dqcodec.exact.mixing.context_mixing import Mixer, code_image, fill, padded_shape
-from dqcodec.frozen.mixing import MARGIN, ORDERS
+from dqcodec.exact.mixing.context_mixing import Mixer, code_layer
+from dqcodec.exact.mixing.pixels import Pixels, bits_of
+from dqcodec.frozen.mixing import ORDERS
 from dqcodec.methods.payload import Payload
+
+_UNWANTED = np.empty((0, 0, 0))  # bits of samples
 
 
 def encode(layers: Sequence[np.ndarray]) -> Payload:
     """The payload of layers (H, W, C) uint8, all with the same C, 1 to 4. It has the bytes of each layer."""
-    bits = _bits(layers)
-    mixer = Mixer.new([pixels.shape for pixels in layers], bits)
-    ends = [mixer.coder.position for _ in _write(mixer, layers, bits, measured=False)]
+    pixels, bits = Pixels.of(layers), list(map(bits_of, layers))
+    mixer = Mixer.new(pixels.shapes, bits)
+    ends = []
+    for number, each in enumerate(bits):
+        code_layer(mixer, pixels.layer(number, each), _UNWANTED)
+        ends.append(mixer.coder.position)
     return Payload.of([bytes([each]) for each in bits], mixer.coder.finish(), ends)
 
 
@@ -30,36 +36,19 @@ def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarr
     bits = data[: len(shapes)]
     if len(bits) < len(shapes) or not all(1 <= each <= 8 for each in bits):
         raise CorruptError("malformed payload")
-    mixer, layers = Mixer.new(shapes, bits, data[len(shapes) :]), []
-    for shape, bits_here in zip(shapes, bits):
-        own = np.zeros(padded_shape(*shape), np.uint8)
-        code_image(mixer, own, bits_here, np.empty((0, 0, 0)))
-        layers.append(np.empty(shape, np.uint8))
-        layers[-1][..., ORDERS[shape[2]]] = own[MARGIN:, MARGIN:-MARGIN]
-    return layers
+    mixer, pixels = Mixer.new(shapes, bits, data[len(shapes) :]), Pixels(shapes)
+    for number, each in enumerate(bits):
+        code_layer(mixer, pixels.layer(number, each), _UNWANTED)
+    return pixels.layers()
 
 
 def code_lengths(layers: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The bits of each sample of layers that are coded together, float32 (H, W, C) each."""
-    bits = _bits(layers)
-    mixer, lengths = Mixer.new([pixels.shape for pixels in layers], bits), []
-    for found in _write(mixer, layers, bits, measured=True):
-        lengths.append(np.empty(found.shape, np.float32))
-        lengths[-1][..., ORDERS[found.shape[2]]] = found
+    pixels, bits = Pixels.of(layers), list(map(bits_of, layers))
+    mixer, lengths = Mixer.new(pixels.shapes, bits), []
+    for number, (shape, each) in enumerate(zip(pixels.shapes, bits)):
+        found = np.empty(shape)
+        code_layer(mixer, pixels.layer(number, each), found)
+        lengths.append(np.empty(shape, np.float32))
+        lengths[-1][..., ORDERS[shape[2]]] = found
     return lengths
-
-
-def _bits(layers: Sequence[np.ndarray]) -> list[int]:
-    """The bits of the largest sample of each layer."""
-    return [max(1, int(pixels.max()).bit_length()) for pixels in layers]
-
-
-def _write(mixer: Mixer, layers: Sequence[np.ndarray], bits: Sequence[int], *, measured: bool) -> Iterator[np.ndarray]:
-    """Write layers one by one; yields the bits of each sample, (H, W, C) in the order of coding, or nothing useful unless
-    `measured`."""
-    for pixels, bits_here in zip(layers, bits):
-        own = np.zeros(padded_shape(*pixels.shape), np.uint8)
-        lengths = np.empty(pixels.shape if measured else (0, 0, 0))
-        fill(own, pixels)
-        code_image(mixer, own, bits_here, lengths)
-        yield lengths

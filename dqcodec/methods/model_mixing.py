@@ -20,11 +20,7 @@ from dqcodec.methods.payload import Payload
 
 def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram) -> Payload:
     """The payload of layers (H, W, C) uint8. C and the bits of samples are those of the program."""
-    mixer = Mixer.new([layer.shape for layer in layers], [program.bits] * len(layers))
-    with single_thread():
-        for boxes in stacks([layer.shape[:2] for layer in layers], program):
-            mix(program, [part(layers, box) for box in boxes], mixer)
-    return Payload(mixer.coder.finish())
+    return Payload(_code(layers, program)[0])
 
 
 def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: AutoregressiveProgram) -> list[np.ndarray]:
@@ -41,10 +37,15 @@ def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Auto
 
 def code_lengths(layers: Sequence[np.ndarray], program: AutoregressiveProgram) -> list[np.ndarray]:
     """The bits of each sample of layers that are coded together, float32 (H, W, C) each."""
+    return _code(layers, program)[1]
+
+
+def _code(layers: Sequence[np.ndarray], program: AutoregressiveProgram) -> tuple[bytes, list[np.ndarray]]:
+    """The code of layers, and the bits of each sample."""
     mixer = Mixer.new([layer.shape for layer in layers], [program.bits] * len(layers))
     lengths = [np.empty(layer.shape, np.float32) for layer in layers]
     with single_thread():
         for boxes in stacks([layer.shape[:2] for layer in layers], program):
             for box, bits in zip(boxes, mix(program, [part(layers, box) for box in boxes], mixer)):
                 part(lengths, box)[:] = bits
-    return lengths
+    return mixer.coder.finish(), lengths

@@ -17,11 +17,11 @@ from dqcodec.base.errors import CorruptError
 from dqcodec.base.varint import folded, read_varint, unfolded, write_varint
 from dqcodec.exact.mixing.binary_coder import BinaryCoder
 from dqcodec.exact.mixing.periods import find_periods
-from dqcodec.exact.mixing.pixel_mixing import code_layer
+from dqcodec.exact.mixing.pixel_mixing import code_layer, new_mixers, reader, writer
+from dqcodec.exact.mixing.pixels import Pixels, bits_of, stride_of
 from dqcodec.exact.mixing.priors import UNTRAINED, Prior
 from dqcodec.frozen.pixel_mixing import DEFAULT_PERIODS
 from dqcodec.methods.payload import Payload
-from dqcodec.methods.pixels import Pixels, check_length, most_bytes, stride_of
 
 _HAS_PERIODS = 16
 _Periods = tuple[tuple[int, int], ...]
@@ -42,14 +42,14 @@ def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarr
 
 def encode_after(prior: Prior, layers: Sequence[np.ndarray]) -> Payload:
     """encode with what is known before the first pixel."""
-    bits = [max(1, int(layer.max()).bit_length()) for layer in layers]
+    bits = list(map(bits_of, layers))
     periods = [find_periods(layer) for layer in layers]
     heads = [
         bytes([each | (_HAS_PERIODS if found != DEFAULT_PERIODS else 0)]) + _pack_periods(found)
         for each, found in zip(bits, periods)
     ]
     pixels = Pixels.of(layers)
-    coder = BinaryCoder.writer(most_bytes(pixels.shapes, bits))
+    coder = writer(pixels.shapes, bits)
     ends = [*_code(prior, coder, pixels, bits, periods)]
     return Payload.of(heads, coder.finish(), ends)
 
@@ -67,9 +67,8 @@ def decode_after(prior: Prior, data: bytes, shapes: Sequence[tuple[int, int, int
             raise CorruptError("malformed payload")
         bits.append(head & ~_HAS_PERIODS)
         periods.append(found)
-    check_length(shapes, len(data) - position)
-    pixels = Pixels(shapes)
-    for _ in _code(prior, BinaryCoder.reader(data[position:]), pixels, bits, periods):
+    coder, pixels = reader(data[position:], shapes), Pixels(shapes)
+    for _ in _code(prior, coder, pixels, bits, periods):
         pass
     return pixels.layers()
 
@@ -78,7 +77,7 @@ def _code(
     prior: Prior, coder: BinaryCoder, pixels: Pixels, bits: Sequence[int], periods: Sequence[_Periods]
 ) -> Iterator[int]:
     """Code the layers; yields the position of the coder after each."""
-    mixers = pixels.mixers(prior)
+    mixers = new_mixers(pixels.shapes, prior)
     for number, (each, found) in enumerate(zip(bits, periods)):
         stride = stride_of(pixels.shapes[number][1])
         places = [up * stride + left for up, left in found]

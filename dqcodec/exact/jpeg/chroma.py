@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dqcodec.base.compiled import compiled
-from dqcodec.exact.jpeg.decoding import SAMPLINGS, Sampling, component_size
+from dqcodec.exact.jpeg.decoding import SAMPLINGS, Sampling
 
 _STEPS = 40
 _LINES = 512  # rows or columns are enough to see a sampling
@@ -21,14 +21,13 @@ def downsampled(chroma: np.ndarray, is_sure: np.ndarray, sampling: Sampling) -> 
     """
     if sampling.rows == sampling.columns == 1:
         return chroma.astype(np.float64), is_sure
-    height, width = chroma.shape
-    known = _pooled(is_sure, sampling)
-    guess = _pooled(np.where(is_sure, chroma, 0).astype(np.float64), sampling)
-    unknown = _pooled(chroma.astype(np.float64), sampling) / _pooled(np.ones(chroma.shape), sampling)
-    samples = np.where(known > 0, guess / np.maximum(known, 1), unknown)
+    cell = sampling.rows, sampling.columns
+    pixels, known = pooled(np.ones(chroma.shape), *cell), pooled(is_sure, *cell)
+    guess = pooled(np.where(is_sure, chroma, 0), *cell)
+    samples = np.where(known > 0, guess / np.maximum(known, 1), pooled(chroma, *cell) / pixels)
     if sampling.fancy:
         _iterate(samples, chroma, is_sure, sampling.rows, sampling.columns)
-    return samples, known == _pooled(np.ones(chroma.shape), sampling)
+    return samples, known == pixels
 
 
 def samplings(planes: Sequence[np.ndarray], is_sure: np.ndarray) -> Iterator[Sampling]:
@@ -69,13 +68,12 @@ def _evidence(planes: Sequence[np.ndarray], is_sure: np.ndarray, axis: int) -> d
     return found
 
 
-def _pooled(plane: np.ndarray, sampling: Sampling) -> np.ndarray:
-    """Sums over the pixels of each sample."""
-    rows, columns = component_size(*plane.shape, sampling)
-    padded = np.zeros((rows * sampling.rows, columns * sampling.columns))
-    padded[: plane.shape[0], : plane.shape[1]] = plane
-    down = sum(padded[part :: sampling.rows] for part in range(sampling.rows))
-    return sum(down[:, part :: sampling.columns] for part in range(sampling.columns))
+def pooled(plane: np.ndarray, rows: int, columns: int) -> np.ndarray:
+    """Sums over cells of rows x columns pixels of a plane (H, W), float64. Pixels beyond the plane are 0."""
+    height, width = -(-plane.shape[0] // rows), -(-plane.shape[1] // columns)
+    whole = np.zeros((height * rows, width * columns))
+    whole[: plane.shape[0], : plane.shape[1]] = plane
+    return whole.reshape(height, rows, width, columns).sum((1, 3))
 
 
 @compiled

@@ -3,6 +3,7 @@
 import numpy as np
 
 from dqcodec.exact.jpeg import decoding, fitting
+from dqcodec.exact.jpeg.chroma import pooled
 from dqcodec.exact.jpeg.decoding import Sampling
 from dqcodec.exact.jpeg.fitting import Aim, Plane, Workspace
 
@@ -59,19 +60,17 @@ class Component:
 
     def wrong(self, pixels: np.ndarray) -> np.ndarray:
         """The number of wrong pixels in each block, (rows, columns). pixels: whether each is wrong, bool (H, W)."""
-        down, right = self.sampling[:2]
-        whole = np.zeros((self.shape[0] * 8 * down, self.shape[1] * 8 * right), np.int64)
-        whole[: pixels.shape[0], : pixels.shape[1]] = pixels
-        return whole.reshape(self.shape[0], 8 * down, self.shape[1], 8 * right).sum((1, 3))
+        return pooled(pixels, 8 * self.sampling.rows, 8 * self.sampling.columns)
 
 
 def padded(plane: np.ndarray) -> np.ndarray:
-    """A plane (rows, columns), padded to whole blocks: with copies of its edges, or with False if it is bool."""
-    missing = [(0, -length % 8) for length in plane.shape]
+    """A plane (rows, columns, ...), padded to whole blocks: with copies of its edges, or with False if it is bool."""
+    missing = [(0, -length % 8) for length in plane.shape[:2]] + [(0, 0)] * (plane.ndim - 2)
     return np.pad(plane, missing) if plane.dtype == bool else np.pad(plane, missing, mode="edge")
 
 
 def blocks(plane: np.ndarray) -> np.ndarray:
-    """The blocks (n, 64) of a plane (rows, columns)."""
+    """The blocks (n, 64, ...) of a plane (rows, columns, ...)."""
     whole = padded(plane)
-    return whole.reshape(whole.shape[0] // 8, 8, -1, 8).swapaxes(1, 2).reshape(-1, 64)
+    rest = whole.shape[2:]
+    return whole.reshape(whole.shape[0] // 8, 8, -1, 8, *rest).swapaxes(1, 2).reshape(-1, 64, *rest)

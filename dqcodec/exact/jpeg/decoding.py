@@ -68,6 +68,11 @@ class Jpeg(NamedTuple):
     levels: tuple[np.ndarray, ...]
     offset: tuple[int, int] = (0, 0)
 
+    @property
+    def size(self) -> int:
+        """The number of coefficients."""
+        return sum(levels.size for levels in self.levels)
+
     def table(self, number: int) -> np.ndarray:
         """The steps of a component."""
         return self.tables[min(number, 1)]
@@ -105,9 +110,7 @@ def samples(levels, table):
     block = np.empty((8, 8), np.int64)
     for row in range(rows):
         for column in range(columns):
-            for place in range(64):
-                block[place >> 3, place & 7] = np.int64(levels[row, column, place]) * table[place]
-            inverse(block)
+            set_samples(block, levels[row, column], table)
             for y in range(8):
                 for x in range(8):
                     plane[8 * row + y, 8 * column + x] = block[y, x]
@@ -115,8 +118,10 @@ def samples(levels, table):
 
 
 @part_of_loop_in_place
-def inverse(block):
-    """Replace dequantised coefficients by samples, 0 to 255, int64 (8, 8)."""
+def set_samples(block, levels, table):
+    """Set a block, int64 (8, 8), to the samples, 0 to 255, of its levels (64,). table: the steps, int64 (64,)."""
+    for place in range(64):
+        block[place >> 3, place & 7] = np.int64(levels[place]) * table[place]
     for u in range(8):
         _transform(block[:, u], CONSTANT_BITS - PASS_BITS)
     for y in range(8):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dqcodec.base.compiled import compiled, part_of_loop_in_place
-from dqcodec.exact.jpeg.decoding import inverse
+from dqcodec.exact.jpeg.decoding import set_samples
 from dqcodec.exact.jpeg.rounding import Search, search_levels
 from dqcodec.frozen.jpeg import MAX_NUMBER
 
@@ -316,10 +316,8 @@ def _tap(vertical, horizontal, part, scale):
 def _errors(levels, aim, plane, at, block, enough):
     """Enter a block's samples; returns the squared errors of the pixels that they reach, or a sum of at least `enough`."""
     row, column = at
-    low, high, tolerance, table, samples = aim.low, aim.high, aim.tolerance, plane.table, plane.samples
-    for place in range(64):
-        block[place >> 3, place & 7] = np.int64(levels[place]) * table[place]
-    inverse(block)
+    low, high, tolerance, samples = aim.low, aim.high, aim.tolerance, plane.samples
+    set_samples(block, levels, plane.table)
     for i in range(8):
         for j in range(8):
             samples[8 * row + i, 8 * column + j] = block[i, j]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dqcodec.exact.jpeg import fitting
+from dqcodec.exact.jpeg.chroma import pooled
 from dqcodec.exact.jpeg.component import blocks
 
 SHIFTS = [(down, right) for down in range(8) for right in range(8)]
@@ -18,7 +19,7 @@ def likeliest(plane: np.ndarray, is_sure: np.ndarray, shifts: Sequence[tuple[int
     rows, columns = plane.shape[0] // 8 - 1, plane.shape[1] // 8 - 1
     if rows < 1 or columns < 1:
         return shifts[0]
-    sure = is_sure[: 8 * rows + 8, : 8 * columns + 8].reshape(rows + 1, 8, columns + 1, 8).sum((1, 3))
+    sure = pooled(is_sure[: 8 * rows + 8, : 8 * columns + 8], 8, 8)
     known = (sure[1:, 1:] + sure[1:, :-1] + sure[:-1, 1:] + sure[:-1, :-1]).ravel()
     busy = np.flatnonzero(blocks(plane[4 : 8 * rows + 4, 4 : 8 * columns + 4]).var(1) > _LEAST_VARIANCE)
     chosen = busy[known[busy] == 256]

@@ -39,16 +39,9 @@ def _offset(pixels: np.ndarray) -> tuple[int, int] | None:
             chosen = tables.informative(blocks(luma[part]), free)
             if luma.size < _SMALL_PIXELS:
                 chosen = chosen[free[chosen].all(1)]
-            if len(chosen) and _is_quantised(_blocks_of_pixels(pixels[part], chosen[:: -(-len(chosen) // _SAMPLED)])):
+            if len(chosen) and _is_quantised(blocks(pixels[part])[chosen[:: -(-len(chosen) // _SAMPLED)]]):
                 return -down % 8, -right % 8
     return None
-
-
-def _blocks_of_pixels(pixels: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Some of the blocks (n, 64, C) of pixels (8 rows, 8 columns, C)."""
-    rows, columns, channels = pixels.shape[0] // 8, pixels.shape[1] // 8, pixels.shape[2]
-    whole = pixels.reshape(rows, 8, columns, 8, channels).swapaxes(1, 2)
-    return whole[chosen // columns, chosen % columns].reshape(-1, 64, channels)
 
 
 def _is_quantised(some: np.ndarray) -> bool:

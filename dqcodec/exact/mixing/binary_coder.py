@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dqcodec.base.compiled import part_of_loop_in_place
-from dqcodec.base.errors import DqcodecError
+from dqcodec.base.errors import CorruptError, DqcodecError
 
 _LOW, _HIGH, _VALUE, POSITION = range(4)
 _FRESH = (0, 0xFFFFFFFF, 0, 0)
@@ -35,8 +35,13 @@ class BinaryCoder(NamedTuple):
         return cls(np.array(_FRESH), np.empty(most_bytes + 8, np.uint8), False)
 
     @classmethod
-    def reader(cls, code: bytes) -> "BinaryCoder":
-        """A coder that reads. Any bytes are a code; zeros follow their end."""
+    def reader(cls, code: bytes, symbols: int, most_a_byte: int) -> "BinaryCoder":
+        """A coder that reads this number of symbols: bits, pixels or the like. Any bytes are a code; zeros follow their end.
+
+        most_a_byte: of the symbols, in a byte of code. Raises CorruptError: the code is too short for all symbols.
+        """
+        if symbols > most_a_byte * (len(code) + 5):
+            raise CorruptError("the payload is too short for its image")
         coder = cls(np.array(_FRESH), np.frombuffer(code, np.uint8).copy(), True)
         for _ in range(4):
             _read_byte(coder.state, coder.code)

@@ -11,19 +11,9 @@ import numpy as np
 
 from dqcodec.base.compiled import part_of_loop_in_place
 from dqcodec.exact.mixing.binary_coder import code_bit
-from dqcodec.exact.mixing.layer import channel, clamped, hashed, place_of
-from dqcodec.exact.mixing.logistic import (
-    Network,
-    count,
-    counted,
-    learn_stage,
-    learn_twice,
-    mixed_twice,
-    rate_after,
-    squash,
-    staged,
-    stretch,
-)
+from dqcodec.exact.mixing.counters import count, counted, hashed, history_after, learn_stage, place_of, staged
+from dqcodec.exact.mixing.logistic import Network, learn_twice, mixed_twice, rate_after, squash, stretch
+from dqcodec.exact.mixing.pixels import channel, clamped, neighbours, of_channel, pattern
 from dqcodec.exact.mixing.priors import UNTRAINED, Prior
 from dqcodec.exact.mixing.sample_laws import SampleLaws, law_logit, learn_laws, narrow_laws, set_laws
 from dqcodec.frozen.pixel_mixing import (
@@ -32,10 +22,8 @@ from dqcodec.frozen.pixel_mixing import (
     FIRST_ROWS,
     MAX_SLOT_BITS,
     MAX_STAGE_BITS,
-    NEXT,
     SETS,
     STAGE,
-    STATE_RATES,
 )
 from dqcodec.frozen.trained_mixing import FIRST_LAW, FIRST_LAW_ROW
 
@@ -46,11 +34,11 @@ class BitMixer(NamedTuple):
     """The state that learns to predict bits.
 
     Attributes:
-        entries: slots of 16: a check, and for each node of 4 bits a probability and a state, uint32. They lie in the order of
+        entries: slots of 16: a check, and a history (see counters.py) for each node of 4 bits, uint32. They lie in the order of
             their first use, so that the unused ones take neither memory nor time. Slot 0 is never used.
         places: for each context and hash the number of its slot, or 0 before its first use, int32.
         used: the number of the last slot, int64 (1,).
-        maps: for each context and state a counter, uint32.
+        maps: for each context and state of a history a counter, uint32.
         network: mixes the inputs; a final row for each bit of a pixel.
         stages: by channel and node, and by neighbours, int32.
         trust: for each match and its length, a counter of how often it was right, uint32.
@@ -97,38 +85,6 @@ def _slots(count: int) -> np.ndarray:
     return room[first : first + 16 * count]
 
 
-class _Near(NamedTuple):
-    """A channel of the neighbours of a sample. Compass points: neighbours."""
-
-    W: int
-    N: int
-    NW: int
-    NE: int
-    WW: int
-    NN: int
-
-
-@part_of_loop_in_place
-def _near(pixels, at, stride, shift):
-    """The _Near of a sample."""
-    return _Near(
-        channel(pixels[at - 1], shift),
-        channel(pixels[at - stride], shift),
-        channel(pixels[at - stride - 1], shift),
-        channel(pixels[at - stride + 1], shift),
-        channel(pixels[at - 2], shift),
-        channel(pixels[at - 2 * stride], shift),
-    )
-
-
-@part_of_loop_in_place
-def _agreement(near):
-    """Which neighbours of a sample agree."""
-    W, N, NW, NE, WW, NN = near
-    agree = np.int64(W == N) | np.int64(N == NW) << 1 | np.int64(N == NE) << 2 | np.int64(W == NW) << 3
-    return agree | np.int64(W == WW) << 4 | np.int64(N == NN) << 5
-
-
 @part_of_loop_in_place
 def _set_contexts(hashes, layer, at, c, known, near, is_rest):
     """Set the hash of each context of a sample, channel c.
@@ -161,8 +117,7 @@ def _one_period_away(layer, at, number):
 def _set_colour_contexts(hashes, layer, at, c, known, near, seed):
     """Set the contexts from number 4 on, for colours. Q, R: pixels one period away. Small letters: the channel before."""
     pixels, stride, shift = layer.pixels, layer.stride, 8 * (layer.channels - 1 - c)
-    pW, pN, pNW, pNE = pixels[at - 1], pixels[at - stride], pixels[at - stride - 1], pixels[at - stride + 1]
-    pWW, pNN = pixels[at - 2], pixels[at - 2 * stride]
+    pW, pN, pNW, pNE, pWW, pNN = neighbours(pixels, at, stride)
     first, second = _one_period_away(layer, at, 0), _one_period_away(layer, at, 1)
     Q, QW, QN, QE = pixels[first], pixels[first - 1], pixels[first - stride], pixels[first + 1]
     R, RW = pixels[second], pixels[second - 1]
@@ -289,7 +244,7 @@ def code_samples(mixer, coder, layer, at, predicted, missed, matches):
     for c in range(layer.channels):
         shift = 8 * (layer.channels - 1 - c)
         mixer.done[0] += 1
-        near = _near(layer.pixels, at, layer.stride, shift)
+        near = of_channel(neighbours(layer.pixels, at, layer.stride), shift)
         _set_contexts(mixer.hashes, layer, at, c, known, near, rest > 0)
         if len(laws.means):
             law_row = set_laws(laws, layer, at, c, known, near)
@@ -306,7 +261,7 @@ def code_samples(mixer, coder, layer, at, predicted, missed, matches):
             rows[0] = FIRST_ROWS[0] + place * 3 + rest
             rows[1] = FIRST_ROWS[1] + familiar * 8 + position
             rows[2] = FIRST_ROWS[2] + (both * 8 + position) * 4 + c
-            rows[3] = FIRST_ROWS[3] + _agreement(near) * 4 + c
+            rows[3] = FIRST_ROWS[3] + pattern(near) * 4 + c
             if len(laws.means):
                 rows[SETS] = FIRST_LAW_ROW + law_row
             stage = c << 8 | node
@@ -413,11 +368,9 @@ def _count_matches(trust, layer, matches, at, bit):
 
 @part_of_loop_in_place
 def _count_contexts(mixer, inner, bit):
-    """Count a bit in each context, and let its probability follow."""
-    entries, maps, slots, target = mixer.entries, mixer.maps, mixer.slots, (bit << 16) - bit
+    """Enter a bit in the history of each context, and count it for the history's state."""
+    entries, maps, slots = mixer.entries, mixer.maps, mixer.slots
     for i in range(CONTEXTS):
-        entry = np.int64(entries[slots[0, i] + inner])
-        state, chance = entry & 255, entry >> 8
-        chance += (target - chance) * STATE_RATES[state] >> 16
-        count(maps, i << 8 | state, bit)
-        entries[slots[0, i] + inner] = chance << 8 | NEXT[bit, state]
+        history = np.int64(entries[slots[0, i] + inner])
+        count(maps, i << 8 | history & 255, bit)
+        entries[slots[0, i] + inner] = history_after(history, bit)

@@ -11,8 +11,8 @@ import numpy as np
 
 from dqcodec.base.compiled import compiled, part_of_loop_in_place
 from dqcodec.exact.mixing.binary_coder import code_bit
-from dqcodec.exact.mixing.layer import hashed, place_of
-from dqcodec.exact.mixing.logistic import Network, count, counted, learn_stage, learn_twice, mixed_twice, squash, staged
+from dqcodec.exact.mixing.counters import UNUSED, count, counted, hashed, learn_stage, place_of, staged
+from dqcodec.exact.mixing.logistic import Network, learn_twice, mixed_twice, squash
 from dqcodec.frozen.jpeg import (
     CONTEXTS,
     EDGE,
@@ -69,7 +69,7 @@ class CoefficientMixer(NamedTuple):
         weights = np.full((ROWS, INPUTS), FIRST_WEIGHT, np.int32)
         finals = np.full((_KINDS, SETS), FIRST_FINAL_WEIGHT, np.int32)
         return cls(
-            np.full(CONTEXTS << bits, 1 << 31, np.uint32), Network.new(weights, finals),
+            np.full(CONTEXTS << bits, UNUSED, np.uint32), Network.new(weights, finals),
             np.tile(STAGE, (STAGE_ROWS, 1)).astype(np.int32), np.zeros(CONTEXTS, np.int64), np.zeros(CONTEXTS, np.uint64),
             np.zeros(CONTEXTS, np.int64), np.zeros(SETS, np.int64), np.zeros(1, np.int64), bits,
         )  # fmt: skip

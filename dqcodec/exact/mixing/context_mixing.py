@@ -4,9 +4,6 @@ A context is a set of values: neighbours, and channels that are already known. I
 values were the same, and predicts the next bit from that. Weights, which are learned while coding, mix these predictions with
 that of a trained model, if there is one. An arithmetic coder codes the bit by the mixture. The decoder learns in the same way.
 All numbers are integers, so every machine decodes the same.
-
-Images are padded arrays (rows, columns, channels) uint8, channels in the order of coding. MARGIN rows above the image and
-MARGIN columns at both sides of it are 0.
 """
 
 import math
@@ -16,27 +13,24 @@ from typing import NamedTuple
 import numpy as np
 
 from dqcodec.base.compiled import compiled, part_of_loop_in_place
-from dqcodec.base.errors import CorruptError
 from dqcodec.exact.mixing.binary_coder import BinaryCoder, bits_written, code_bit
-from dqcodec.exact.mixing.layer import clamped
+from dqcodec.exact.mixing.counters import history_after
 from dqcodec.exact.mixing.logistic import mixed, rate_after, squash
+from dqcodec.exact.mixing.pixels import channel, clamped, neighbours, of_channel
 from dqcodec.exact.mixture import start
 from dqcodec.frozen.autoregressive import TOTAL
 from dqcodec.frozen.mixing import (
     CONTEXTS,
     INPUTS,
-    MARGIN,
     MAX_SLOT_BITS,
     MAX_USES,
     MIN_PROBABILITY,
     MIN_USES,
-    ORDERS,
     RATES,
     STATES,
     STRETCH,
     WEIGHT,
 )
-from dqcodec.frozen.pixel_mixing import NEXT, STATE_RATES
 
 _MAX_BYTES = 13  # of a sample: each of its 8 bits costs at most 12 bits and a little, as the least probability is 2^-12
 _MAX_BITS_A_BYTE = 23_000  # a byte holds at most 8 / log2(65536 / 65520) of the most certain bits
@@ -46,12 +40,13 @@ class Mixer(NamedTuple):
     """The state of an encoder or decoder.
 
     Attributes:
-        entries: for each context slots of 16; for each node of 4 bits a probability and a state, uint32.
-        maps, uses: for each context and state a probability, and how often it was used, int64 (CONTEXTS, 256).
+        entries: for each context slots of 16: a history (see counters.py) for each node of 4 bits, uint32.
+        maps, uses: for each context and state of a history a probability, and how often it was used, int64 (CONTEXTS, 256).
         weights: of two mixers, in sets of 64 rows, int32 (128, INPUTS), 2^-16.
         hashes, values, slots: of the contexts of the bit at hand.
         inputs, rows, logits: of the bit at hand; each mixer's row of weights, and its logit.
         done: the number of samples so far, int64 (1,).
+        coder: writes or reads the code.
         slot_bits: log2 of the slots of a context.
     """
 
@@ -75,29 +70,20 @@ class Mixer(NamedTuple):
 
         Raises CorruptError: the code is too short for such images.
         """
-        decisions = sum(math.prod(shape) * bits_here for shape, bits_here in zip(shapes, bits))
-        if code is not None and decisions > _MAX_BITS_A_BYTE * (len(code) + 5):
-            raise CorruptError("the payload is too short for its image")
-        uses = sum(math.prod(shape) * -(-bits_here // 4) for shape, bits_here in zip(shapes, bits))
+        samples = [math.prod(shape) for shape in shapes]
+        if code is None:
+            coder = BinaryCoder.writer(_MAX_BYTES * sum(samples))
+        else:
+            decisions = sum(count * bits_here for count, bits_here in zip(samples, bits))
+            coder = BinaryCoder.reader(code, decisions, _MAX_BITS_A_BYTE)
+        uses = sum(count * -(-bits_here // 4) for count, bits_here in zip(samples, bits))
         slot_bits = min(MAX_SLOT_BITS, uses.bit_length())
-        most_bytes = _MAX_BYTES * sum(map(math.prod, shapes))
         return cls(
             np.full((CONTEXTS << slot_bits) * 16, 32768 << 8, np.uint32), np.tile(STATES, (CONTEXTS, 1)),
             np.zeros((CONTEXTS, 256), np.int64), np.full((128, INPUTS), WEIGHT, np.int32),
             np.empty(CONTEXTS, np.uint64), np.empty((CONTEXTS, 9), np.int64), np.empty(CONTEXTS, np.int64),
-            np.empty(INPUTS, np.int32), np.zeros(2, np.int64), np.zeros(2, np.int64), np.zeros(1, np.int64),
-            BinaryCoder.writer(most_bytes) if code is None else BinaryCoder.reader(code), slot_bits,
+            np.empty(INPUTS, np.int32), np.zeros(2, np.int64), np.zeros(2, np.int64), np.zeros(1, np.int64), coder, slot_bits,
         )  # fmt: skip
-
-
-def padded_shape(height: int, width: int, channels: int) -> tuple[int, int, int]:
-    """The shape of a padded image."""
-    return height + MARGIN, width + 2 * MARGIN, channels
-
-
-def fill(padded: np.ndarray, pixels: np.ndarray) -> None:
-    """Put an image (H, W, C) into its padded one."""
-    padded[MARGIN:, MARGIN:-MARGIN] = pixels[..., ORDERS[pixels.shape[2]]]
 
 
 @part_of_loop_in_place
@@ -105,31 +91,53 @@ def _hashed(value, other):
     return (value * np.uint64(0x9E3779B97F4A7C15) + np.uint64(other) + np.uint64(1)) * np.uint64(0xD6E8FEB86659FD93)
 
 
-@part_of_loop_in_place
-def _whole(pixels, y, x):
-    """All channels of a pixel as one number."""
-    whole = np.int64(0)
-    for c in range(pixels.shape[2]):
-        whole = whole << 8 | np.int64(pixels[y, x, c])
-    return whole
+class Sample(NamedTuple):
+    """A sample of a PixelLayer.
+
+    Attributes:
+        pixels, stride, channels, bits: see PixelLayer. Where samples are read, the sample is entered; its bits are 0 before.
+        at: the place of its pixel.
+        c: its channel, in the order of coding.
+    """
+
+    pixels: np.ndarray
+    stride: int
+    channels: int
+    bits: int
+    at: int
+    c: int
 
 
 @part_of_loop_in_place
-def _set_contexts(mixer, pixels, y, x, c, bits):
-    """The hash of each context of a sample. Compass points: neighbours, small letters for the last channel."""
-    hashes, values = mixer.hashes, mixer.values
-    N, W = np.int64(pixels[y - 1, x, c]), np.int64(pixels[y, x - 1, c])
-    NW, NE = np.int64(pixels[y - 1, x - 1, c]), np.int64(pixels[y - 1, x + 1, c])
-    known = last = second = n = w = nw = np.int64(0)
-    for k in range(c):
-        known = known << 8 | np.int64(pixels[y, x, k])
+def _shift(sample):
+    """The lowest bit of a sample in its pixel."""
+    return 8 * (sample.channels - 1 - sample.c)
+
+
+@part_of_loop_in_place
+def value_of(sample):
+    """The value of a Sample."""
+    return channel(sample.pixels[sample.at], _shift(sample))
+
+
+@part_of_loop_in_place
+def _set_contexts(mixer, sample):
+    """Set the hash of each context of a sample. Compass points: neighbours, small letters for the last channel."""
+    hashes, values, pixels, c, at = mixer.hashes, mixer.values, sample.pixels, sample.c, sample.at
+    shift, north, second_north = _shift(sample), at - sample.stride, at - 2 * sample.stride
+    near = neighbours(pixels, at, sample.stride)
+    W, N, NW, NE, WW, NN = of_channel(near, shift)
+    known = np.int64(pixels[at]) >> shift + 8
+    last = second = n = w = nw = np.int64(0)
     if c > 0:
-        last, n = np.int64(pixels[y, x, c - 1]), np.int64(pixels[y - 1, x, c - 1])
-        w, nw = np.int64(pixels[y, x - 1, c - 1]), np.int64(pixels[y - 1, x - 1, c - 1])
+        last, n, w, nw = (
+            known & 255,
+            channel(near.N, shift + 8),
+            channel(near.W, shift + 8),
+            channel(near.NW, shift + 8),
+        )
     if c > 1:
-        second = np.int64(pixels[y, x, c - 2])
-    pixel_n, pixel_w = _whole(pixels, y - 1, x), _whole(pixels, y, x - 1)
-    pixel_nw, pixel_ne, pixel_nn = _whole(pixels, y - 1, x - 1), _whole(pixels, y - 1, x + 1), _whole(pixels, y - 2, x)
+        second = known >> 8 & 255
     gradient, gradient_last = clamped(N + W - NW), clamped(n + w - nw)
     shifted = clamped(gradient + last - gradient_last)
     busy = abs(W - NW) + abs(N - NW) + abs(N - NE)
@@ -137,28 +145,27 @@ def _set_contexts(mixer, pixels, y, x, c, bits):
     values[:] = 0  # a row for each context
     values[1, 0], values[1, 1] = W, N
     values[2, 0], values[2, 1], values[2, 2], values[2, 3] = W, N, NW, NE
-    values[3, 0], values[3, 1], values[3, 2], values[3, 3] = W, N, NW, NE
-    values[3, 4], values[3, 5] = np.int64(pixels[y, x - 2, c]), np.int64(pixels[y - 2, x, c])
+    values[3, 0], values[3, 1], values[3, 2], values[3, 3], values[3, 4], values[3, 5] = W, N, NW, NE, WW, NN
     values[4, 0], values[4, 1], values[4, 2] = W, last, second
     values[5, 0], values[5, 1], values[5, 2] = N, last, second
     values[6, 0] = known
     values[7, 0] = shifted
     values[8, 0], values[8, 1] = clamped(W + last - w), clamped(N + last - n)
-    values[9, 0], values[9, 1], values[9, 2] = pixel_w, pixel_n, known
-    values[10, 0], values[10, 1], values[10, 2], values[10, 3] = pixel_w, pixel_n, pixel_nw, pixel_ne
+    values[9, 0], values[9, 1], values[9, 2] = near.W, near.N, known
+    values[10, 0], values[10, 1], values[10, 2], values[10, 3] = near.W, near.N, near.NW, near.NE
     values[10, 4] = known
-    values[11, 0], values[11, 1] = pixel_w, known
-    values[12, 0], values[12, 1] = pixel_n, known
+    values[11, 0], values[11, 1] = near.W, known
+    values[12, 0], values[12, 1] = near.N, known
     values[13, 0], values[13, 1], values[13, 2] = gradient, last - gradient_last, abs(W - N) >> 3
     values[14, 0], values[14, 1] = W + N + 1 >> 1, last - (w + n + 1 >> 1) >> 1
-    values[15, 0], values[15, 1], values[15, 2], values[15, 3] = pixel_w, pixel_n, pixel_nw, pixel_ne
-    values[15, 4], values[15, 5], values[15, 6] = _whole(pixels, y, x - 2), pixel_nn, known
-    values[15, 7] = np.int64(pixels[y - 1, x - 2, c]) << 8 | np.int64(pixels[y - 1, x + 2, c])
-    values[15, 8] = np.int64(pixels[y - 2, x - 1, c]) << 8 | np.int64(pixels[y - 2, x + 1, c])
+    values[15, 0], values[15, 1], values[15, 2], values[15, 3] = near.W, near.N, near.NW, near.NE
+    values[15, 4], values[15, 5], values[15, 6] = near.WW, near.NN, known
+    values[15, 7] = channel(pixels[north - 2], shift) << 8 | channel(pixels[north + 2], shift)
+    values[15, 8] = channel(pixels[second_north - 1], shift) << 8 | channel(pixels[second_north + 1], shift)
     values[16, 0], values[16, 1] = shifted, busy >> 2
-    values[17, 0], values[17, 1], values[17, 2] = pixel_ne, pixel_nn, known
+    values[17, 0], values[17, 1], values[17, 2] = near.NE, near.NN, known
     for i in range(CONTEXTS):
-        value = _hashed(np.uint64(i), c << 4 | bits)
+        value = _hashed(np.uint64(i), c << 4 | sample.bits)
         for k in range(values.shape[1]):
             value = _hashed(value, values[i, k])
         hashes[i] = value
@@ -204,16 +211,14 @@ def _learn(mixer, node, bit, rate):
         row, step = rows[m], ((bit << 16) - squash(logits[m])) * rate
         for i in range(INPUTS):
             weights[row, i] += inputs[i] * step + (1 << 17) >> 18
-    target = 65535 * bit
     for i in range(CONTEXTS):
-        entry = np.int64(entries[slots[i] + node])
-        state, probability = entry & 255, entry >> 8
-        probability += ((target - probability) * STATE_RATES[state]) >> 16
+        history = np.int64(entries[slots[i] + node])
+        state = history & 255
         if state:
             seen = uses[i, state]
-            maps[i, state] += ((target - maps[i, state]) * RATES[seen + MIN_USES]) >> 16
+            maps[i, state] += (65535 * bit - maps[i, state]) * RATES[seen + MIN_USES] >> 16
             uses[i, state] = min(seen + 1, MAX_USES)
-        entries[slots[i] + node] = probability << 8 | NEXT[bit, state]
+        entries[slots[i] + node] = history_after(history, bit)
 
 
 class Law(NamedTuple):
@@ -231,18 +236,11 @@ class Law(NamedTuple):
 
 
 @part_of_loop_in_place
-def code_sample(mixer, pixels, y, x, c, bits, law):
-    """Code a sample, channel c at (y, x) of a padded image, and learn from it. Returns its bits, float64.
-
-    Args:
-        mixer: a Mixer, which changes.
-        pixels: the padded image. If the mixer reads, the sample is entered; else it is there.
-        bits: of the sample.
-        law: a Law.
-    """
-    before = bits_written(mixer.coder)
-    _set_contexts(mixer, pixels, y, x, c, bits)
-    node, value, rate = 1, np.int64(pixels[y, x, c]), rate_after(mixer.done[0])
+def code_sample(mixer, sample, law):
+    """Code a Sample by a Law, with a Mixer, which learns from it. Returns the bits that it takes, float64."""
+    c, bits, before = sample.c, sample.bits, bits_written(mixer.coder)
+    _set_contexts(mixer, sample)
+    node, value, rate = 1, value_of(sample), rate_after(mixer.done[0])
     low, first, end = 0, 0, TOTAL  # the part of the law that the bits so far leave: its first symbol, its slots
     for position in range(bits):
         if position % 4 == 0:
@@ -261,21 +259,23 @@ def code_sample(mixer, pixels, y, x, c, bits, law):
         _learn(mixer, inner, bit, rate)
         node = node * 2 + bit
     mixer.done[0] += 1
-    pixels[y, x, c] = node - (1 << bits)
+    sample.pixels[sample.at] |= np.uint32(node - (1 << bits) << _shift(sample))
     return bits_written(mixer.coder) - before
 
 
 @compiled
-def code_image(mixer, pixels, bits, lengths):
-    """Code the samples of a padded image, row by row; see code_sample.
+def code_layer(mixer, layer, lengths):
+    """Code the samples of a PixelLayer, row by row; see code_sample.
 
     lengths: set to the bits of each sample, float64 (H, W, channels); of shape (0, 0, 0) if they are not wanted.
     """
     # a literal 0 would be a type of its own
     law = Law(np.empty((3, 0, 1), np.int32), np.int64(0), np.empty(0, np.int32))
-    for y in range(MARGIN, pixels.shape[0]):
-        for x in range(MARGIN, pixels.shape[1] - MARGIN):
-            for c in range(pixels.shape[2]):
-                length = code_sample(mixer, pixels, y, x, c, bits, law)
+    for y in range(layer.height):
+        for x in range(layer.width):
+            at = layer.first + y * layer.stride + x
+            for c in range(layer.channels):
+                sample = Sample(layer.pixels, layer.stride, layer.channels, layer.bits, at, c)
+                length = code_sample(mixer, sample, law)
                 if lengths.size:
-                    lengths[y - MARGIN, x - MARGIN, c] = length
+                    lengths[y, x, c] = length

@@ -13,8 +13,9 @@ import numpy as np
 
 from dqcodec.base.compiled import part_of_loop_in_place
 from dqcodec.exact.mixing.binary_coder import code_bit
+from dqcodec.exact.mixing.counters import UNUSED, interpolated, moved
 from dqcodec.exact.mixing.laws import SCALE, below
-from dqcodec.exact.mixing.logistic import learn, mixed, squash, stretch
+from dqcodec.exact.mixing.logistic import Network, learn_twice, mixed_twice, squash, stretch
 from dqcodec.frozen.experts import (
     CANDIDATES,
     CELLS,
@@ -25,7 +26,9 @@ from dqcodec.frozen.experts import (
     DIRECT_USES,
     HISTOGRAM_USES,
     HISTOGRAMS,
+    INPUTS,
     LAW_WEIGHT,
+    LAWS,
     MIN_PROBABILITY,
     NODES,
     OTHER_WEIGHT,
@@ -34,46 +37,44 @@ from dqcodec.frozen.experts import (
     SHARP_STEPS,
     STEPS,
 )
-from dqcodec.frozen.mixing import LIMIT, RATES, SQUASH
+from dqcodec.frozen.mixing import LIMIT, SQUASH
+from dqcodec.frozen.pixel_mixing import STAGE_STEP
 
-_CELL = (2 * LIMIT + CELLS) // CELLS  # logits of a cell
 _TREE = 1 << DEPTH  # nodes below are of the tree; others are of its tails
 _FIRST_CANDIDATE = _TREE + 2 * SHARP_STEPS  # two nodes for each candidate of a sharp channel
-_COUNTS = HISTOGRAMS + DIRECT
-_UNUSED = 1 << 31  # a count: probability 1 / 2, no uses
+_ROWS = 2048  # of a set of weights
+_STAGE_ROWS = 4096  # of a stage
+_FINAL_RATE = 2
 
 
 class Decisions(NamedTuple):
-    """The state that learns, from decision to decision and from image to image, with any number of laws.
+    """The state that learns, from decision to decision and from image to image.
 
     Attributes:
-        weights: of the inputs, int32 (SETS, 2048, laws + HISTOGRAMS + DIRECT + 1), 2^-16.
-        finals: of the sets' logits, int32 (32, SETS), 2^-16.
-        histograms: counts: 2^22 times the probability of a 1, then 10 bits of uses, uint32 (HISTOGRAMS CONTEXTS NODES,).
-        direct: counts in hashed contexts, then 16 bits of the hash, int64 (DIRECT 2^DIRECT_BITS,).
-        refinements: 2^22 times the probability of a 1, int32 (2, 4096, CELLS + 1).
+        network: mixes a logit of each law, histogram and direct count, and a constant; SETS sets of _ROWS rows, 32 final rows.
+        histograms: counters, uint32 (HISTOGRAMS CONTEXTS NODES,).
+        direct: counters of hashed contexts, then 16 bits of the hash, int64 (DIRECT 2^DIRECT_BITS,).
+        stages: two, one after the other: 2^22 times the probability of a 1, int32 (2 _STAGE_ROWS, CELLS + 1).
         done: the number of samples so far, int64 (1,).
     """
 
-    weights: np.ndarray
-    finals: np.ndarray
+    network: Network
     histograms: np.ndarray
     direct: np.ndarray
-    refinements: np.ndarray
+    stages: np.ndarray
     done: np.ndarray
 
     @classmethod
-    def new(cls, laws: int) -> "Decisions":
-        """laws: their number."""
-        weights = np.full((SETS, 2048, laws + _COUNTS + 1), OTHER_WEIGHT, np.int32)
-        weights[:, :, :laws] = LAW_WEIGHT
-        cells = SQUASH[np.clip(_CELL * np.arange(CELLS + 1) - LIMIT, -LIMIT, LIMIT) + LIMIT] << 6
+    def new(cls) -> "Decisions":
+        """Nothing is learned yet."""
+        weights = np.full((SETS * _ROWS, INPUTS), OTHER_WEIGHT, np.int32)
+        weights[:, :LAWS] = LAW_WEIGHT
+        cells = SQUASH[np.clip(STAGE_STEP * np.arange(CELLS + 1), 0, 2 * LIMIT)] << 6
         return cls(
-            weights,
-            np.full((32, SETS), 65536 // SETS, np.int32),
-            np.full(HISTOGRAMS * CONTEXTS * NODES, _UNUSED, np.uint32),
-            np.full(DIRECT << DIRECT_BITS, _UNUSED << 16, np.int64),
-            np.tile(cells.astype(np.int32), (2, 4096, 1)),
+            Network.new(weights, np.full((32, SETS), 65536 // SETS, np.int32)),
+            np.full(HISTOGRAMS * CONTEXTS * NODES, UNUSED, np.uint32),
+            np.full(DIRECT << DIRECT_BITS, UNUSED << 16, np.int64),
+            np.tile(cells.astype(np.int32), (2 * _STAGE_ROWS, 1)),
             np.zeros(1, np.int64),
         )
 
@@ -87,9 +88,8 @@ class Contexts(NamedTuple):
         sets: rows of weights, to which a decision adds its own, int64 (SETS,).
         base: the sample to which direct counts see thresholds relative, and the row of the final weights, int64 (2,).
         below, above, here: the laws' distribution functions at both ends of the remaining range, and at the threshold,
-            float64 (laws,).
+            float64 (LAWS,).
         slots: of the counts, int64 (HISTOGRAMS + DIRECT,).
-        inputs: of the mixing, int32 (laws + HISTOGRAMS + DIRECT + 1,). logits: of the sets, int32 (SETS,).
     """
 
     histograms: np.ndarray
@@ -100,22 +100,14 @@ class Contexts(NamedTuple):
     above: np.ndarray
     here: np.ndarray
     slots: np.ndarray
-    inputs: np.ndarray
-    logits: np.ndarray
 
     @classmethod
-    def new(cls, laws: int) -> "Contexts":
-        """laws: their number."""
+    def new(cls) -> "Contexts":
+        """Of no sample yet."""
         return cls(
-            np.zeros(HISTOGRAMS, np.int64),
-            np.zeros(DIRECT, np.uint64),
-            np.zeros(SETS, np.int64),
-            np.zeros(2, np.int64),
-            *map(np.zeros, (laws, laws, laws)),
-            np.zeros(_COUNTS, np.int64),
-            np.zeros(laws + _COUNTS + 1, np.int32),
-            np.zeros(SETS, np.int32),
-        )
+            np.zeros(HISTOGRAMS, np.int64), np.zeros(DIRECT, np.uint64), np.zeros(SETS, np.int64), np.zeros(2, np.int64),
+            *map(np.zeros, (LAWS, LAWS, LAWS)), np.zeros(HISTOGRAMS + DIRECT, np.int64),
+        )  # fmt: skip
 
 
 class Question(NamedTuple):
@@ -207,10 +199,8 @@ def _decide(decisions, contexts, question, value, coder):
     """Code whether the value is at least the threshold, and learn from this."""
     # in one piece: passing these tuples of arrays on for each decision takes a quarter more time
     node, threshold, low, end = question.node, question.threshold, question.low, question.end
-    inputs, logits, sets, slots = contexts.inputs, contexts.logits, contexts.sets, contexts.slots
-    weights, histograms, direct = decisions.weights, decisions.histograms, decisions.direct
-    refinements = decisions.refinements
-    laws = len(inputs) - _COUNTS - 1
+    network, histograms, direct, stages = decisions.network, decisions.histograms, decisions.direct, decisions.stages
+    inputs, sets, slots, laws = network.inputs, contexts.sets, contexts.slots, len(contexts.here)
     for i in range(laws):
         share = _share(contexts.below[i], contexts.here[i], contexts.above[i])
         inputs[i] = stretch(share) if share else 0
@@ -224,39 +214,38 @@ def _decide(decisions, contexts, question, value, coder):
         slot = (i << DIRECT_BITS) + np.int64(key >> np.uint64(64 - DIRECT_BITS))
         slots[HISTOGRAMS + i], check = slot, np.int64(key >> np.uint64(24) & np.uint64(65535))
         if direct[slot] & 65535 != check:
-            direct[slot] = np.int64(_UNUSED) << 16 | check
+            direct[slot] = np.int64(UNUSED) << 16 | check
         inputs[laws + HISTOGRAMS + i] = stretch(direct[slot] >> 32)
-    inputs[laws + _COUNTS] = 256
+    inputs[laws + HISTOGRAMS + DIRECT] = 256
 
     depth, rest = np.int64(0), node
     while rest:
         depth, rest = depth + 1, rest >> 1
-    rows = sets[0] + node, sets[1] + depth, sets[2] + depth
-    for m in range(SETS):
-        logits[m] = mixed(weights[m], rows[m], inputs)
-    logit = mixed(decisions.finals, contexts.base[1] + depth, logits)
+    network.rows[0], network.rows[1], network.rows[2] = (
+        sets[0] + node,
+        _ROWS + sets[1] + depth,
+        2 * _ROWS + sets[2] + depth,
+    )
+    final = contexts.base[1] + depth
+    logit = mixed_twice(network, final)
     mixture = squash(logit)
-    cell, offset = (logit + LIMIT) // _CELL, (logit + LIMIT) % _CELL
-    first, second = node * 64 + (sets[1] >> 3), contexts.histograms[1] % 49 * 64 + node
-    refined = np.int64(refinements[0, first, cell]) + np.int64(refinements[1, second, cell])
-    upper = np.int64(refinements[0, first, cell + 1]) + np.int64(refinements[1, second, cell + 1])
-    refined = (refined * (_CELL - offset) + upper * offset) // (_CELL * 64)
-    probability = min(65536 - MIN_PROBABILITY, max(MIN_PROBABILITY, (2 * mixture + refined) >> 2))
+    first, second = node * 64 + (sets[1] >> 3), _STAGE_ROWS + contexts.histograms[1] % 49 * 64 + node
+    probable, cell = interpolated(stages, first, logit + LIMIT)
+    other, _ = interpolated(stages, second, logit + LIMIT)
+    staged = (probable + other) // (64 * STAGE_STEP)
+    probability = min(65536 - MIN_PROBABILITY, max(MIN_PROBABILITY, (2 * mixture + staged) >> 2))
     bit = code_bit(coder, probability, np.int64(value >= threshold))
 
     rate = np.int64(5) + 20 * 1024 // (1024 + decisions.done[0])
-    for m in range(SETS):
-        learn(weights[m], rows[m], inputs, (bit << 16) - squash(logits[m]), rate)
-    learn(decisions.finals, contexts.base[1] + depth, logits, (bit << 16) - mixture, 2)
-    near = cell + np.int64(2 * offset > _CELL)
+    learn_twice(network, final, bit << 16, mixture, rate, _FINAL_RATE)
     target = bit * ((1 << 22) - 64)
-    refinements[0, first, near] += (target - np.int64(refinements[0, first, near])) >> 6
-    refinements[1, second, near] += (target - np.int64(refinements[1, second, near])) >> 6
+    stages[first, cell] += (target - np.int64(stages[first, cell])) >> 6
+    stages[second, cell] += (target - np.int64(stages[second, cell])) >> 6
     for i in range(HISTOGRAMS):
-        histograms[slots[i]] = _counted(np.int64(histograms[slots[i]]), target, HISTOGRAM_USES)
+        histograms[slots[i]] = moved(np.int64(histograms[slots[i]]), target, HISTOGRAM_USES)
     for i in range(DIRECT):
         slot = slots[HISTOGRAMS + i]
-        direct[slot] = _counted(direct[slot] >> 16, target, DIRECT_USES) << 16 | direct[slot] & 65535
+        direct[slot] = moved(direct[slot] >> 16, target, DIRECT_USES) << 16 | direct[slot] & 65535
     return bit
 
 
@@ -270,13 +259,6 @@ def _share(below, here, above):
     if rest < 1e-7:
         return np.int64(0)
     return min(65535, max(1, np.int64((above - here) / rest * 65536.0)))
-
-
-@part_of_loop_in_place
-def _counted(count, target, most):
-    """A count whose probability has moved toward a bit. The more uses it had, the less it moves."""
-    uses, probability = count & 1023, count >> 10
-    return probability + ((target - probability) * RATES[uses] >> 16) << 10 | min(uses + 1, most)
 
 
 @part_of_loop_in_place

@@ -24,7 +24,7 @@ from dqcodec.exact.mixing.laws import (
     set_laws,
     start_laws,
 )
-from dqcodec.frozen.experts import DOWN, LAWS, MARGIN, MAX_SAMPLE_BYTES, OWN_FIRST, OWN_LATER, OWN_WIDE, UP
+from dqcodec.frozen.experts import DOWN, MARGIN, MAX_SAMPLE_BYTES, OWN_FIRST, OWN_LATER, OWN_WIDE, UP
 
 
 class Kind(IntEnum):
@@ -47,7 +47,7 @@ class Experts(NamedTuple):
     @classmethod
     def new(cls) -> "Experts":
         """Experts that know nothing."""
-        return cls(Errors.new(), Decisions.new(LAWS))
+        return cls(Errors.new(), Decisions.new())
 
 
 class Padded(NamedTuple):
@@ -103,7 +103,7 @@ def code_channel(
     height, width, _ = padded.inside.shape
     own = OWN_LATER if channel else OWN_WIDE if kind == Kind.WIDE else OWN_FIRST
     laws = Laws.new(width, channel, own, is_sharp=kind == Kind.SHARP and channel == 0)
-    coded = _Channel(channel, largest, padded, experts, laws, Contexts.new(LAWS))
+    coded = _Channel(channel, largest, padded, experts, laws, Contexts.new())
     row, room = 0, MAX_SAMPLE_BYTES * width
     while row < height:
         if not coder.is_sought and len(coder.code) < coder.position + room:
@@ -139,7 +139,12 @@ def _code_rows(channel, coder, first, room):
 
 @part_of_loop_in_place
 def _set_contexts(contexts, laws, padded, y, x, c):
-    """Set the contexts of a sample's decisions."""
+    """Set the contexts of a sample's decisions.
+
+    Histograms: by the scale, and where the place lies between two samples; by the classes of errors nearby; by which neighbours exceed
+    the blend; by where laws 3 to 5 lie; by the classes of the earlier channels' errors, or that of NE, and the scale. Hashes: of N and
+    NE, and of more neighbours, all less W. Sets of weights: by the channel; by the scale; by the spread, or the earlier channel's errors.
+    """
     samples, classes, keys, places = padded.samples, padded.classes, laws.keys, laws.places
     place, scale, row = places[0], laws.blend[SCALE], y - UP + 1
     histograms, sets, hashes, other = contexts.histograms, contexts.sets, contexts.hashes, laws.blend[EARLIER_ERROR]

@@ -1,14 +1,30 @@
 """Laws of the next sample: each has a place, a scale, and a distribution function.
 
-The places come from local least squares with a short and a long memory, from the median edge detector (Martucci 1990), and
-from a blend of all predictions, whose bias contexts correct (Wu and Memon 1997). The scales come from errors nearby, at the
-same intensity, or of another channel at the same pixel. The distribution function is Student's t for all.
+PREDICTIONS p_i come from local least squares with a short and a long memory, from neighbours and from the earlier channel. The
+blend b weighs them by their errors nearby, and contexts correct its bias (Wu and Memon 1997):
 
-In a sharp channel, four laws continue the plane through three neighbours, or the line through two. Their scale is small and constant:
-at an edge one of them is often exact, and errors nearby do not tell which.
+    w_i = 1 / (e_i + 1/64)^2            e_i: the mean absolute error of prediction i at 6 neighbours; e: that of the blend
+    b = sum w_i p_i / sum w_i           spread: the mean of |p_i - b|
+    place = b + 5/16 (e + 1/16) sum of the mean errors in 3 contexts, errors divided by e + 1/16
+    scale = max(5/8 e + 1/2 spread, LEAST_SCALE)
 
-Samples are integers; floats are float64, and each operation on them stands alone, in a fixed order. Loops take a place
-in a Padded (see experts.py): row y, column x, margins included, and channel c.
+The distribution function of all laws is that of Student's t with 4 degrees of freedom, F((x - place) / scale).
+
+    law   place                             scale
+    0     as above                          as above
+    1     as above                          3 times that
+    2     as above                          errors of the blend down the columns and along the row
+    3     least squares, short memory       e_2
+    4     least squares, long memory        e_4
+    5     median edge detector              e_5    (Martucci 1990)
+    6     as above                          errors of the blend at this intensity
+    7     as above                          the earlier channel's errors around the sample; of channel 0 place p_6, scale e_6
+
+In a sharp channel, laws 1, 2, 6 and 7 continue the plane through three neighbours, or the line through two. Their scale is
+small and constant: at an edge one of them is often exact, and errors nearby do not tell which.
+
+Samples are integers; floats are float64, in steps of a sample, and each operation on them stands alone, in a fixed order. Loops
+take a place in a Padded (see experts.py): row y, column x, margins included, and channel c.
 """
 
 from typing import NamedTuple
@@ -124,7 +140,9 @@ def set_laws(laws, errors, padded, y, x, c, largest):
     advance(laws.short, x, 1)
     advance(laws.long, x, REFIT)
     _predict(laws, padded.samples, y, x, c, largest)
-    _blend(laws, errors, padded, y, x, c, largest)
+    spread = _blend(laws, (y - UP) & 1, x)
+    _set_keys(laws, padded, y, x, c, spread)
+    _set_places(laws, errors, padded.samples, y, x, c, largest)
     _set_scales(laws, errors, padded, y, x, c)
 
 
@@ -140,6 +158,7 @@ def learn_laws(laws, errors, padded, y, x, c):
 
 @part_of_loop_in_place
 def _mean(samples, y, x, c):
+    """The weighted mean of the neighbours W, N, NW and NE."""
     sides = np.float64(samples[y, x - 1, c] + samples[y - 1, x, c])
     return sides * 0.375 + np.float64(samples[y - 1, x - 1, c] + samples[y - 1, x + 1, c]) * 0.125
 
@@ -164,7 +183,11 @@ def _set_values(laws, samples, y, x, c):
 
 @part_of_loop_in_place
 def _predict(laws, samples, y, x, c, largest):
-    """Set the predictions, between 0 and the largest sample."""
+    """Set the predictions, between 0 and the largest sample.
+
+    0 to 2: short memory, by few, by some and by all regressors; 3, 4: long memory, by few and by all; 5: median edge detector; 6: the mean
+    of neighbours, or, after channel 0, that of W and N moved as the earlier channel moves; 7: W + NE - N.
+    """
     predictions, values, short, long, mean = laws.predictions, laws.values, laws.short, laws.long, laws.blend[MEAN]
     n, few = len(values) - 1, NEAREST + len(OTHER) * c
     west, north = np.float64(samples[y, x - 1, c]), np.float64(samples[y - 1, x, c])
@@ -194,10 +217,9 @@ def _nearby(rows, now, x, i):
 
 
 @part_of_loop_in_place
-def _blend(laws, errors, padded, y, x, c, largest):
-    """Set the blend and the keys, and the places of the laws."""
-    predictions, spreads, places, keys = laws.predictions, laws.spreads, laws.places, laws.keys
-    now, biases, samples, classes = (y - UP) & 1, errors.biases, padded.samples, padded.classes
+def _blend(laws, now, x):
+    """Set the blend, its error nearby and its scale; returns the spread of the predictions. now: the row of errors."""
+    predictions, spreads = laws.predictions, laws.spreads
     total = weights = 0.0
     for i in range(PREDICTIONS):
         spreads[i] = _nearby(laws.rows, now, x, i)
@@ -210,7 +232,15 @@ def _blend(laws, errors, padded, y, x, c, largest):
     for i in range(PREDICTIONS):
         spread += abs(predictions[i] - blend)
     spread = spread * 0.125
+    scale = max(error * 0.625 + spread * 0.5, LEAST_SCALE)
+    laws.blend[BLEND], laws.blend[SCALE], laws.blend[ERROR] = blend, scale, error
+    return spread
 
+
+@part_of_loop_in_place
+def _set_keys(laws, padded, y, x, c, spread):
+    """Set the keys of the biases, and the classes of scale and spread."""
+    keys, samples, classes, blend = laws.keys, padded.samples, padded.classes, laws.blend[BLEND]
     west, north = samples[y, x - 1, c], samples[y - 1, x, c]
     pattern = (
         np.int64(west > blend)
@@ -225,24 +255,28 @@ def _blend(laws, errors, padded, y, x, c, largest):
     last = np.int64(classes[y - UP + 1, x, c - 1] if c > 0 else classes[y - UP, x + 1, c])
     before, above = np.int64(classes[y - UP + 1, x - 1, c]), np.int64(classes[y - UP, x, c])
     keys[0] = 128 * c + pattern
-    keys[1] = 512 * c + 16 * min(level_of(error) >> 1, 31) + min(level_of(spread) >> 2, 15)
+    keys[1] = 512 * c + 16 * min(level_of(laws.blend[ERROR]) >> 1, 31) + min(level_of(spread) >> 2, 15)
     keys[2] = ((7 * c + before) * 7 + above) * 7 + last
+    keys[4], keys[5] = min(level_of(laws.blend[SCALE]), 63), min(level_of(spread), 63)
+
+
+@part_of_loop_in_place
+def _set_places(laws, errors, samples, y, x, c, largest):
+    """Set the places of the laws, and the key of the intensity."""
+    predictions, places, keys, biases = laws.predictions, laws.places, laws.keys, errors.biases
     bias = 0.0
     for i in range(3):
         bias += biases[i, keys[i], 0] / (biases[i, keys[i], 1] + 4.0)
-    place = blend + bias * 0.3125 * (error + 0.0625)
+    place = laws.blend[BLEND] + bias * 0.3125 * (laws.blend[ERROR] + 0.0625)
     place = min(max(place, 0.0), np.float64(largest))
-    scale = max(error * 0.625 + spread * 0.5, LEAST_SCALE)
-    laws.blend[BLEND], laws.blend[SCALE], laws.blend[ERROR] = blend, scale, error
     keys[3] = np.int64(place * 63.0 / np.float64(largest))
-    keys[4], keys[5] = min(level_of(scale), 63), min(level_of(spread), 63)
     for i in range(LAWS):
         places[i] = place
     places[3], places[4], places[5] = predictions[2], predictions[4], predictions[5]
     if laws.is_sharp:
-        places[1] = north + samples[y - 1, x + 1, c] - samples[y - 2, x + 1, c]
-        places[2] = 2 * west - samples[y, x - 2, c]
-        places[6] = 2 * north - samples[y - 2, x, c]
+        places[1] = samples[y - 1, x, c] + samples[y - 1, x + 1, c] - samples[y - 2, x + 1, c]
+        places[2] = 2 * samples[y, x - 1, c] - samples[y, x - 2, c]
+        places[6] = 2 * samples[y - 1, x, c] - samples[y - 2, x, c]
         places[7] = predictions[7]
     elif c == 0:
         places[7] = predictions[6]

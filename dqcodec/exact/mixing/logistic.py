@@ -9,7 +9,6 @@ import numpy as np
 
 from dqcodec.base.compiled import part_of_loop_in_place
 from dqcodec.frozen.mixing import FINE_STRETCH, LIMIT, SQUASH
-from dqcodec.frozen.pixel_mixing import COUNT_RATES, MAX_COUNT, STAGE_CELLS, STAGE_RATE, STAGE_STEP
 
 _UNIT_BITS = 16  # weights are in units of 2^-16
 
@@ -106,39 +105,3 @@ def learn_twice(network, final, target, probability, rate, final_rate):
     for k in range(len(network.rows)):
         learn(network.weights, network.rows[k], network.inputs, target - squash(network.logits[k]), rate)
     learn(network.finals, final, network.logits, target - probability, final_rate)
-
-
-@part_of_loop_in_place
-def count(counters, at, bit):
-    """Count a bit in counter `at`: 22 bits of probability, 10 bits of uses, uint32. The more uses, the less it moves."""
-    counter = np.int64(counters[at])
-    uses, probability = counter & 1023, counter >> 10
-    probability += ((bit << 22) - bit - probability) * COUNT_RATES[uses] >> 16
-    counters[at] = probability << 10 | min(uses + 1, MAX_COUNT)
-
-
-@part_of_loop_in_place
-def counted(counters, at):
-    """The logit of counter `at`."""
-    return np.int64(FINE_STRETCH[counters[at] >> 16])
-
-
-@part_of_loop_in_place
-def staged(stages, row, logit):
-    """A final stage: the probability that a logit had in a context, and the nearer cell of the stage's table.
-
-    Args:
-        stages: tables over logits, 2^-20, int32 (rows, STAGE_CELLS + 1).
-        row: the context.
-    """
-    place = logit + STAGE_STEP * STAGE_CELLS // 2
-    cell = place // STAGE_STEP
-    beyond = place - cell * STAGE_STEP
-    sum_of_both = stages[row, cell] * (STAGE_STEP - beyond) + stages[row, cell + 1] * beyond
-    return sum_of_both // (16 * STAGE_STEP), cell + np.int64(2 * beyond > STAGE_STEP)
-
-
-@part_of_loop_in_place
-def learn_stage(stages, row, cell, bit):
-    """Move a cell of a stage towards a bit."""
-    stages[row, cell] += ((bit << 20) - (bit << 4) - stages[row, cell]) >> STAGE_RATE

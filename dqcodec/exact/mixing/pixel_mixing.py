@@ -1,20 +1,29 @@
 """Pixels by context mixing: whole where the prediction is good, otherwise bit by bit.
 
-A pixel is predicted by its left or upper neighbour, or by a match: the pixel at an earlier place with equal neighbours. In an
-animation the canvas predicts, too: what earlier frames drew at the pixel's place. Contexts learn how likely the prediction
-is right, and are mixed, as in bit_mixing.py. If it is likely enough, one decision says whether it is right; for most pixels
-this is the whole code. Otherwise the pixel's bits are coded.
+Candidates predict a pixel. Each is trusted by what it was worth in its context:
+
+    0 left, 1 upper    neighbours W and N
+    2 long match       the pixel at the last place with the same 15 neighbours, or at the distance of the match above; the distance
+                       stays as long as the match is right
+    3 short match      the pixel at the last place with the same 8 neighbours
+    4 canvas           in an animation: what earlier frames drew at the pixel's place
+
+The guess is the candidate among left, upper, long match (if it is long enough) and canvas that is trusted most. Contexts learn how
+likely it is right, and are mixed, as in bit_mixing.py. If it is likely enough, one decision says whether it is right; for most
+pixels this is the whole code. Otherwise the pixel's bits are coded.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from dqcodec.base.compiled import compiled_in_place, part_of_loop_in_place
-from dqcodec.exact.mixing.binary_coder import code_bit
-from dqcodec.exact.mixing.bit_mixing import code_samples
-from dqcodec.exact.mixing.layer import equals, hashed, place_of
-from dqcodec.exact.mixing.logistic import count, counted, learn, learn_stage, mixed, squash, staged
+from dqcodec.exact.mixing.binary_coder import BinaryCoder, code_bit
+from dqcodec.exact.mixing.bit_mixing import BitMixer, code_samples
+from dqcodec.exact.mixing.counters import UNUSED, count, counted, hashed, learn_stage, place_of, staged
+from dqcodec.exact.mixing.logistic import learn, mixed, squash
+from dqcodec.exact.mixing.pixels import equals, neighbours, pattern
 from dqcodec.exact.mixing.priors import UNTRAINED, Prior
 from dqcodec.frozen.pixel_mixing import (
     CANVAS_ROW,
@@ -31,6 +40,9 @@ from dqcodec.frozen.pixel_mixing import (
     STAGE,
 )
 
+_MAX_PIXELS_A_BYTE = 363_408  # a byte holds at most 8 / log2(65536 / 65535) of the most certain pixels
+_MAX_PIXEL_BYTES = 4  # of a pixel, and 2 bytes of each bit of a sample, as the least probability is 2^-16
+
 
 class PixelMixer(NamedTuple):
     """The state that learns to predict whole pixels.
@@ -42,9 +54,9 @@ class PixelMixer(NamedTuple):
         trust: of each candidate in its context, a counter of how often it was right, uint32.
         places: the last places of each wide and each widest neighbourhood, by hash, int32.
         inputs, logits, rows: of the pixel at hand.
-        candidates: the pixels and the contexts of all candidates except the canvas, int64 (2, 4).
-        matches: see bit_mixing.
-        above, hits: of the row above, the distances of matches, and which pixels were predicted right, int64.
+        candidates: the pixels of all candidates, and the counters that say how far each is trusted, int64 (2, 5).
+        matches: of the pixel at hand, int64 (3, 2), see bit_mixing.code_samples.
+        above, hits: of the row above, int64: the distances of long matches (W,), and how four guesses went, a bit each (W + 2,).
         bits: log2 of the counters of a context.
     """
 
@@ -70,12 +82,37 @@ class PixelMixer(NamedTuple):
         """
         bits = min(MAX_HIT_BITS, (2 * pixels).bit_length())
         return cls(
-            np.full(HIT_CONTEXTS + has_canvas << bits, 1 << 31, np.uint32), prior.hit_weights.copy(),
+            np.full(HIT_CONTEXTS + has_canvas << bits, UNUSED, np.uint32), prior.hit_weights.copy(),
             np.tile(STAGE, (1024, 1)).astype(np.int32), prior.hit_trust.copy(),
             np.zeros(2 << bits, np.int32), np.zeros(HIT_INPUTS, np.int32), np.zeros(HIT_SETS, np.int64),
-            np.zeros(CANVAS_ROW + 1, np.int64), np.zeros((2, 4), np.int64), np.zeros((3, 2), np.int64),
+            np.zeros(CANVAS_ROW + 1, np.int64), np.zeros((2, 5), np.int64), np.zeros((3, 2), np.int64),
             np.zeros(width, np.int64), np.zeros(width + 2, np.int64), bits,
         )  # fmt: skip
+
+
+def new_mixers(
+    shapes: Sequence[tuple[int, int, int]], prior: Prior = UNTRAINED, *, has_canvas: bool = False
+) -> tuple[PixelMixer, BitMixer]:
+    """Mixers for layers of these shapes, which all have the same number of channels. Other arguments: see PixelMixer.new."""
+    pixels, widest = _pixels(shapes), max(width for _, width, _ in shapes)
+    hits = PixelMixer.new(pixels, widest, prior, has_canvas=has_canvas)
+    return hits, BitMixer.new(pixels * shapes[0][2], prior)
+
+
+def writer(shapes: Sequence[tuple[int, int, int]], bits: Sequence[int]) -> BinaryCoder:
+    """A coder that writes layers. bits: of the samples of each."""
+    most = sum(h * w * (_MAX_PIXEL_BYTES + 2 * each * channels) for (h, w, channels), each in zip(shapes, bits))
+    return BinaryCoder.writer(most)
+
+
+def reader(code: bytes, shapes: Sequence[tuple[int, int, int]]) -> BinaryCoder:
+    """A coder that reads layers; raises CorruptError: the code is too short for them."""
+    return BinaryCoder.reader(code, _pixels(shapes), _MAX_PIXELS_A_BYTE)
+
+
+def _pixels(shapes: Sequence[tuple[int, int, int]]) -> int:
+    """The pixels of layers."""
+    return sum(height * width for height, width, _ in shapes)
 
 
 class _Around(NamedTuple):
@@ -91,7 +128,7 @@ class _Guess(NamedTuple):
 
     Attributes:
         pixel: the predicted one.
-        best: the number of the candidate that predicts it; 3: the canvas.
+        best: the number of the candidate that predicts it; 3 for the canvas, because a short match is never the guess.
         trust: the context in which it is trusted.
         shape: which of the pixels around equal it.
         match: which of the matches predict it, and which matches exist.
@@ -141,9 +178,9 @@ def code_layer(pixel_mixer, bit_mixer, coder, layer):
 def _around(pixels, at, stride):
     """The hashes of a pixel's neighbourhoods."""
     north, second = at - stride, at - 2 * stride
-    near = hashed(hashed(np.uint64(1), pixels[at - 1]), pixels[north])
-    near = hashed(hashed(near, pixels[north - 1]), pixels[north + 1])
-    wide = hashed(hashed(near, pixels[at - 2]), pixels[second])
+    W, N, NW, NE, WW, NN = neighbours(pixels, at, stride)
+    near = hashed(hashed(hashed(hashed(np.uint64(1), W), N), NW), NE)
+    wide = hashed(hashed(near, WW), NN)
     wide = hashed(hashed(wide, pixels[second + 1]), pixels[north + 2])
     widest = hashed(hashed(wide, pixels[north - 2]), pixels[second - 1])
     widest = hashed(hashed(widest, pixels[at - 3]), pixels[north + 3])
@@ -186,25 +223,22 @@ def _set_matches(matches, layer, at, length, distance, last):
 
 
 @part_of_loop_in_place
-def _of_canvas(matches):
-    """The context in which the canvas is trusted."""
-    return CANVAS_TRUST + matches[2, 1] - 1
+def _candidates(layer):
+    """The number of candidates."""
+    return 5 if layer.canvas else 4
 
 
 @part_of_loop_in_place
 def _set_candidates(mixer, layer, at):
-    """Set the candidates: the left pixel, the upper one, and those of both matches."""
+    """Set the candidates: the left pixel, the upper one, those of both matches, and that of the canvas."""
     pixels, candidates, matches = layer.pixels, mixer.candidates, mixer.matches
-    north = at - layer.stride
-    pattern = (
-        equals(pixels, at - 1, north) | equals(pixels, north, north - 1) << 1 | equals(pixels, north, north + 1) << 2
-    )
-    pattern |= equals(pixels, at - 1, north - 1) << 3 | equals(pixels, at - 1, at - 2) << 4
-    pattern |= equals(pixels, north, north - layer.stride) << 5
-    candidates[0, 0], candidates[1, 0] = np.int64(pixels[at - 1]), pattern
-    candidates[0, 1], candidates[1, 1] = np.int64(pixels[north]), 64 + pattern
+    near = neighbours(pixels, at, layer.stride)
+    equal = pattern(near)
+    candidates[0, 0], candidates[1, 0] = np.int64(near.W), equal
+    candidates[0, 1], candidates[1, 1] = np.int64(near.N), 64 + equal
     candidates[0, 2], candidates[1, 2] = matches[0, 0], 128 + matches[0, 1]
     candidates[0, 3], candidates[1, 3] = matches[1, 0], 192 + matches[1, 1]
+    candidates[0, 4], candidates[1, 4] = matches[2, 0], CANVAS_TRUST + max(0, matches[2, 1] - 1)
 
 
 @part_of_loop_in_place
@@ -215,21 +249,21 @@ def _guess(mixer, layer, at, length):
     for k in range(1, 2 + np.int64(length > LEAST_MATCH)):
         if trust[candidates[1, k]] >> 10 > trust[candidates[1, best]] >> 10:
             best = k
+    if layer.canvas and trust[candidates[1, 4]] >> 10 > trust[candidates[1, best]] >> 10:
+        best = np.int64(4)
     pixel, trusted = candidates[0, best], candidates[1, best]
-    if layer.canvas and trust[_of_canvas(matches)] >> 10 > trust[trusted] >> 10:
-        best, pixel, trusted = np.int64(3), matches[2, 0], _of_canvas(matches)
     match = np.int64(matches[0, 0] == pixel) | np.int64(matches[1, 0] == pixel) << 1
     match |= np.int64(length > 0) << 2 | np.int64(matches[1, 1] > 0) << 3
-    return _Guess(pixel, best, trusted, _shape(layer.pixels, at, layer.stride, pixel), match)
+    return _Guess(pixel, min(best, 3), trusted, _shape(layer.pixels, at, layer.stride, pixel), match)
 
 
 @part_of_loop_in_place
 def _shape(pixels, at, stride, pixel):
     """Which of the pixels around equal the predicted one."""
     north, second = at - stride, at - 2 * stride
-    shape = np.int64(pixels[at - 1] == pixel) | np.int64(pixels[north] == pixel) << 1
-    shape |= np.int64(pixels[north - 1] == pixel) << 2 | np.int64(pixels[north + 1] == pixel) << 3
-    shape |= np.int64(pixels[at - 2] == pixel) << 4 | np.int64(pixels[second] == pixel) << 5
+    W, N, NW, NE, WW, NN = neighbours(pixels, at, stride)
+    shape = np.int64(W == pixel) | np.int64(N == pixel) << 1 | np.int64(NW == pixel) << 2 | np.int64(NE == pixel) << 3
+    shape |= np.int64(WW == pixel) << 4 | np.int64(NN == pixel) << 5
     shape |= np.int64(pixels[second + 1] == pixel) << 6 | np.int64(pixels[second - 1] == pixel) << 7
     return shape | np.int64(pixels[north - 2] == pixel) << 8 | np.int64(pixels[north + 2] == pixel) << 9
 
@@ -269,17 +303,15 @@ def _set_inputs(mixer, layer, guess):
     candidates, matches = mixer.candidates, mixer.matches
     for i in range(HIT_CONTEXTS):
         inputs[i] = counted(counters, rows[i])
-    for k in range(4):
+    for k in range(_candidates(layer)):
         logit = counted(trust, candidates[1, k])
-        inputs[HIT_CONTEXTS + k] = logit if candidates[0, k] == guess.pixel else -logit
+        inputs[HIT_CONTEXTS + (6 if k == 4 else k)] = logit if candidates[0, k] == guess.pixel else -logit
     for k in range(2):
         if matches[k, 1] == 0:
             inputs[HIT_CONTEXTS + 2 + k] = 0
     inputs[HIT_CONTEXTS + 4] = counted(trust, guess.trust)
     inputs[HIT_CONTEXTS + 5] = 256
     if layer.canvas:
-        logit = counted(trust, _of_canvas(matches))
-        inputs[HIT_CONTEXTS + 6] = logit if matches[2, 0] == guess.pixel else -logit
         inputs[HIT_CONTEXTS + 7] = counted(counters, rows[CANVAS_ROW])
 
 
@@ -314,15 +346,13 @@ def _code_pixel(mixer, bit_mixer, coder, layer, at, guess):
 @part_of_loop_in_place
 def _count(mixer, layer, pixel, hit):
     """Count in the contexts of a pixel whether the guess, and each candidate, was right."""
-    counters, trust, rows = mixer.counters, mixer.trust, mixer.rows
-    candidates, matches = mixer.candidates, mixer.matches
+    counters, trust, rows, candidates = mixer.counters, mixer.trust, mixer.rows, mixer.candidates
     for i in range(HIT_CONTEXTS):
         count(counters, rows[i], hit)
-    for k in range(4):
+    for k in range(_candidates(layer)):
         count(trust, candidates[1, k], np.int64(candidates[0, k] == pixel))
     if layer.canvas:
         count(counters, rows[CANVAS_ROW], hit)
-        count(trust, _of_canvas(matches), np.int64(matches[2, 0] == pixel))
 
 
 @part_of_loop_in_place

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dqcodec.base.errors import ModelError
+from dqcodec.exact.mixing.counters import UNUSED
 from dqcodec.frozen import pixel_mixing as untrained
 from dqcodec.frozen import trained_mixing as trained
 from dqcodec.frozen.mixing import LIMIT, SQUASH, STATES
@@ -35,15 +36,14 @@ class Prior(NamedTuple):
 
 
 TABLE = Path(trained.__file__).with_suffix(".npz")
-_EVEN = 1 << 31  # a counter: probability 1 / 2, no uses
 
 UNTRAINED = Prior(
     np.full((untrained.HIT_ROWS, untrained.HIT_INPUTS), untrained.FIRST_HIT_WEIGHT, np.int32),
-    np.full(untrained.CANVAS_TRUST + 64, _EVEN, np.uint32),
+    np.full(untrained.CANVAS_TRUST + 64, UNUSED, np.uint32),
     np.full((untrained.ROWS, untrained.INPUTS), untrained.FIRST_WEIGHT, np.int32),
     np.full((32, untrained.SETS), untrained.FIRST_FINAL_WEIGHT, np.int32),
     np.tile(STATES << 16, untrained.CONTEXTS).astype(np.uint32),
-    np.full(256, _EVEN, np.uint32),
+    np.full(256, UNUSED, np.uint32),
     np.empty((0, 0), np.uint32),
     0,
 )

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dqcodec.base.compiled import part_of_loop_in_place
-from dqcodec.exact.mixing.layer import channel, clamped
+from dqcodec.exact.mixing.counters import moved
 from dqcodec.exact.mixing.logistic import squash, stretch
+from dqcodec.exact.mixing.pixels import channel, clamped
 from dqcodec.frozen.mixing import LIMIT
-from dqcodec.frozen.pixel_mixing import COUNT_RATES
 from dqcodec.frozen.trained_mixing import LAWS, LEAST_ERROR, LEAST_SHARE, LEVELS, MAX_USES, SLOPE
 
 
@@ -22,7 +22,7 @@ class SampleLaws(NamedTuple):
     """The laws of the sample at hand, and what they learn.
 
     Attributes:
-        errors: of each law in each row, uint32 (LAW_ROWS, LAWS): the mean absolute error, 22 bits, in units of 2^-14; 10 bits of uses.
+        errors: of each law in each row, uint32 (LAW_ROWS, LAWS): counters of the mean absolute error, in units of 2^-14.
         means, slopes: of the laws; the slope is 32 times the logits of a sample, int64 (LAWS,).
         below, above, here: their distribution functions, 65536ths, at both ends of the remaining samples, and at the threshold.
 
@@ -123,10 +123,7 @@ def learn_laws(laws, row, value):
     """Learn from a sample, after it is coded."""
     errors = laws.errors
     for k in range(len(laws.means)):
-        entry = np.int64(errors[row, k])
-        uses, error = entry & 1023, entry >> 10
-        error += ((abs((value << 3) - laws.means[k]) << 11) - error) * COUNT_RATES[uses] >> 16
-        errors[row, k] = error << 10 | min(uses + 1, MAX_USES)
+        errors[row, k] = moved(np.int64(errors[row, k]), abs((value << 3) - laws.means[k]) << 11, MAX_USES)
 
 
 @part_of_loop_in_place
