@@ -112,6 +112,27 @@ def test_depth_of_few_values_has_one_layer_of_bytes():
     assert view.image.header[2:] == (0, 8) and view.image.pixels.dtype == np.uint8
 
 
+@pytest.mark.parametrize("has_alpha", [False, True])
+def test_shades_in_a_palette_of_any_order_are_seen_by_brightness(has_alpha):
+    rng = np.random.default_rng(0)
+    order = rng.permutation(120)
+    surface = np.add.outer(np.arange(90), np.arange(90)) // 2 + rng.integers(0, 3, (90, 90))
+    shades = np.uint8(60 if has_alpha else 255 * np.arange(120) // 119)[..., None].repeat(3, -1).reshape(-1, 3)
+    entries, alphas = np.empty((120, 3), np.uint8), np.empty(120, np.uint8)
+    entries[order], alphas[order] = shades, np.arange(120)
+    chunks = pngs.chunk(b"PLTE", entries.tobytes()) + pngs.chunk(b"tRNS", alphas.tobytes()) * has_alpha
+    data = pngs.write(order[surface][..., None], color_type=3)
+    data = data.replace(pngs.chunk(b"PLTE", bytes(range(256)) * 3), chunks)
+    source = png.read(data)
+    view = views(source)[Values.RANKS]
+    assert view.image.header[2:] == (0, 8) and np.array_equal(view.image.pixels[..., 0], surface)
+    coded, _ = codec.compress(data)
+    assert codec.decompress(coded, lambda model_id: None)[0] == png.write(source)
+    in_order = pngs.write(surface[..., None], color_type=3)
+    assert list(views(png.read(in_order))) == [Values.SAMPLES]
+    assert len(coded) < len(codec.compress(in_order)[0]) + 400  # the palette's order
+
+
 def test_a_file_says_what_its_layers_hold():
     gray = np.add.outer(np.arange(260), np.arange(260)) % 251
     data = pngs.write(np.stack([gray, gray, gray, np.full_like(gray, 255)], axis=-1))
