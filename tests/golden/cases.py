@@ -184,6 +184,16 @@ def sorted_palette() -> bytes:
     return png_of(np.where(samples == 6, 7, samples), 3, 8, chunks)
 
 
+def shades() -> bytes:
+    """A slope of 20 shades of gray, more opaque where they are brighter, in a palette in disorder."""
+    order = np.random.default_rng(12).permutation(20)
+    table = np.empty((20, 4), np.uint8)
+    table[order] = 12 * np.arange(20)[:, None]
+    samples = order[np.add.outer(np.arange(20), np.arange(30)) * 2 // 5]
+    chunks = pngs.chunk(b"PLTE", table[:, :3].tobytes()) + pngs.chunk(b"tRNS", table[:, 3].tobytes())
+    return png_of(samples[..., None], 3, 8, chunks)
+
+
 def frequent() -> bytes:
     """Chunks that have codes of their own, and chunks that are like them."""
     kinds = (b"gAMA", (45455).to_bytes(4, "big")), (b"sBIT", b"\b"), (b"gAMA", bytes(4)), (b"tRNS", bytes(2))
@@ -304,6 +314,7 @@ def cases() -> dict[str, Case]:
         "short-palette": Case(appearing, method.PIXEL_MIXING, split=Split(step.COLORS), is_quick=False, is_short=True),
         "short-frames": Case(lambda: moving(1), method.ANIMATION, is_quick=False, is_short=True),
         "palette-sorted": Case(sorted_palette, method.MIXING, split=Split(step.COLORS), is_quick=False),
+        "palette-shades": Case(shades, method.MIXING, split=ranks, is_quick=False),
         "palette-indices": Case(lambda: pngs.write(flat(12, 10, 16), 4, 3), method.MIXING),
         "palette-colors": Case(lambda: palette(False), method.MIXING, split=Split(step.COLORS), is_quick=False),
         "palette-alpha": Case(lambda: palette(True), method.MIXING, split=Split(step.COLORS), is_quick=False, is_written=False),
