@@ -38,7 +38,7 @@ COMMANDS = {
     "trees_exact": "python benchmarks/trees.py --made 3000 --exact --json benchmarks/results/trees_exact.json",
     "exactness": "python benchmarks/exactness.py kodak/kodim05.png --json benchmarks/results/exactness.json",
     "regions": "python benchmarks/regions.py camera_free --json benchmarks/results/regions.json",
-    "growth": "python benchmarks/growth.py wikimedia debian_wallpapers --megapixels 1 8 --images 100 1000 "
+    "growth": "python benchmarks/growth.py wikimedia debian_wallpapers --megapixels 1 8 50 --images 100 1000 10000 "
     "--json benchmarks/results/growth.json",
     "loading": "python benchmarks/loading.py cifar10 --first 1000 --json benchmarks/results/loading.json",
     "install": "python benchmarks/install.py --json benchmarks/results/install.json",
