@@ -227,7 +227,7 @@ def _find(image: Png) -> dict[Values, View | None]:
 
 
 def _by_brightness(image: Png) -> View | None:
-    """A palette image with its colours in the order of brightness; None if neighbours are hardly more alike then, by an
+    """A palette image with its colours in the order of brightness, then alpha; None if neighbours are hardly more alike then, by an
     estimate."""
     try:
         entries = palette.table(image.skeleton).astype(np.int64)
@@ -237,8 +237,9 @@ def _by_brightness(image: Png) -> View | None:
     if len(table) <= _FEW or table[-1, 0] >= len(entries):
         return None
     colors = entries[table[:, 0]]
-    brightness = colors[:, :3] @ _BRIGHTNESS * (colors[:, 3] if colors.shape[1] == 4 else 1)
-    found = _view(image, (_RANKED,), (table[np.argsort(brightness, kind="stable")],))
+    alpha = colors[:, 3] if colors.shape[1] == 4 else np.ones(len(colors), np.int64)
+    order = np.lexsort((alpha, colors[:, :3] @ _BRIGHTNESS * alpha))
+    found = _view(image, (_RANKED,), (table[order],))
     saved = _step_bits(image) - _step_bits(found.image) - 8 * len(zlib.compress(found.code, 9))
     return found if saved > _LEAST_GAIN * sum(raster.size for raster in image.rasters) else None
 
