@@ -114,21 +114,23 @@ def _far_smaller(
 ) -> set[Place]:
     """The layers of drawings, colours or alpha, that mixing has coded in so few bits that nothing else is tried."""
     found: set[Place] = set()
-    for number, source in sources.items() if mixed and not effort.best else ():
+    if not mixed or effort.best:
+        return found
+    for number, source in sources.items():
         for bits, split, layer, pixels in layers_for_models(source, every=len(sources) == 1):
             place = number, split, layer
             if place in mixed:
-                most = 8 * _most_bytes(place, mixed, found)
-                is_usual = pixels.shape[2] == 3 and most <= _DRAWN_BITS * differing(pixels).sum()
+                added = 8 * _added_bytes(place, mixed, found)
+                is_usual = pixels.shape[2] == 3 and added <= _DRAWN_BITS * differing(pixels).sum()
                 fitting = [program for program in programs if program.bits == bits]
-                limit = (1 if is_usual else _SURELY_SMALLER) * most
+                limit = (1 if is_usual else _SURELY_SMALLER) * added
                 if fitting and limit < trial.drawing_bits(pixels, fitting, effort):
                     found.add(place)
     return found
 
 
-def _most_bytes(place: Place, mixed: Mapping[Place, Sequence[CodedLayer]], settled: Collection[Place]) -> float:
-    """The bytes that mixing takes for a layer; of settled colours, what their alpha adds at least, apart or beside them."""
+def _added_bytes(place: Place, mixed: Mapping[Place, Sequence[CodedLayer]], settled: Collection[Place]) -> float:
+    """The bytes that a layer adds by mixing. Alpha of settled colours may lie apart or beside them; the smaller number counts."""
     number, split, layer = place
     colours, beside = (number, split, layer - 1), (number, dataclasses.replace(split, alpha=False), layer // 2)
     (own,) = mixed[place]

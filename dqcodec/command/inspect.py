@@ -36,7 +36,6 @@ def inspect(path: str, options: Looking) -> None:
     """
     if not options.output and not options.map:
         raise click.UsageError("give a page with -o or a map with --map.")
-
     targets = [None if name == STDIO else Path(name) for name in (options.output, options.map) if name]
     if len({target and os.path.realpath(target) for target in targets}) < len(targets):
         raise click.UsageError("-o and --map need different files.")

@@ -69,6 +69,11 @@ def numbers(colors: np.ndarray) -> np.ndarray:
     return sum(colors[..., channel].astype(np.uint64) << bits * channel for channel in range(colors.shape[-1]))
 
 
+def brightness(red: np.ndarray, green: np.ndarray, blue: np.ndarray) -> np.ndarray:
+    """The luma of colours, in thousandths (ITU-R BT.601)."""
+    return red * 299 + green * 587 + blue * 114
+
+
 def compact(skeleton: Skeleton, rasters: list[np.ndarray]) -> Skeleton:
     """Code the table in a skeleton, given the colours (H, W, C) uint8 of every raster."""
     entries = table(skeleton)
@@ -104,7 +109,7 @@ _ORDERS = (
     # the most frequent first, then by first appearance
     lambda keys, first, count: first - (count << 32),
     # by brightness, then by value
-    lambda keys, first, count: keys + ((keys & 255) * 299 + (keys >> 8 & 255) * 587 + (keys >> 16 & 255) * 114 << 32),
+    lambda keys, first, count: keys + (brightness(keys & 255, keys >> 8 & 255, keys >> 16 & 255) << 32),
     # by alpha, red, green, blue
     lambda keys, first, count: (keys & 0xFF00FF00) + ((keys & 255) << 16) + (keys >> 16 & 255),
 )

@@ -52,7 +52,6 @@ _PROBE_PIXELS = 1 << 15  # a palette is sought only if these pixels have few col
 _SMALL_PIXELS = 1 << 16  # of smaller images, all views are tried
 _LEAST_GAIN = 0.05  # bits a sample that ranks must save beyond their table, by an estimate
 _DENSE = 15 / 16  # of the values between the least and the largest: if more occur, ranks save little
-_BRIGHTNESS = np.array([299, 587, 114])  # of red, green and blue, in thousandths (ITU-R BT.601)
 _MAX_VALUES = 1 << 13  # more values in a table are not worth their bytes
 
 
@@ -204,7 +203,8 @@ def _find(image: Png) -> dict[Values, View | None]:
     if header.bit_depth < 8:
         return own
     if header.color_type == PALETTE:
-        return {Values.RANKS: by_brightness} | own if (by_brightness := _by_brightness(image)) else own
+        by_brightness = _by_brightness(image)
+        return {Values.RANKS: by_brightness} | own if by_brightness else own
     modes = _modes(image)
     if _KEPT not in modes:  # all pixels are equal
         return own
@@ -227,8 +227,10 @@ def _find(image: Png) -> dict[Values, View | None]:
 
 
 def _by_brightness(image: Png) -> View | None:
-    """A palette image with its colours in the order of brightness, then alpha; None if neighbours are hardly more alike then, by an
-    estimate."""
+    """A palette image with its colours in the order of brightness, then alpha.
+
+    None if neighbours are hardly more alike then, by an estimate, or if a 4-bit view would hold all colours.
+    """
     try:
         entries = palette.table(image.skeleton).astype(np.int64)
     except CorruptError:
@@ -238,7 +240,7 @@ def _by_brightness(image: Png) -> View | None:
         return None
     colors = entries[table[:, 0]]
     alpha = colors[:, 3] if colors.shape[1] == 4 else np.ones(len(colors), np.int64)
-    order = np.lexsort((alpha, colors[:, :3] @ _BRIGHTNESS * alpha))
+    order = np.lexsort((alpha, palette.brightness(*colors[:, :3].T) * alpha))
     found = _view(image, (_RANKED,), (table[order],))
     saved = _step_bits(image) - _step_bits(found.image) - 8 * len(zlib.compress(found.code, 9))
     return found if saved > _LEAST_GAIN * sum(raster.size for raster in image.rasters) else None
