@@ -491,7 +491,7 @@ def test_damage_stays_in_its_group(folder, quick):
     bad = run("verify", "set.dqc", "--json")
     *images, total = map(json.loads, bad.stdout.splitlines())
     assert bad.exit_code == 1 and total == {"source": "set.dqc", "images": 2, "failed": 1}
-    assert {each["member"]: "error" in each for each in images} == dict(zip(STAMPS, (False, True, False)))
+    assert {each["name"]: "error" in each for each in images} == dict(zip(STAMPS, (False, True, False)))
     listed = run("list", "set.dqc")
     assert listed.exit_code == 1 and listed.stdout.count("RGB 8 bit") == 2 and "deep/b.png: damaged" in listed.stderr
     told = json.loads(run("info", "set.dqc", "--json").stdout)
@@ -622,10 +622,20 @@ def test_list_and_info_show_archives_and_files(folder, quick):
     assert "methods      2 repeated, 1 classical, 1 stored\n" in run("info", "set.dqc").stdout
 
 
-def test_info_knows_an_archive_without_files(folder):
-    (folder / "empty.dqc").write_bytes(dqcodec.compress_archive({}))
+def test_an_archive_without_files_is_no_failure(folder):
+    data = dqcodec.compress_archive({})
+    (folder / "empty.dqc").write_bytes(data)
     told = run("info", "empty.dqc")
     assert told.exit_code == 0 and told.stdout.split() == "empty.dqc images 0 groups 0 group bytes 0".split()
+    listed = run("list", "empty.dqc")
+    assert listed.exit_code == 0 and not listed.output
+    assert run("verify", "empty.dqc").stderr == "empty.dqc: 0 images ok\n"
+    for command in (["verify"], ["decompress"], ["decompress", "--salvage"]):
+        assert run(*command, "empty.dqc").exit_code == 0
+        assert run(*command, "empty.dqc", "missing.dqc").exit_code == 1
+    assert run("decompress", "empty.dqc", "--only", "a").exit_code == 3
+    (folder / "empty.dqc").write_bytes(data[:-1])
+    assert {run(command, "empty.dqc").exit_code for command in ("verify", "list", "decompress")} == {3}
 
 
 def test_verify_decodes_files_and_writes_nothing(folder, quick):
@@ -650,7 +660,7 @@ def test_json_of_archives_is_an_object_a_file_and_one_for_all(folder, quick):
     ]  # fmt: skip
     assert total["images"] == 3 and total["failed"] == 1 and total["dqc_bytes"] == (folder / "set.dqc").stat().st_size
     *images, total = map(json.loads, run("decompress", "set.dqc", "--json").stdout.splitlines())
-    assert [(each["member"], each["target"]) for each in images] == [(name, f"set/{name}") for name in STAMPS]
+    assert [(each["name"], each["target"]) for each in images] == [(name, f"set/{name}") for name in STAMPS]
     assert total == {"source": "set.dqc", "target": "set", "images": 3, "failed": 0}
 
 

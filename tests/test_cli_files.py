@@ -520,7 +520,7 @@ def test_images_of_an_archive_that_would_share_a_file_fail_alone(folder):
     grow(folder, ["in/a", "in/a.png", "in/b.png"])
     assert run("compress", "in", "-o", "set.dqc").exit_code == 0
     result = run("decompress", "set.dqc", "--format", "ppm", "--json")
-    told = {each.get("member"): each.get("error") for each in map(json.loads, result.stdout.splitlines())}
+    told = {each.get("name"): each.get("error") for each in map(json.loads, result.stdout.splitlines())}
     assert (
         result.exit_code == 1 and "same .ppm file" in told["a"] and told["a"] == told["a.png"] and told["b.png"] is None
     )
@@ -837,7 +837,7 @@ def test_a_file_that_is_named_twice_is_verified_once(folder):
 
 
 def test_the_results_of_a_run_are_sorted_by_source():
-    results = [FileResult(source, member=str(number)) for number in range(3) for source in ("a.dqc", "b.dqc")]
+    results = [FileResult(source, name=str(number)) for number in range(3) for source in ("a.dqc", "b.dqc")]
     runs = RunReport(results).by_source()
     assert {source: run.results for source, run in runs.items()} == {"a.dqc": results[::2], "b.dqc": results[1::2]}
 

@@ -28,6 +28,12 @@ def test_the_manual_has_every_command_and_option():
             assert not isinstance(option, click.Option) or all(each in text for each in option.opts)
 
 
+def test_without_docstrings_there_is_no_manual_but_an_error_that_says_so():
+    command = [sys.executable, "-OO", "-m", "dqcodec", "manual"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=ENVIRONMENT)
+    assert (done.returncode, done.stdout) == (3, "") and "python -OO" in done.stderr and done.stderr.count("\n") == 1
+
+
 @pytest.mark.skipif(shutil.which("groff") is None, reason="no groff")
 def test_groff_formats_the_manual_without_a_warning():
     done = subprocess.run(

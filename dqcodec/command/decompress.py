@@ -151,6 +151,7 @@ def _sum_up(unpackings: Sequence[Unpacking], printer: Printer, removal: Removal,
     runs = printer.run.by_source()
     for unpacking in unpackings:
         source = unpacking.decoding.source
+        printer.run.empty_archives += not runs[source].results
         if not runs[source].failed:
             removal.after(FileResult(source), is_damaged=bool(unpacking.damage))
     runs = printer.run.by_source()

@@ -97,7 +97,7 @@ def listed(path: str, max_pixels: int = MAX_PIXELS) -> Iterator[FileResult]:
         for number in range(len(packed.group_sizes)):
             yield from _listed_group(path, packed, number, max_pixels)
         for damage in packed.damage:
-            yield from (FileResult(path, error=damage.what, member=name) for name in damage.names or (None,))
+            yield from (FileResult(path, error=damage.what, name=name) for name in damage.names or (None,))
 
 
 def info(packed: Archive) -> dict[str, Any]:
@@ -128,13 +128,13 @@ def _listed_group(path: str, packed: Archive, number: int, max_pixels: int) -> I
         group = packed.group(number)
         heads = [_heads(part, max_pixels) for part in group.parts]
     except FAILURES as error:
-        yield from (FileResult(path, error=one_line(error), member=name) for name in names if name is not None)
+        yield from (FileResult(path, error=one_line(error), name=name) for name in names if name is not None)
         return
     for each, (name, member) in enumerate(zip(names, group.members)):
         part, image = group.place(each)
         if name is not None:
             stamp = Stamp(member.mode, member.mtime_ns)
-            yield FileResult(path, report=Listed(name, stamp, *heads[part][image]), member=name)
+            yield FileResult(path, report=Listed(name, stamp, *heads[part][image]), name=name)
 
 
 def _heads(part: Group | Verbatim, max_pixels: int) -> list[tuple[Header | None, str, int | None]]:

@@ -1,4 +1,4 @@
-"""`dqcodec manual` and `dqcodec completion`: made from the commands' own help."""
+"""`dqcodec manual` and `dqcodec completion`: made from the commands' own help, which is their docstrings."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from dqcodec import __version__
+from dqcodec.command.failures import Failure
 
 _SHELLS = ("bash", "zsh", "fish")
 _EXIT_CODES = (
@@ -27,7 +28,10 @@ def manual() -> None:
     dqcodec manual | man -l -
     dqcodec manual > ~/.local/share/man/man1/dqcodec.1
     """
-    click.echo(page(click.get_current_context().find_root()), nl=False)
+    root = click.get_current_context().find_root()
+    if root.command.help is None:
+        raise Failure("there is no help: python -OO strips the docstrings that it consists of")
+    click.echo(page(root), nl=False)
 
 
 @click.command()

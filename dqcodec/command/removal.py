@@ -39,7 +39,7 @@ class Removal:
 
         is_damaged: the source is a damaged archive, which may hold more than was decoded; it stays.
         """
-        if result.error or result.member is not None or result.source not in self._noted:
+        if result.error or result.name is not None or result.source not in self._noted:
             return
         try:
             if is_damaged:

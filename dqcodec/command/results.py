@@ -18,14 +18,14 @@ from dqcodec.command.walk import DONE
 class FileResult:
     """The result of one input: a report, or an error of one line.
 
-    member: the name of the image, if the source is an archive. note: what the user should know of the names.
+    name: of the image, if the source is an archive. note: what the user should know of the names.
     """
 
     source: str
     target: str | None = None
     report: Report | None = None
     error: str | None = None
-    member: str | None = None
+    name: str | None = None
     note: str | None = None
 
     @property
@@ -33,17 +33,17 @@ class FileResult:
         """Whether it is about one of an archive's files, and says nothing that is wrong with it."""
         if isinstance(self.report, PackedReport):
             return self.report.broken is None
-        return self.member is not None
+        return self.name is not None
 
     def line(self) -> str:
         """`a.png 736501 -> 512003 B 69.5% 3.47 bpd (mixing) verified`, `b.png: not a PNG file`"""
-        subject = shown(self.source if self.member is None else f"{self.source}: {self.member}")
+        subject = shown(self.source if self.name is None else f"{self.source}: {self.name}")
         note = f", {shown(self.note)}" if self.note else ""
         return f"{subject}: {shown(self.error)}" if self.error else f"{subject} {self.report.line()}{note}"
 
     def as_dict(self) -> dict[str, Any]:
         """Its places and its report or error, flat."""
-        places = {"source": self.source, "member": self.member, "target": self.target}
+        places = {"source": self.source, "name": self.name, "target": self.target}
         outcome = {"error": self.error} if self.error else self.report.as_dict()
         outcome |= {"note": self.note} if self.note else {}
         return {key: place for key, place in places.items() if place is not None} | outcome
@@ -51,10 +51,14 @@ class FileResult:
 
 @dataclass
 class RunReport:
-    """A command's results so far, their exit code, and the number of files left out for each reason."""
+    """A command's results so far, their exit code, and the number of files left out for each reason.
+
+    empty_archives: the number of undamaged archives without files. They have no results, and are done all the same.
+    """
 
     results: list[FileResult] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
+    empty_archives: int = 0
 
     def by_source(self) -> dict[str, RunReport]:
         """The results of each source."""
@@ -76,7 +80,9 @@ class RunReport:
     @property
     def return_code(self) -> int:
         """0 all done, 1 some failed, 3 nothing done, now or before."""
-        return 3 if not self.done and not self.left_out[DONE] else 1 if self.failed else 0
+        if not (self.done or self.left_out[DONE] or self.empty_archives):
+            return 3
+        return 1 if self.failed else 0
 
     def totals(self) -> str:
         """`3 files, png 900 B, dqc 600 B 66.7%, 1 failed, 2 left out (empty folder: 1, not a PNG file: 1)`"""

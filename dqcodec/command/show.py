@@ -35,8 +35,9 @@ def list_images(paths: tuple[str, ...], options: Showing) -> None:
 
     run = RunReport()
     for path in paths:
-        for number, result in enumerate(listed(path, options.max_pixels)):
-            if number == 0 and result.member is not None and len(paths) > 1 and not options.as_json:
+        before = len(run.results)
+        for result in listed(path, options.max_pixels):
+            if len(run.results) == before and result.name is not None and len(paths) > 1 and not options.as_json:
                 click.echo(f"{shown(path)}:")
             run.results.append(result)
             if result.error:
@@ -45,6 +46,7 @@ def list_images(paths: tuple[str, ...], options: Showing) -> None:
                 click.echo(json.dumps({"source": path} | result.report.as_dict()))
             else:
                 click.echo(shown(result.report.line()))
+        run.empty_archives += len(run.results) == before
     sys.exit(run.return_code)
 
 

@@ -100,7 +100,7 @@ class Decoding:
 
     def _decode(self, group: ArchiveGroup, wanted: Wanted, decoded: Callable, find_program: FindProgram) -> FileResult:
         if wanted.error:
-            return FileResult(self.source, error=wanted.error, member=wanted.name)
+            return FileResult(self.source, error=wanted.error, name=wanted.name)
         number, image = group.place(wanted.number)
         part, target = group.parts[number], None
         here = self.options.working_folder
@@ -119,8 +119,8 @@ class Decoding:
                 stamp = Stamp(member.mode, member.mtime_ns)
                 atomic.write(here / target, data, former=wanted.former, stamp=stamp, **self.options.writing)
         except FAILURES as error:
-            return FileResult(self.source, target and str(target), error=one_line(error), member=wanted.name)
-        return FileResult(self.source, target and str(target), report, member=wanted.name)
+            return FileResult(self.source, target and str(target), error=one_line(error), name=wanted.name)
+        return FileResult(self.source, target and str(target), report, name=wanted.name)
 
     def _image(self, part: Group, image: int, decoded: Callable, find_program: FindProgram) -> tuple[bytes, Report]:
         """The file of an image, or of a region of it, and a report."""
@@ -194,12 +194,12 @@ class Unpacking:
         source = self.decoding.source
         for damage in self.damage:
             for name in damage.names:
-                yield FileResult(source, error=f"lost: {damage.what}", member=name)
+                yield FileResult(source, error=f"lost: {damage.what}", name=name)
             if damage.is_loss and not damage.names:
                 yield FileResult(source, error=f"damaged: {damage.what}")
         for name in self.clashing:
             error = f"another image would go to the same .{self.decoding.options.format} file"
-            yield FileResult(source, error=error, member=name)
+            yield FileResult(source, error=error, name=name)
         for pattern in self.unmatched:
             yield FileResult(source, error=f"no image's name matches {pattern}")
 
@@ -234,7 +234,7 @@ class Unpacking:
             models = packed.models_of(group)
         except FAILURES as error:
             what = one_line(error)
-            return known([FileResult(self.decoding.source, error=what, member=each.name) for each in wanted])
+            return known([FileResult(self.decoding.source, error=what, name=each.name) for each in wanted])
         wanted = [each._replace(error=self.decoding.refusal(each, self.kept)) for each in wanted]
         return functools.partial(self.decoding.decode_group, group, wanted, models)
 

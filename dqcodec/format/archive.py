@@ -4,7 +4,7 @@ must agree.
     archive      magic, version, models, groups, index blocks, models again, end     Writer
     frame        mark, archive id, number, lengths, header, CRC, body, CRC           frame.py: pack_frame, read_frame
     group        a frame. header: members and heads; body: payloads                  pack_group, unpack_group
-    index block  a frame without a body: places and names of groups                  Block, unpack_block
+    index block  a frame without a body: places and names of groups                  pack_block, unpack_block
     model        a frame: what changes another model                                 pack_model, unpack_model
 
 A group has parts: sets of images that are coded together, and verbatim files. Their images and files are its contents,
@@ -237,14 +237,14 @@ class Block:
     offset: int
     places: tuple[tuple[int, tuple[str, ...]], ...]
 
-    def pack(self) -> bytes:
-        """The packed header of the block."""
-        start = write_varint(self.groups) + self.offset.to_bytes(8, "little") + write_varint(len(self.places))
-        return _pack(start + b"".join(_pack_place(*place) for place in self.places))
+
+def pack_block(groups: int, offset: int, places: Sequence[bytes]) -> bytes:
+    """The packed header of an index block. groups, offset: see Block. places: of each group, as bytes."""
+    return _pack(write_varint(groups) + offset.to_bytes(8, "little") + write_varint(len(places)) + b"".join(places))
 
 
 def unpack_block(header: bytes) -> Block:
-    """The inverse of Block.pack; raises CorruptError."""
+    """The inverse of pack_block; raises CorruptError."""
     reader = _unpack(header)
     groups, offset, places = reader.varint(), int.from_bytes(reader.take(8), "little"), []
     left, start = reader.varint(), reader.position
@@ -274,7 +274,7 @@ class Writer:
         self._stream, self._id = stream, bytes(ID_BYTES)
         self._models = [(number, *pack_model(model)) for number, model in enumerate(models)]
         self._offset = len(START)  # of group 0
-        self._places: list[tuple[int, tuple[str, ...]]] = []  # (bytes of the frame, names)
+        self._places: list[tuple[int, bytes]] = []  # (length of the frame, the group's place in an index block)
         stream.write(START)
 
     def add(self, group: PackedGroup) -> None:
@@ -285,7 +285,7 @@ class Writer:
             self._offset += len(self._model_frames())
         frame = pack_frame(GROUP_MARK, self._id, len(self._places), group.header, group.body)
         self._stream.write(frame)
-        self._places.append((len(frame), tuple(member.name for member in group.members)))
+        self._places.append((len(frame), _pack_place(len(frame), (member.name for member in group.members))))
 
     def finish(self) -> None:
         """Write the index, the models again, and the end."""
@@ -297,13 +297,13 @@ class Writer:
 
     def _blocks(self) -> Iterator[bytes]:
         """The frames of the index blocks."""
-        first, size, offset, groups = 0, 0, self._offset, len(self._places)
-        for stop, place in enumerate(self._places, 1):
-            size += len(_pack_place(*place))
+        first, size, start, offset, groups = 0, 0, self._offset, self._offset, len(self._places)
+        for stop, (length, place) in enumerate(self._places, 1):
+            size, offset = size + len(place), offset + length
             if size > _BLOCK_BYTES or stop == groups:
-                places = tuple(self._places[first:stop])
-                yield pack_frame(INDEX_MARK, self._id, first, Block(groups, offset, places).pack())
-                first, size, offset = stop, 0, offset + sum(length for length, _ in places)
+                places = [place for _, place in self._places[first:stop]]
+                yield pack_frame(INDEX_MARK, self._id, first, pack_block(groups, start, places))
+                first, size, start = stop, 0, offset
 
 
 def _count(part: Group | Verbatim) -> int:
