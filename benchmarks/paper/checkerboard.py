@@ -1,10 +1,10 @@
-"""The paper's binary checkerboard: all pairs of p and q with vi, and the flow density with iw and Rényi.
+"""The paper's binary checkerboard, tables 1 and 2: all pairs of p and q with vi, and the flow density with iw and Rényi.
 
     python benchmarks/paper/checkerboard.py -o runs/checkerboard
 
 It trains the models that the folder lacks (three seeds a cell), measures them, and writes results/checkerboard.json.
 
-P_data is uniform over (1, 0) and (0, 1), so its entropy is exactly 1 bit. A batch holds both states equally often, so
+P_data, equation 15, is uniform over (1, 0) and (0, 1), so its entropy is exactly 1 bit. A batch holds both states equally often, so
 that only the dequantizer makes the bound noisy.
 """
 

@@ -1,4 +1,4 @@
-"""The paper's tables of images, cell by cell: train with dqcodec.training, then measure the bounds on test images.
+"""The paper's tables of images, 3 to 5, cell by cell: train with dqcodec.training, then measure the bounds on test images.
 
     python benchmarks/paper/images.py mnist binarized_mnist_larochelle.npz -o runs --images 100000
     python benchmarks/paper/images.py cifar10 cifar -o runs --minutes 20 --cell 8bit-ard

@@ -1,4 +1,4 @@
-"""The paper's figure of naive likelihood: a Gaussian that is fitted to discrete points, and to the same points with noise.
+"""The paper's figure 2, naive likelihood: a Gaussian that is fitted to discrete points, and to the same points with noise.
 
     python benchmarks/paper/naive.py
 

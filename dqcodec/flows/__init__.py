@@ -1,4 +1,6 @@
-"""The paper in real numbers: dequantizers, densities and objectives, in torch. Probabilities are in nats.
+"""The paper in real numbers: dequantizers, densities and objectives, in torch. Log-probabilities are in nats.
+
+Equations have the numbers of the paper; docs/theory.md, section 10, has an index of it.
 
 This package knows no coder: `dqcodec.export` turns its models into integer programs, which `dqcodec.exact` runs.
 

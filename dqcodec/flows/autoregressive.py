@@ -1,4 +1,4 @@
-"""The autoregressive transform of ARD (the paper's equation (iaf); Kingma et al. 2016)."""
+"""The autoregressive transform of ARD (the paper's equation 14; Kingma et al. 2016)."""
 
 import torch
 from torch import nn

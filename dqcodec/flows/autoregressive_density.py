@@ -31,6 +31,7 @@ class ResidualLayer(nn.Module):
         self.linear1, self.linear2 = nn.Linear(width, width), zeroed(nn.Linear(width, width))
 
     def forward(self, x: Float[Tensor, "N W"]) -> Float[Tensor, "N W"]:
+        """x (N, width) -> the same shape."""
         return x + self.linear2(leaky(self.linear1(leaky(x))))
 
 

@@ -1,4 +1,4 @@
-"""The bins B(x) of the paper's quantizer P(x|v) = 1[v in B(x)], equation (quantizer_continuous).
+"""The bins B(x) of the paper's quantizer P(x|v) = 1[v in B(x)], equation 2.
 
 A symbol x and a place u in its bin give the point v; a bijection maps real numbers y to places u. All are (B, C, H, W) floats;
 log-determinants are (B,), in nats.

@@ -1,6 +1,7 @@
-"""Affine couplings (Dinh et al. 2017; the paper's equation (coupling_layer)).
+"""Affine couplings (Dinh et al. 2017; the paper's equation 13).
 
-All of them compute z = (x - m) exp(-log_scale), where a network gives m and log_scale.
+All of them compute z = (x - m) exp(-log_scale), where a network gives m and log_scale: the translation t and log s of
+equation 13, which is written in the direction from latents to data.
 """
 
 import torch

@@ -56,7 +56,7 @@ class Dequantizer(nn.Module):
 
 
 class UniformDequantizer(Dequantizer):
-    """u uniform in [0, 1)^D (Theis et al. 2016): log q(u|x) = 0."""
+    """Uniform dequantization, u in [0, 1)^D (Theis et al. 2016): log q(u|x) = 0."""
 
     def noise(self, x: Images) -> Noise:
         """Uniform in [0, 1), of the shape of x."""
@@ -72,12 +72,12 @@ class UniformDequantizer(Dequantizer):
 
 
 class FlowDequantizer(Dequantizer):
-    """u = bin(y), where y is a conditional flow of noise eps on the squeezed shape (B, 4C, H/2, W/2).
+    """u = sigmoid(y) for hypercube bins, where y is a conditional flow of noise eps, (B, 4C, H/2, W/2): the paper's equation 12.
 
     Args:
         features: of x. context_net: makes the context from the features; None takes the features as the context.
         transforms: from y to eps, conditional on the context. bins: a key of BINS.
-        noise: the law of eps, "normal" or "logistic". The sigmoid is the distribution function of logistic noise, so
+        noise: the distribution of eps, "normal" or "logistic". The sigmoid is the distribution function of logistic noise, so
             with it u can be uniform exactly. With normal noise u is at best almost uniform, which costs 0.0137 bpd.
     """
 
@@ -162,14 +162,14 @@ class Settings:
 
 
 def gaussian_dequantizer(settings: Settings) -> FlowDequantizer:
-    """The conditional logit-normal with diagonal covariance."""
+    """The conditional logit-normal (the paper's Gaussian dequantization), with diagonal covariance."""
     features = FEATURES[settings.features](settings.channels, settings.bits)
     transform = ConditionalAffine(settings.network(features.channels, 8 * settings.channels))
     return FlowDequantizer(features, None, Chain([transform]), settings.bins, settings.noise)
 
 
 def bipartite_dequantizer(settings: Settings, *, subflows: int, context_channels: int) -> FlowDequantizer:
-    """Affine couplings over eps, given a context (the paper's equation (coupling_layer); Ho et al. 2019)."""
+    """Affine couplings over eps, given a context (the paper's equation 13; Ho et al. 2019)."""
     half = 2 * settings.channels
     transforms: list[Transform] = []
     for _ in range(subflows):
@@ -180,7 +180,7 @@ def bipartite_dequantizer(settings: Settings, *, subflows: int, context_channels
 def autoregressive_dequantizer(
     settings: Settings, *, subflows: int, context_channels: int, channels_per_group: int, alternating: bool = False
 ) -> FlowDequantizer:
-    """ARD: autoregressive steps over eps, given a context (the paper's equation (iaf)).
+    """ARD: autoregressive steps over eps, given a context (the paper's equation 14).
 
     channels_per_group: see networks.AutoregressiveNet. alternating: every second step, counted from eps, runs in
     reverse order.

@@ -161,10 +161,10 @@ class InterlacedFlow(Density):
             own, c = v[:, :, row::2, column::2], seen(differences(v.floor()), number, self.bits)
             for plane, channel in enumerate(order(self.channels)):
                 mixture = self._mixture(net, c, differences(own.floor()))
-                law = LogisticMixture(*(part[..., plane, :] for part in mixture))
+                factor = LogisticMixture(*(part[..., plane, :] for part in mixture))
                 noise = torch.rand(2, *c.mean[:, 0].shape, device=v.device)
-                x = (law.sample(noise[0], self.bits) + 0.5).floor().clamp(0, 2**self.bits - 1)
-                own[:, channel] = law.sample_inside(noise[1], self.bits, x) + 0.5
+                x = (factor.sample(noise[0], self.bits) + 0.5).floor().clamp(0, 2**self.bits - 1)
+                own[:, channel] = factor.sample_inside(noise[1], self.bits, x) + 0.5
 
     def initialise(self, v: Images) -> None:
         """Nothing to do: what couplings see is normalised already."""

@@ -40,7 +40,7 @@ class LogisticMixture(NamedTuple):
         return torch.log(log_mixture.exp() * (1 - 2**bits * LEAST_MASS) + inside * LEAST_MASS)
 
     def log_density(self, y: Float[Tensor, "..."], bits: int) -> Float[Tensor, "..."]:
-        """Log density at y in the range [-1/2, 2^bits - 1/2), nats, of the law without mass outside of the range.
+        """Log density at y in the range [-1/2, 2^bits - 1/2), nats, of the distribution without mass outside of the range.
 
         In an outer bin, the density is that of log_prob times a factor, so that the bin has the mass of log_mass; in all
         other bins it is that of log_prob.

@@ -1,4 +1,4 @@
-"""The dequantized model P(x), the integral of p(v) over the bin of x, equation (quantizer_continuous). q(u|x) gives bounds on it."""
+"""The dequantized model P(x), the integral of p(v) over the bin of x (the paper's equation 2). q(u|x) gives bounds on it."""
 
 import math
 
@@ -24,7 +24,7 @@ class DequantizedModel(nn.Module):
         self.dequantizer, self.density, self.bits = dequantizer, density, bits
 
     def log_weight(self, x: Images, noise: Noise | None = None) -> PerImage:
-        """log w = log p(v) - log q(u|x) with one sample u ~ q(u|x), nats; the paper's equation (dequantization).
+        """log w = log p(v) - log q(u|x) with one sample u ~ q(u|x), nats: the ratio in the paper's equation 4.
 
         Args:
             noise: the randomness of u, as `dequantizer.noise` gives it; None draws it anew.

@@ -74,6 +74,7 @@ class ResidualBlock(nn.Module):
         self.conv2 = zeroed(nn.Conv2d(channels, channels, 1))
 
     def forward(self, x: Features) -> Features:
+        """x (B, channels, H, W) -> the same shape."""
         return x + self.conv2(leaky(self.conv1(leaky(x))))
 
 
@@ -92,6 +93,7 @@ class ResidualNet(Network):
         self.conv_out = zeroed(nn.Conv2d(channels, out_channels, 1))
 
     def forward(self, x: Float[Tensor, "B I H W"], context: Features | None = None) -> Float[Tensor, "B O H W"]:
+        """x (B, I, H, W), context (B, K, H, W) -> (B, O, H, W). x is clamped to [-8, 8]."""
         x = x.clamp(-INPUT_BOUND, INPUT_BOUND)
         parts = [x, highpass(x)] + ([] if context is None else [context])
         with self._trunk_precision(x):
@@ -110,6 +112,7 @@ class DenseLayer(nn.Module):
         self.conv2 = nn.Conv2d(channels, growth, 3, padding=1)
 
     def forward(self, h: Features) -> Float[Tensor, "B _ H W"]:
+        """h (B, channels, H, W) -> (B, channels + growth, H, W)."""
         return torch.cat([h, F.relu(self.conv2(F.relu(self.conv1(h))))], 1)
 
 
@@ -129,6 +132,7 @@ class DenseNet(Network):
         self.conv_out = zeroed(nn.Conv2d(widths[-1], out_channels, 3, padding=1))
 
     def forward(self, x: Float[Tensor, "B I H W"], context: Features | None = None) -> Float[Tensor, "B O H W"]:
+        """x (B, I, H, W), context (B, K, H, W) -> (B, O, H, W). x is clamped to [-8, 8]."""
         x = x.clamp(-INPUT_BOUND, INPUT_BOUND)
         with self._trunk_precision(x):
             h = self.layers(x if context is None else torch.cat([x, context], 1))
@@ -179,11 +183,12 @@ class MaskedOutput(MaskedConv2d):
         zeroed(self)
 
     def forward(self, x: Float[Tensor, "B I H W"]) -> Float[Tensor, "B _ H W"]:
+        """x (B, I, H, W) -> [m, raw log-scale], (B, 2 groups, H, W)."""
         return super().forward(x)[:, self.order]
 
 
 class AutoregressiveNet(Network):
-    """The ARM of the paper's equation (iaf), [m, s] = ARM(eps, h), masked in C x H x W order.
+    """The ARM of the paper's equation 14, [m, s] = ARM(eps, h), masked in C x H x W order.
 
     The outputs of channel c at a position depend on eps at strictly earlier places, and on the context h within the
     convolutions' reach. The 2C output channels are first all m, then all raw log-scales.
@@ -198,7 +203,7 @@ class AutoregressiveNet(Network):
         self.conv_out = MaskedOutput(hidden, in_channels)
 
     def forward(self, x: Images, context: Features) -> Float[Tensor, "B 2*C H W"]:
-        """(eps, h) -> [m, raw log-scale]."""
+        """eps (B, C, H, W), h (B, K, H, W) -> [m, raw log-scale], (B, 2C, H, W)."""
         x = x.clamp(-INPUT_BOUND, INPUT_BOUND)
         with self._trunk_precision(x):
             h = leaky(self.conv_in(x) + self.conv_context(context))
@@ -239,7 +244,7 @@ class AutoregressiveDenseNet(Network):
         self.conv_out = MaskedOutput(last, in_channels)
 
     def forward(self, x: Images, context: Features) -> Float[Tensor, "B 2*C H W"]:
-        """(eps, h) -> [m, raw log-scale]."""
+        """eps (B, C, H, W), h (B, K, H, W) -> [m, raw log-scale], (B, 2C, H, W)."""
         x = x.clamp(-INPUT_BOUND, INPUT_BOUND)
         with self._trunk_precision(x):
             h = self.layers(F.relu(self.conv_in(x) + self.conv_context(context)))

@@ -14,19 +14,19 @@ from dqcodec.flows.transforms import PerImage
 
 
 def vi(log_weights: Float[Tensor, "K B"]) -> PerImage:
-    """Variational bound, the paper's equations (elbo) and (variational_dequantization): the mean log weight."""
+    """Variational bound, the paper's equations 5 and 6: the mean log weight."""
     return log_weights.mean(0)
 
 
 def iw(log_weights: Float[Tensor, "K B"]) -> PerImage:
-    """Importance-weighted bound, the paper's equations (iw_general) and (iw_specific); Burda et al. 2015."""
+    """Importance-weighted bound, the paper's equations 7 and 8; Burda et al. 2015."""
     return torch.logsumexp(log_weights, 0) - math.log(len(log_weights))
 
 
 def renyi(log_weights: Float[Tensor, "K B"], alpha: float) -> PerImage:
-    """Variational Rényi bound, the paper's equation (vr_general); Li and Turner 2016.
+    """Variational Rényi bound, the paper's equation 10; Li and Turner 2016.
 
-    alpha = 1 is vi, alpha = 0 is iw, alpha = -inf is VR-max, equation (vr_max_bound). For 0 <= alpha <= 1 its mean is
+    alpha = 1 is vi, alpha = 0 is iw, alpha = -inf is VR-max, equation 11. For 0 <= alpha <= 1 its mean is
     at most log P(x); for alpha < 0 the mean may exceed it, the more the larger K is. Measure with iw.
 
     Raises:

@@ -19,14 +19,14 @@ Noise = Float[Tensor, "B ..."]  # of a dequantizer, which chooses the shape
 
 
 class Transform(nn.Module):
-    """A bijection x <-> z. It may depend on a context. Most transforms keep the shape."""
+    """A bijection x <-> z of floats. It may depend on a context, (B, K, H, W). Most transforms keep the shape (B, C, H, W)."""
 
     def forward(self, x: Images, context: Features | None = None) -> tuple[Latents, PerImage]:
-        """x -> (z, log|det dz/dx|)."""
+        """x -> (z, log|det dz/dx|), nats."""
         raise NotImplementedError
 
     def inverse(self, z: Latents, context: Features | None = None) -> tuple[Images, PerImage]:
-        """z -> (x, log|det dz/dx|), the log_det of forward at x; so a sampler knows the density of its sample."""
+        """z -> (x, log|det dz/dx|), nats: the log_det of forward at x, which gives a sampler the density of its sample."""
         raise NotImplementedError
 
 
@@ -64,9 +64,11 @@ class Rescale(Transform):
         return x.new_full((len(x),), -math.log(self.unit) * x[0].numel())
 
     def forward(self, x: Images, context: Features | None = None) -> tuple[Images, PerImage]:
+        """z = (x - offset) / unit; log_det = -D log(unit)."""
         return (x - self.offset) / self.unit, self._log_det(x)
 
     def inverse(self, z: Images, context: Features | None = None) -> tuple[Images, PerImage]:
+        """x = unit z + offset."""
         return z * self.unit + self.offset, self._log_det(z)
 
 
@@ -117,9 +119,11 @@ class Conv1x1(Transform):
         return (self.log_diagonal.sum() * x[0, 0].numel()).expand(len(x))
 
     def forward(self, x: Images, context: Features | None = None) -> tuple[Images, PerImage]:
+        """z = W x; log_det = H W log|det W|."""
         return F.conv2d(x, self.weight()[..., None, None]), self._log_det(x)
 
     def inverse(self, z: Images, context: Features | None = None) -> tuple[Images, PerImage]:
+        """x = W^-1 z."""
         return F.conv2d(z, torch.linalg.inv(self.weight())[..., None, None]), self._log_det(z)
 
 
@@ -131,6 +135,7 @@ class Chain(Transform):
         self.transforms = nn.ModuleList(transforms)
 
     def forward(self, x: Images, context: Features | None = None) -> tuple[Latents, PerImage]:
+        """Apply all transforms, the first one first."""
         log_det = x.new_zeros(len(x))
         for transform in self.transforms:
             x, contribution = transform(x, context)
@@ -138,6 +143,7 @@ class Chain(Transform):
         return x, log_det
 
     def inverse(self, z: Latents, context: Features | None = None) -> tuple[Images, PerImage]:
+        """Undo all transforms, the last one first."""
         log_det = z.new_zeros(len(z))
         for transform in reversed(self.transforms):
             z, contribution = transform.inverse(z, context)

@@ -43,7 +43,7 @@ class DequantizerConfig(Section):
     alternating: every second step of an ARD runs in reverse order.
     features: what a learned q sees of x: "haar", sums and differences in 2 x 2 blocks, or "standard", pixels normalised by
         the mean and spread of their neighbours.
-    noise: the law of a learned q's eps. With "logistic" noise q can be uniform, with "normal" noise only almost uniform.
+    noise: the distribution of a learned q's eps. With "logistic" noise q can be uniform, with "normal" noise only almost uniform.
     """
 
     kind: Literal["uniform", "gaussian", "bipartite", "ard", "posterior"] = "gaussian"
