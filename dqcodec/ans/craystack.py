@@ -11,8 +11,7 @@ works with its commit 992e14d.
 A message is a head of lanes, 2^31 <= lane < 2^63, and a tail of 32-bit words that the lanes share. An array is pushed
 in rows, one symbol for each lane. A last, shorter row uses the first lanes only, so nothing is padded. A uniform of n
 symbols is craystack's `push_with_finer_prec` with start = symbol, frequency 1 and total n, which need not be a power of
-two: the lane becomes n lane + symbol. Cutting 2^precision slots into n parts would lose bits for
-most n.
+two: the lane becomes n lane + symbol. Cutting 2^precision slots into n parts would lose bits for most n.
 
 Symbols cost less than 1e-6 bit beyond the logarithm of their size (on files' Stack 0.02, for sizes from 2^0 to 2^23). A
 lane never lends 31 of its bits, and craystack.flatten adds about 4.5 bits a lane at the end.
@@ -38,15 +37,15 @@ _LEAST, _END = rans.rans_l, rans.rans_l << 32  # a lane's range
 
 
 class CraystackStack:
-    """A BitStack on a craystack message.
-
-    Attributes:
-        message: the stack's content.
-    """
+    """A BitStack on a craystack message."""
 
     def __init__(self, message: Message):
-        """Raises CorruptError: a lane is out of range, so that pops would not undo pushes. Half of craystack's random
-        messages with a single lane are out of range."""
+        """The stack of a message.
+
+        Raises:
+            CorruptError: a lane is out of range, so that pops would not undo pushes. Half of craystack's random messages
+                with a single lane are out of range.
+        """
         head, self._tail = message
         self._shape, self._head = np.shape(head), np.array(head, np.uint64).ravel()
         if not len(self._head) or self._head.min() < _LEAST or self._head.max() >= _END:
@@ -54,9 +53,11 @@ class CraystackStack:
 
     @property
     def message(self) -> Message:
+        """The content, as a message of craystack."""
         return self._head.reshape(self._shape).copy(), self._tail
 
     def push(self, symbols: np.ndarray, sizes: np.ndarray | int) -> None:
+        """Push integers; see BitStack.push."""
         checked_symbols(symbols, checked_sizes(sizes)[0])
         symbols, sizes = symbols.ravel().astype(np.uint64), np.broadcast_to(sizes, symbols.shape).ravel()
         for row in reversed(self._rows(len(symbols))):
@@ -67,6 +68,7 @@ class CraystackStack:
             )
 
     def pop(self, sizes: np.ndarray | int, shape: tuple[int, ...] | None = None) -> np.ndarray:
+        """Pop integers; see BitStack.pop."""
         checked_sizes(sizes)
         sizes = np.broadcast_to(sizes, shape) if np.ndim(sizes) == 0 else sizes
         symbols, flat = np.empty(sizes.size, np.int64), sizes.ravel()

@@ -17,8 +17,8 @@ _TOP = (1).to_bytes(4, "little")  # above the seed: the coder needs a nonzero la
 class Stack:
     """A stack of bits: last in, first out. It codes integers below a size, as uniform.
 
-    Other laws consist of uniforms: see dqcodec.exact.flow.tables. `seed` lies at the bottom. Pops may borrow its bits;
-    when every push is undone, the seed is whole again.
+    Codecs for other distributions consist of uniforms, see dqcodec.exact.flow.tables. `seed` lies at the bottom. Pops may
+    borrow its bits. When every push is undone, the seed is whole again.
     """
 
     def __init__(self, seed: bytes = b""):
@@ -65,12 +65,7 @@ class Stack:
         return twin
 
     def push(self, symbols: np.ndarray, sizes: np.ndarray | int) -> None:
-        """Push integers 0 <= symbol < size (any shape; sizes a number or an array of that shape), 1 <= size <= 2^23:
-        the coder's probabilities have 24 bits.
-
-        Raises:
-            SymbolError: a symbol or a size is out of range; then nothing is pushed.
-        """
+        """Push integers; see BitStack.push. A size is at most 2^23, because the coder's probabilities have 24 bits."""
         flat, least = checked_sizes(sizes)
         symbols = checked_symbols(symbols, flat)
         if np.ndim(sizes) == 0:
@@ -83,12 +78,7 @@ class Stack:
             self._coder.encode_reverse(symbols, Uniform(), flat)
 
     def pop(self, sizes: np.ndarray | int, shape: tuple[int, ...] | None = None) -> np.ndarray:
-        """Pop int64 integers below sizes: an array's shape, or `shape` with one size for all.
-
-        Raises:
-            StackUnderflow: the stack holds too few bits.
-            SymbolError: a size is out of range, 1 to 2^23; then nothing is popped.
-        """
+        """Pop integers; see BitStack.pop."""
         flat, least = checked_sizes(sizes)
         if np.ndim(sizes) == 0:
             symbols = np.zeros(shape, np.int64)

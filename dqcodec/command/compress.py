@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 def compress(paths: tuple[str, ...], options: Compressing) -> None:
     """Compress images.
 
-    PNG files come back whole. Of BMP, PPM, TIFF, WebP, JPEG, GIF and .npy files the pixels come back.
+    A PNG comes back with the same samples and chunks, with --exact byte for byte. A BMP, PPM, TIFF, WebP, JPEG, GIF or
+    .npy file comes back as a PNG of its pixels.
 
     \b
     dqcodec compress a.png                   -> a.png.dqc

@@ -14,7 +14,7 @@ from dqcodec.command import options as opts
 from dqcodec.command.failures import ending_with_failure, usage_errors
 from dqcodec.command.kinds import DQC, PNG
 from dqcodec.command.names import STDIO
-from dqcodec.command.options import Looking
+from dqcodec.command.options import Inspecting
 from dqcodec.command.plan import check_apart
 from dqcodec.command.results import shown
 from dqcodec.command.streams import print_line
@@ -23,8 +23,8 @@ from dqcodec.command.walk import source_path
 
 @click.command()
 @click.argument("path", metavar="FILE")
-@opts.takes(Looking)
-def inspect(path: str, options: Looking) -> None:
+@opts.takes(Inspecting)
+def inspect(path: str, options: Inspecting) -> None:
     """Show where the bits of an image go.
 
     The page has the image, a map of its bits, the layers, the lengths of the codes, and other codecs' sizes. It is one
@@ -45,7 +45,7 @@ def inspect(path: str, options: Looking) -> None:
         _inspect(path, targets, options)
 
 
-def _inspect(path: str, targets: Sequence[Path | None], options: Looking) -> None:
+def _inspect(path: str, targets: Sequence[Path | None], options: Inspecting) -> None:
     """targets: of the page and the map, as far as they are wanted."""
     from dqcodec import png
     from dqcodec.codec import codec, formats, library, zoo

@@ -32,8 +32,7 @@ _TRIAL_PIXELS = 1 << 17
 
 
 class Learned(NamedTuple):
-    """A model that was learned. report: without saved bytes. is_hopeful: a sample says that it saves more than it
-    costs."""
+    """A model that was learned. report: without saved bytes. is_hopeful: on a sample, it saves more than it costs."""
 
     model: OwnModel
     report: LearnedReport
@@ -64,8 +63,7 @@ def learn(inputs: Sequence[tuple[Path, str]], options: Compressing, budget: Budg
 
 
 def _most_alike(inputs: Sequence[tuple[Path, str]], options: Compressing) -> tuple[int, list[np.ndarray]]:
-    """(bits, layers) of the images, in any order: the layers with the same bits and channels that have the most
-    pixels."""
+    """(bits, layers): of the layers with equal bits and channels, the kind with the most pixels. They are in any order."""
     options = replace(options, others="leave")  # they hold no images
     layers: dict[tuple[int, int], list[np.ndarray]] = {}
     seen, left = set(), _MOST_BYTES

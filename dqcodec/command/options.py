@@ -103,7 +103,7 @@ class Showing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Looking:
+class Inspecting:
     """The options of `inspect`."""
 
     output: str | None = option("-o", "--output", metavar="FILE.html|-", help="Write the page here; - is stdout.")

@@ -1,4 +1,4 @@
-"""Reads a file once, whole, within a limit; it tells if the file changes meanwhile."""
+"""Reads a file once, whole, within a limit. A file that changes meanwhile is an error."""
 
 from __future__ import annotations
 
@@ -25,9 +25,12 @@ def read(
     """All bytes of a file and its stamp; standard input (None) has no stamp.
 
     max_pixels: of an image. A file may have 8 bytes for each of them, as 16-bit RGBA has, and 256 MiB more. check: gets
-    the first kilobytes and raises for a wrong kind of file. Raises what `check` raises, OSError if the file is larger or
-    changes meanwhile, UnsupportedImageError for a PNG with more than
-    chunks.MAX_TRAILING_BYTES after its end; those are not read.
+    the first kilobytes and raises for a wrong kind of file.
+
+    Raises:
+        OSError: the file is larger, changes meanwhile, or cannot be read.
+        UnsupportedImageError: a PNG has more than chunks.MAX_TRAILING_BYTES after its end; they are not read.
+        Exception: what `check` raises.
     """
     limit = _PIXEL_BYTES * max_pixels + _MORE_BYTES
     if source is None:

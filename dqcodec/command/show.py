@@ -29,7 +29,7 @@ _COLUMNS = ("name", "id", "bytes", "valid_vi_bpd", "description")
 def list_images(paths: tuple[str, ...], options: Showing) -> None:
     """List the images of archives and .dqc files.
 
-    Each line shows an image's width and height, colours, time and name.
+    Each line shows an image's width and height, colours, time and name. No image is decoded; verify finds all damage.
     """
     from dqcodec.command.listing import listed
 
@@ -56,7 +56,7 @@ def list_images(paths: tuple[str, ...], options: Showing) -> None:
 def info(paths: tuple[str, ...], options: Showing) -> None:
     """Show what .dqc files and archives hold.
 
-    No image is decoded.
+    No image is decoded; verify finds all damage.
     """
     run = RunReport()
     for path in paths:

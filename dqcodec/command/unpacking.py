@@ -85,8 +85,7 @@ class Decoding:
     def decode_group(
         self, group: ArchiveGroup, wanted: Sequence[Wanted], models: Sequence[OwnModel] = ()
     ) -> list[FileResult]:
-        """Decode a group and write the wanted files; a result for each. models: those that the archive brings for
-        it."""
+        """Decode a group and write the wanted files; a result for each. models: that the archive brings for the group."""
         find_program = own_models.finder(models, functools.partial(zoo.find, named=self.options.models))
 
         @functools.cache  # a part is decoded when an image of it is wanted; a damaged part is not tried again

@@ -35,33 +35,14 @@ def export_bytes(model: AutoregressiveModel, name: str, tile: int | None, calibr
     ranges = Ranges()
     with ranges.watching(model, nn.Linear | ResidualLayer, *((out, "heads") for out in net.linear_out)):
         model.bound(calibration)
-    planes = density.channels
-    tensors = {"net.level": np.array(_LEVEL)} | tables.mixture()
-    trunk_grid = grid_of(_LEVEL, max(ranges[module] for module in (net.linear_in, *net.blocks)))
-    features = net.linear_features
-    tensors |= _linear(
-        "net.features", features.weight, features.bias, CONTEXT_BITS, frozen.STANDARD_BOUND, CONTEXT_BITS
-    )
-    trunk_bound, head_grid = _LEVEL / 2.0**trunk_grid, grid_of(_LEVEL, ranges["heads"])
-    layers = [_Layer("net.in", net.linear_in, CONTEXT_BITS, trunk_grid)]
-    for index, block in enumerate(net.blocks):
-        grid = grid_of(_LEVEL, ranges[block.linear1])
-        layers.append(_Layer(f"net.{index}.1", block.linear1, trunk_grid, grid))
-        layers.append(_Layer(f"net.{index}.2", block.linear2, grid, trunk_grid))
-    for layer in layers:
-        bound = frozen.STANDARD_BOUND if layer.name == "net.in" else _LEVEL / 2.0**layer.grid_in
-        tensors |= _linear(layer.name, layer.real.weight, layer.real.bias, layer.grid_in, bound, layer.grid_out)
-    tensors |= _heads(net, trunk_grid, trunk_bound, head_grid)
-    layers.append(_Layer("net.heads", net.linear_heads, trunk_grid, head_grid))
-    grids = mixture_grids(net.mixtures)
-    for plane, out in enumerate(net.linear_out):
-        tensors |= _linear(f"net.out.{plane}", out.weight, out.bias, head_grid, _LEVEL / 2.0**head_grid, grids)
+    head_grid = grid_of(_LEVEL, ranges["heads"])
+    layers = _layers(net, ranges, head_grid)
     description = {
         "name": name,
-        "channels": planes,
+        "channels": density.channels,
         "bits": density.bits,
         "tile": [tile, tile] if tile else _TILE,
-        "features": features.out_features,
+        "features": net.linear_features.out_features,
         "blocks": len(net.blocks),
         "mixtures": net.mixtures,
         "head_grid": head_grid,
@@ -70,7 +51,7 @@ def export_bytes(model: AutoregressiveModel, name: str, tile: int | None, calibr
         "least_squares": net.least_squares,
         "learning": _learning_rules(model, calibration, layers[::-1][: density.learning]),
     }
-    return model_file.dump("autoregressive", description, tensors)
+    return model_file.dump("autoregressive", description, _tensors(net, layers, head_grid))
 
 
 class _Layer(NamedTuple):
@@ -80,6 +61,33 @@ class _Layer(NamedTuple):
     real: nn.Linear
     grid_in: int
     grid_out: int
+
+
+def _layers(net: ContextNet, ranges: Ranges, head_grid: int) -> list[_Layer]:
+    """The layers that can learn, from the first one on: those of the trunk, and the heads."""
+    trunk_grid = grid_of(_LEVEL, max(ranges[module] for module in (net.linear_in, *net.blocks)))
+    layers = [_Layer("net.in", net.linear_in, CONTEXT_BITS, trunk_grid)]
+    for index, block in enumerate(net.blocks):
+        grid = grid_of(_LEVEL, ranges[block.linear1])
+        layers.append(_Layer(f"net.{index}.1", block.linear1, trunk_grid, grid))
+        layers.append(_Layer(f"net.{index}.2", block.linear2, grid, trunk_grid))
+    return [*layers, _Layer("net.heads", net.linear_heads, trunk_grid, head_grid)]
+
+
+def _tensors(net: ContextNet, layers: Sequence[_Layer], head_grid: int) -> Tensors:
+    """All tensors of the model file."""
+    *trunk, heads = layers
+    features = net.linear_features.weight, net.linear_features.bias
+    tensors = {"net.level": np.array(_LEVEL)} | tables.mixture()
+    tensors |= _linear("net.features", *features, CONTEXT_BITS, frozen.STANDARD_BOUND, CONTEXT_BITS)
+    for layer in trunk:
+        bound = frozen.STANDARD_BOUND if layer.name == "net.in" else _LEVEL / 2.0**layer.grid_in
+        tensors |= _linear(layer.name, layer.real.weight, layer.real.bias, layer.grid_in, bound, layer.grid_out)
+    tensors |= _heads(net, heads.grid_in, _LEVEL / 2.0**heads.grid_in, head_grid)
+    grids = mixture_grids(net.mixtures)
+    for plane, out in enumerate(net.linear_out):
+        tensors |= _linear(f"net.out.{plane}", out.weight, out.bias, head_grid, _LEVEL / 2.0**head_grid, grids)
+    return tensors
 
 
 def _learning_rules(model: AutoregressiveModel, calibration: Tensor, layers: Sequence[_Layer]) -> list[list[int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -14,6 +14,12 @@ _ANCHORS = ("#0b0724", "#3b0f70", "#8c2981", "#de4968", "#fe9f6d", "#fcfdbf")  #
 _SHOWN_SIDE = 1024  # pixels of the longest side of a picture in a page
 _MOST_SHARE = 0.999  # of the samples of a plane lie within the scale
 _BINS_A_BIT, _MOST_BITS = 2, 16
+_WIDTH, _LEFT, _BASE, _TALLEST = (
+    640,
+    44,
+    190,
+    178,
+)  # of the histogram: its width; left and lower end of the bars; the tallest bar
 
 
 def scale(planes: Sequence[np.ndarray]) -> int:
@@ -65,30 +71,39 @@ def histogram(planes: Sequence[np.ndarray]) -> str:
     shares = np.bincount(bins, minlength=count) / len(values)
     of_bits = np.bincount(bins, values, minlength=count) / total
     top = max(shares.max(), of_bits.max())
-    width, height, left, base = 640, 220, 44, 190
-    step = (width - left) / count
     parts = [
-        f'<svg id="histogram" viewBox="0 0 {width} {height + 8}" role="img" aria-label="histogram of code lengths">'
+        f'<svg id="histogram" viewBox="0 0 {_WIDTH} {_BASE + 38}" role="img" aria-label="histogram of code lengths">',
+        *(_grid_line(share, top) for share in (0, top / 2, top)),
     ]
-    for tick in (0, top / 2, top):
-        y = base - tick / top * (base - 12)
-        parts.append(f'<line class="grid" x1="{left}" x2="{width}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{100 * tick:.3g} %</text>')
     for number in range(count):
-        x, low = left + number * step, number / _BINS_A_BIT
-        for series, share, offset in (("samples", shares[number], 0.08), ("bits", of_bits[number], 0.5)):
-            tall = share / top * (base - 12)
-            span = (
-                f"{low:g} to {low + 1 / _BINS_A_BIT:g}" if number < _MOST_BITS * _BINS_A_BIT - 1 else f"{low:g} or more"
-            )
-            parts.append(
-                f'<rect class="{series}" x="{x + offset * step:.1f}" y="{base - tall:.1f}" width="{0.42 * step:.1f}" '
-                f'height="{tall:.1f}"><title>{span} bits: {100 * share:.1f} % of all {series}</title></rect>'
-            )
-        if number % _BINS_A_BIT == 0 and (count <= 24 or number % (2 * _BINS_A_BIT) == 0):
-            parts.append(f'<text x="{x:.1f}" y="{base + 16}" text-anchor="middle">{low:g}</text>')
-    parts.append(f'<text x="{width}" y="{base + 32}" text-anchor="end">bits of a sample</text></svg>')
+        parts += _bars(number, count, {"samples": shares[number], "bits": of_bits[number]}, top)
+    parts.append(f'<text x="{_WIDTH}" y="{_BASE + 32}" text-anchor="end">bits of a sample</text></svg>')
     return "".join(parts)
+
+
+def _grid_line(share: float, top: float) -> str:
+    """The line of the histogram at a share, with its label. top: the largest share."""
+    y = _BASE - share / top * _TALLEST
+    return (
+        f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{100 * share:.3g} %</text>'
+    )
+
+
+def _bars(number: int, count: int, shares: Mapping[str, float], top: float) -> list[str]:
+    """The bars of one of `count` bins, and the label below some bins. shares: of the samples, and of the bits."""
+    step, low, parts = (_WIDTH - _LEFT) / count, number / _BINS_A_BIT, []
+    x, is_last = _LEFT + number * step, number == _MOST_BITS * _BINS_A_BIT - 1
+    span = f"{low:g} or more" if is_last else f"{low:g} to {low + 1 / _BINS_A_BIT:g}"
+    for (series, share), offset in zip(shares.items(), (0.08, 0.5)):
+        tall = share / top * _TALLEST
+        parts.append(
+            f'<rect class="{series}" x="{x + offset * step:.1f}" y="{_BASE - tall:.1f}" width="{0.42 * step:.1f}" '
+            f'height="{tall:.1f}"><title>{span} bits: {100 * share:.1f} % of all {series}</title></rect>'
+        )
+    if number % _BINS_A_BIT == 0 and (count <= 24 or number % (2 * _BINS_A_BIT) == 0):
+        parts.append(f'<text x="{x:.1f}" y="{_BASE + 16}" text-anchor="middle">{low:g}</text>')
+    return parts
 
 
 def _palette() -> np.ndarray:
