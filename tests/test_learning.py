@@ -34,8 +34,8 @@ from dqcodec.export.restore import restore
 from dqcodec.format.archive import OwnModel, model_bytes, pack_model, unpack_model
 from dqcodec.format.frame import MODEL_MARK
 from dqcodec.training import fine_tuning
+from dqcodec.training.budget import Budget
 from dqcodec.training.progress import Progress
-from dqcodec.training.trainer import Budget
 
 LEARN = command.learn
 GOLDEN = Path(__file__).parent / "golden"

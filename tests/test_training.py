@@ -18,11 +18,12 @@ from dqcodec.command.cli import main
 from dqcodec.exact.program import load_program
 from dqcodec.training import config as configs
 from dqcodec.training import data
+from dqcodec.training.budget import Budget
 from dqcodec.training.distributed import ProcessGroup
 from dqcodec.training.evaluate import evaluate
 from dqcodec.training.progress import LineProgress
 from dqcodec.training.runs import RunError, RunFolder
-from dqcodec.training.trainer import Budget, Trainer, load_model
+from dqcodec.training.trainer import Trainer, load_model
 
 TINY = (
     "data.crop=8",

@@ -41,8 +41,8 @@ class ModelBits(ModelParts):
 class Coded:
     """A compressed file.
 
-    method: the one that dqcodec chose; other codecs have only one. model: set if a model coded the file. metadata_bytes: of the
-    PNG's chunks that a decoder of pixels does not need, where the codec tells.
+    method: the one that dqcodec chose; other codecs have only one. model: set if a model coded the file.
+    metadata_bytes: of the PNG's chunks that a decoder of pixels does not need; None if the codec does not report them.
     """
 
     data: bytes
@@ -58,7 +58,8 @@ class Codec(ABC):
         name: for --codec. title: for people.
         encodes: False if the file is taken as it is. threaded: whether the codec can use several threads.
         requires: the package that it needs in addition to dqcodec's own dependencies.
-        channels, bit_depths: of the pixels that it takes. animates: whether it takes animations. models: the model files that it codes with.
+        channels, bit_depths: of the pixels that it takes. animates: whether it takes animations.
+        models: the model files that it codes with.
     """
 
     name: str

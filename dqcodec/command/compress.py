@@ -126,7 +126,7 @@ def _learn(inputs: Sequence[tuple[Path, str]], options: Compressing) -> Learned 
     with one_line_failures("train"):
         from dqcodec.command.learning import learn
         from dqcodec.training import progress
-        from dqcodec.training.trainer import Budget
+        from dqcodec.training.budget import Budget
 
         display = progress.on_stderr(options.quiet or options.as_json)
         try:

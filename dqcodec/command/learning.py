@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from dqcodec.exact.program import Program
+    from dqcodec.training.budget import Budget
     from dqcodec.training.progress import Progress
-    from dqcodec.training.trainer import Budget
 
 _MOST_BYTES = 1 << 28  # of layers to learn from; of more images some are taken
 _COPIES = 2  # of a model in an archive

@@ -52,7 +52,8 @@ def train(data, output, config_file, overrides, minutes, images, resume, init, s
         from dqcodec.training import config as configs
         from dqcodec.training import data as data_sets
         from dqcodec.training import fine_tuning, progress, runs
-        from dqcodec.training.trainer import Budget, Trainer
+        from dqcodec.training.budget import Budget
+        from dqcodec.training.trainer import Trainer
 
         seeds = () if seed is None else (f"training.seed={seed}",)
         program = _program(init) if init else None
@@ -93,7 +94,7 @@ def _program(init: str) -> Program | None:
 def evaluate(run, data, samples, split, limit, as_json):
     """Print the bounds of a model on DATA.
 
-    The model is RUN's averaged one. The bounds are vi and iw; their difference estimates KL(q|p).
+    The model is RUN's averaged one. The bounds are vi and iw, in bits per dimension; their difference estimates KL(q|p).
     """
     with one_line_failures("train"):
         from dqcodec.training.data import load

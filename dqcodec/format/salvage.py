@@ -1,4 +1,4 @@
-"""Finds the groups of an archive without its index: it scans a file, damaged or not, and tells the damage."""
+"""Finds the groups of an archive without its index: it scans a file, damaged or not, and lists the damage."""
 
 from __future__ import annotations
 

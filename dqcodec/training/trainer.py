@@ -30,7 +30,7 @@ _MAX_SKIPPED_STEPS = 100  # in a row; with more, the run has diverged
 
 
 class Trainer:
-    """One run. Call start, start_from or resume, then run.
+    """One run. Call start, start_from, start_with or resume, then run.
 
     Step i draws its crops and its noise from (seed, i) only, and the learning rate follows from the spent budget. With
     a budget of images, a run that is stopped and resumed gives the same weights, bit for bit, as an uninterrupted one,
