@@ -76,7 +76,7 @@ def bench(paths, output, markdown, figure, names, models, threads, repeat, force
 
     found = images.find(paths)
     if not found:
-        raise click.UsageError("these folders hold no .png files.")
+        raise click.UsageError("these folders hold no .png files")
     with usage_errors():
         check_apart(targets, [image.path for image in found], models)
         chosen = catalogue.select(names, models)
@@ -129,9 +129,9 @@ def _run(chosen: Sequence[Codec], found: Sequence[Image], options: Options, quie
 def _check_targets(targets: Sequence[Path], figure: Path | None, force: bool) -> None:
     """Fail before the measurement if an output cannot be written after it."""
     if len({target.resolve() for target in targets}) < len(targets):
-        raise click.UsageError("-o, --markdown and --figure need different files.")
+        raise click.UsageError("-o, --markdown and --figure need different files")
     if figure and figure.suffix.lower() != ".png":
-        raise click.UsageError(f"--figure writes .png, not {figure.suffix or figure.name!r}.")
+        raise click.UsageError(f"--figure writes .png, not {figure.suffix or figure.name!r}")
     if figure and importlib.util.find_spec("matplotlib") is None:
         raise not_installed("matplotlib", "bench")
     with one_line_failures("bench"):

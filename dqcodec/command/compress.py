@@ -75,16 +75,16 @@ def compress(paths: tuple[str, ...], options: Compressing) -> None:
 def _check(options: Compressing, is_archive: bool) -> None:
     """Raise UsageError if options exclude each other, or are for archives or for files only."""
     if options.rm and options.no_verify:
-        raise click.UsageError("--rm needs verification; leave out --no-verify.")
+        raise click.UsageError("--rm needs verification; leave out --no-verify")
     if options.fast and options.best:
-        raise click.UsageError("--fast and --best exclude each other.")
+        raise click.UsageError("--fast and --best exclude each other")
     if options.strip and options.exact:
-        raise click.UsageError("--strip changes the file that --exact keeps.")
+        raise click.UsageError("--strip changes the file that --exact keeps")
     for name, value in (("--group", options.group), ("--others keep", options.keep_others), ("--learn", options.learn)):
         if value and not is_archive:
-            raise click.UsageError(f"{name} is for archives: a directory or many files, with -o FILE.dqc.")
+            raise click.UsageError(f"{name} is for archives: a directory or many files, with -o FILE.dqc")
     if is_archive and options.update:
-        raise click.UsageError("--update is for files, not for an archive.")
+        raise click.UsageError("--update is for files, not for an archive")
 
 
 def _noted(job: Job) -> Job:

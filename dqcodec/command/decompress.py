@@ -50,23 +50,23 @@ def decompress(paths: tuple[str, ...], options: Decompressing) -> None:
     """
     is_partial = options.only or options.crop or options.format != "png" or options.repack or options.salvage
     if options.rm and is_partial:
-        raise click.UsageError("--rm would lose what --only, --crop, --format, --repack or --salvage leaves out.")
+        raise click.UsageError("--rm would lose what --only, --crop, --format, --repack or --salvage leaves out")
     with usage_errors():
         found = find(paths, options.recursive, DQC)
         is_alone = len(found.inputs) == 1 and not found.has_folder
         if is_alone and options.output not in (None, "") and _is_archive(found.inputs[0][0], options.salvage):
             jobs = [Job(found.inputs[0][0], Path(options.output))]  # a folder; it may not exist yet
             if streams.is_stream(jobs[0].target) or options.output == "-":
-                raise click.UsageError("an archive goes to a folder.")
+                raise click.UsageError("an archive goes to a folder")
         else:
             jobs = plan(found, options.output, functools.partial(_renamed, options=options))
             jobs = [_noted(job, options) for job in jobs]
         check_outputs(options, jobs)
     are_images = (reading.starts_as(job.source, DQC) and not _is_archive(job.source, options.salvage) for job in jobs)
     if options.only and any(are_images):
-        raise click.UsageError("--only is for archives.")
+        raise click.UsageError("--only is for archives")
     if options.update and any(_is_archive(job.source, options.salvage) for job in jobs):
-        raise click.UsageError("--update is for files, not for archives.")
+        raise click.UsageError("--update is for files, not for archives")
     printer = Printer(options.placed())
     printer.leave_out(found.not_taken)
     if options.update:

@@ -35,10 +35,10 @@ def inspect(path: str, options: Inspecting) -> None:
     dqcodec inspect a.png.dqc --map bits.png
     """
     if not options.output and not options.map:
-        raise click.UsageError("give a page with -o or a map with --map.")
+        raise click.UsageError("give a page with -o or a map with --map")
     targets = [None if name == STDIO else Path(name) for name in (options.output, options.map) if name]
     if len({target and os.path.realpath(target) for target in targets}) < len(targets):
-        raise click.UsageError("-o and --map need different files.")
+        raise click.UsageError("-o and --map need different files")
     with usage_errors():
         check_apart(targets, [source_path(path)], options.models)
     with ending_with_failure(path):

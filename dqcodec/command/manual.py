@@ -30,7 +30,7 @@ def manual() -> None:
     """
     root = click.get_current_context().find_root()
     if root.command.help is None:
-        raise Failure("there is no help: python -OO strips the docstrings that it consists of")
+        raise Failure("there is no help under python -OO, which strips docstrings")
     click.echo(page(root), nl=False)
 
 

@@ -38,7 +38,7 @@ class _Duration(click.ParamType):
         except (ValueError, KeyError):
             seconds = math.nan
         if not 0 < seconds < math.inf:
-            self.fail(f"{value!r} is no time; 90s, 10m and 1.5h are", param, context)
+            self.fail(f"{value!r} is not a time, such as 90s, 10m or 1.5h", param, context)
         return seconds
 
 
@@ -47,12 +47,12 @@ class _Geometry(click.ParamType):
 
     name = "geometry"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Region:
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> Region:
         """The region of a text; a wrong text is a usage error."""
         try:
             return value if isinstance(value, Region) else Region.parse(value)
         except RegionError as error:
-            self.fail(str(error), param, ctx)
+            self.fail(str(error), param, context)
 
 
 def option(*names: str, **attributes: Any) -> Any:

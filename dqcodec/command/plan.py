@@ -149,9 +149,9 @@ def check_outputs(options: Converting, jobs: Sequence[Job]) -> None:
     """Raise ValueError if --json and an output would both go to stdout, --rm would leave no file, or a model would be
     replaced; UnknownModelError if there is no such model."""
     if options.as_json and any(job.target is None for job in jobs):
-        raise ValueError("--json and the image cannot both go to stdout.")
+        raise ValueError("--json and the image cannot both go to stdout")
     if options.rm and any(job.has_stream for job in jobs):
-        raise ValueError("--rm is for files that become files, not for pipes, devices and standard streams.")
+        raise ValueError("--rm is for files that become files, not for pipes, devices and standard streams")
     check_apart([job.target for job in jobs], models=options.models)
 
 

@@ -33,7 +33,7 @@ def sample(model: str, output: str, count: int, side: int, seed: int, force: boo
     from dqcodec.codec import sampling, zoo
 
     if not output:
-        raise click.UsageError("the output has no name.")
+        raise click.UsageError("the output has no name")
     target = None if output == STDIO else Path(output)
     with usage_errors():
         program = zoo.load(model)

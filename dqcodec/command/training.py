@@ -45,9 +45,9 @@ def train(data, output, config_file, overrides, minutes, images, resume, init, s
     Ctrl-C saves the run. The same command with --resume continues it.
     """
     if (minutes is None) == (images is None):
-        raise click.UsageError("Give either --minutes or --images.")
+        raise click.UsageError("give either --minutes or --images")
     if resume and (config_file or overrides or init or seed is not None):
-        raise click.UsageError("--resume uses the run's own settings: leave out --config, --set, --seed and --init.")
+        raise click.UsageError("--resume uses the run's own settings: leave out --config, --set, --seed and --init")
     with one_line_failures("train"):
         from dqcodec.training import config as configs
         from dqcodec.training import data as data_sets
@@ -122,7 +122,7 @@ def export(run, data, output, name, tile, facts):
     ranges of the networks and the rate on the card: those of DATA, or else the run's own.
     """
     if bad := next((fact for fact in facts if "=" not in fact), None):
-        raise click.UsageError(f"--set-card takes KEY=VALUE, not {bad!r}.")
+        raise click.UsageError(f"--set-card takes KEY=VALUE, not {bad!r}")
     with one_line_failures("train"):
         from dqcodec.training.release import export_run
 
