@@ -488,10 +488,11 @@ def test_damage_stays_in_its_group(folder, quick):
     good = run("verify", "set.dqc", "-v")
     assert good.exit_code == 0 and good.stderr.count(" ok") == 4 and good.stderr.endswith("set.dqc: 3 images ok\n")
     break_group(folder / "set.dqc", 1)
-    bad = run("verify", "set.dqc", "--json")
+    bad, listed = run("verify", "set.dqc", "--json"), run("list", "set.dqc", "--json")
     *images, total = map(json.loads, bad.stdout.splitlines())
     assert bad.exit_code == 1 and total == {"source": "set.dqc", "images": 2, "failed": 1}
-    assert {each["name"]: "error" in each for each in images} == dict(zip(STAMPS, (False, True, False)))
+    for each in (images, map(json.loads, listed.stdout.splitlines())):
+        assert {image["name"]: "error" in image for image in each} == dict(zip(STAMPS, (False, True, False)))
     listed = run("list", "set.dqc")
     assert listed.exit_code == 1 and listed.stdout.count("RGB 8 bit") == 2 and "deep/b.png: damaged" in listed.stderr
     told = json.loads(run("info", "set.dqc", "--json").stdout)

@@ -23,7 +23,11 @@ from dqcodec.png import MAX_PIXELS
 
 paths = click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 files = click.argument("paths", metavar="FILE...", nargs=-1, required=True)
+existing = click.Path(exists=True, path_type=Path)
+_new = click.Path(path_type=Path)
+_new_file = click.Path(dir_okay=False, path_type=Path)
 _COUNT = click.IntRange(min=1)
+_AUTO = {"default": "auto", "show_default": True}
 
 
 class _Duration(click.ParamType):
@@ -60,6 +64,20 @@ def option(*names: str, **attributes: Any) -> Any:
     unset = False if attributes.get("is_flag") else () if attributes.get("multiple") else None
     default = attributes.get("default", unset)
     return dataclasses.field(default=default, metadata={"names": names, "attributes": attributes})
+
+
+class _CodecName(click.Choice):
+    """The name of a codec under test. The codecs are imported when their names are needed."""
+
+    def __init__(self) -> None:
+        self.case_sensitive = True
+
+    @functools.cached_property
+    def choices(self) -> tuple[str, ...]:
+        """All names, in the order of reports."""
+        from dqcodec.bench.catalogue import standard_names
+
+        return tuple(standard_names())
 
 
 def _max_pixels() -> Any:
@@ -229,3 +247,66 @@ class Decompressing(Converting):
     def ending(self) -> str:
         """The ending of images' names, see names.image_name: `.png`, or `.640x480+0+0.ppm`."""
         return f".{self.crop}.{self.format}" if self.crop else f".{self.format}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """The options of `train`."""
+
+    output: Path = option("-o", "--output", metavar="RUN", required=True, type=_new, help="Folder of the run.")
+    config: Path | None = option(
+        "--config", type=existing, metavar="FILE", help="Settings in TOML, see training/config.py."
+    )
+    overrides: tuple[str, ...] = option(
+        "--set", metavar="KEY=VALUE", multiple=True, help="Change a setting: data.crop=64."
+    )
+    minutes: float | None = option(
+        "--minutes", type=click.FloatRange(min=0, min_open=True), help="Minutes to train, resumed runs included."
+    )
+    images: int | None = option("--images", type=_COUNT, help="Crops to train on, resumed runs included.")
+    resume: bool = option("--resume", is_flag=True, help="Continue RUN where it stopped.")
+    init: str | None = option(
+        "--init", metavar="MODEL|RUN", help="Start from a model, by name or file, or from another run's weights."
+    )
+    seed: int | None = option("--seed", type=click.IntRange(min=0), help="The same as --set training.seed=N.")
+    device: str = option("--device", type=click.Choice(["auto", "cpu", "cuda"]), **_AUTO, help="Where to train.")
+    amp: str = option("--amp", type=click.Choice(["auto", "on", "off"]), **_AUTO, help="Train in bfloat16.")
+    quiet: bool = option("-q", "--quiet", is_flag=True, help="Print errors only.")
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The settings that replace those of the configuration."""
+        return self.overrides + (() if self.seed is None else (f"training.seed={self.seed}",))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benching:
+    """The options of `bench`."""
+
+    output: Path | None = option(
+        "-o", "--output", type=_new_file, metavar="FILE.json", help="Write all rows and totals as JSON."
+    )
+    markdown: Path | None = option("--markdown", type=_new_file, metavar="FILE.md", help="Write the table of totals.")
+    figure: Path | None = option("--figure", type=_new_file, metavar="FILE.png", help="Draw size against speed.")
+    codecs: tuple[str, ...] = option(
+        "--codec", type=_CodecName(), multiple=True, help="Measure only this codec (repeatable)."
+    )
+    models: tuple[str, ...] = _models("Add dqcodec with only this model (repeatable).")
+    threads: int = option(
+        "--threads", type=_COUNT, default=1, metavar="N", help="Threads of each codec that can use several (default 1)."
+    )
+    repeat: int = option(
+        "--repeat",
+        type=_COUNT,
+        default=1,
+        metavar="N",
+        help="Code each image N times and take the best time (default 1).",
+    )
+    force: bool = option("-f", "--force", is_flag=True, help="Overwrite existing files.")
+    as_json: bool = option("--json", is_flag=True, help="Print JSON on stdout, not the table.")
+    quiet: bool = option("-q", "--quiet", is_flag=True, help="Print the result only.")
+
+    @property
+    def targets(self) -> list[Path]:
+        """The files to write."""
+        return [target for target in (self.output, self.markdown, self.figure) if target]

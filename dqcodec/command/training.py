@@ -8,32 +8,21 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dqcodec.command import options as opts
 from dqcodec.command.failures import one_line_failures
+from dqcodec.command.options import Training
 
 if TYPE_CHECKING:
     from dqcodec.exact.program import Program
 
 _folder = click.Path(exists=True, file_okay=False, path_type=Path)
-_data = click.Path(exists=True, path_type=Path)
-_new = click.Path(path_type=Path)
 _PARTS = ("valid", "train", "all")
-_auto = {"default": "auto", "show_default": True}
 
 
 @click.command()
-@click.argument("data", type=_data)
-@click.option("-o", "--output", metavar="RUN", required=True, type=_new, help="Folder of the run.")
-@click.option("--config", "config_file", type=_data, metavar="FILE", help="Settings in TOML, see training/config.py.")
-@click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change a setting: data.crop=64.")
-@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Minutes to train, resumed runs included.")
-@click.option("--images", type=click.IntRange(min=1), help="Crops to train on, resumed runs included.")
-@click.option("--resume", is_flag=True, help="Continue RUN where it stopped.")
-@click.option("--init", metavar="MODEL|RUN", help="Start from a model, by name or file, or from another run's weights.")
-@click.option("--seed", type=click.IntRange(min=0), help="The same as --set training.seed=N.")
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), **_auto, help="Where to train.")
-@click.option("--amp", type=click.Choice(["auto", "on", "off"]), **_auto, help="Train in bfloat16.")
-@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
-def train(data, output, config_file, overrides, minutes, images, resume, init, seed, device, amp, quiet):
+@click.argument("data", type=opts.existing)
+@opts.takes(Training)
+def train(data: Path, options: Training) -> None:
     """Train a model on DATA.
 
     DATA is a folder of images, a .npy or a .npz file.
@@ -44,9 +33,9 @@ def train(data, output, config_file, overrides, minutes, images, resume, init, s
     torchrun --nproc-per-node 8 -m dqcodec train ...   # 8 GPUs share each batch
     Ctrl-C saves the run. The same command with --resume continues it.
     """
-    if (minutes is None) == (images is None):
+    if (options.minutes is None) == (options.images is None):
         raise click.UsageError("give either --minutes or --images")
-    if resume and (config_file or overrides or init or seed is not None):
+    if options.resume and (options.config or options.settings or options.init):
         raise click.UsageError("--resume uses the run's own settings: leave out --config, --set, --seed and --init")
     with one_line_failures("train"):
         from dqcodec.training import config as configs
@@ -55,21 +44,22 @@ def train(data, output, config_file, overrides, minutes, images, resume, init, s
         from dqcodec.training.budget import Budget
         from dqcodec.training.trainer import Trainer
 
-        seeds = () if seed is None else (f"training.seed={seed}",)
-        program = _program(init) if init else None
+        program = _program(options.init) if options.init else None
         sizes = fine_tuning.settings(program) if program else ()
-        config = runs.RunFolder(output).config() if resume else configs.load(config_file, sizes + overrides + seeds)
+        run = runs.RunFolder(options.output)
+        config = run.config() if options.resume else configs.load(options.config, sizes + options.settings)
         crops = data_sets.load(data, config.data.channels, config.data.crop, config.data.bits)
-        trainer = Trainer(config, crops, output, Budget(minutes, images), device, amp)
-        if resume:
+        budget = Budget(options.minutes, options.images)
+        trainer = Trainer(config, crops, options.output, budget, options.device, options.amp)
+        if options.resume:
             trainer.resume()
         elif program:
             trainer.start_with(fine_tuning.weights(program))
-        elif init:
-            trainer.start_from(Path(init))
+        elif options.init:
+            trainer.start_from(Path(options.init))
         else:
             trainer.start()
-        quiet = quiet or not trainer.processes.is_leader
+        quiet = options.quiet or not trainer.processes.is_leader
         with progress.on_stderr(quiet) as display:
             finished = trainer.run(display)
         if not (finished or quiet):
@@ -86,12 +76,12 @@ def _program(init: str) -> Program | None:
 
 @click.command()
 @click.argument("run", type=_folder)
-@click.argument("data", type=_data)
+@click.argument("data", type=opts.existing)
 @click.option("--samples", type=click.IntRange(min=1), default=16, show_default=True, help="Samples of the iw bound.")
 @click.option("--split", type=click.Choice(_PARTS), default="valid", show_default=True, help="Part of DATA.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Use at most N crops, spread evenly.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def evaluate(run, data, samples, split, limit, as_json):
+def evaluate(run: Path, data: Path, samples: int, split: str, limit: int | None, as_json: bool) -> None:
     """Print the bounds of a model on DATA.
 
     The model is RUN's averaged one. The bounds are vi and iw, in bits per dimension; their difference estimates KL(q|p).
@@ -110,12 +100,16 @@ def evaluate(run, data, samples, split, limit, as_json):
 
 @click.command()
 @click.argument("run", type=_folder)
-@click.argument("data", type=_data, required=False)
-@click.option("-o", "--output", metavar="DIR", required=True, type=_new, help="Folder to write to.")
+@click.argument("data", type=opts.existing, required=False)
+@click.option(
+    "-o", "--output", metavar="DIR", required=True, type=click.Path(path_type=Path), help="Folder to write to."
+)
 @click.option("--name", help="Name of the model (default: from the configuration).")
 @click.option("--tile", type=click.IntRange(min=1), help="Side of the tiles; for a flow a multiple of 2^levels.")
 @click.option("--set-card", "facts", metavar="KEY=VALUE", multiple=True, help="Add to the card, e.g. licence=CC0.")
-def export(run, data, output, name, tile, facts):
+def export(
+    run: Path, data: Path | None, output: Path, name: str | None, tile: int | None, facts: tuple[str, ...]
+) -> None:
     """Export a model as an integer program.
 
     RUN's averaged model becomes DIR/<name>-<sha8>.safetensors; the command prints that path. Validation crops give the
