@@ -5,6 +5,7 @@ takes both numbers of a pair from one 32-bit number, so matrices are stored as p
 they are exact.
 """
 
+import itertools
 import platform
 from collections.abc import Callable
 
@@ -88,15 +89,14 @@ def _block(width: int) -> Callable:
 
 def _generator(width: int) -> Callable:
     def generate(context, builder, signature, arguments):
-        left, right, sums = (
-            context.make_array(kind)(context, builder, value) for kind, value in zip(signature.args[:3], arguments)
-        )
-        row, first = arguments[3:]
-        lanes = _lanes(context)
-        step = min(width, _VECTORS[lanes] * lanes)
-        for start in range(0, width, step):
-            column = builder.add(first, first.type(start))
-            _multiply(context, builder, (left, right, sums), (row, column), lanes, step // lanes)
+        if IS_FAST:  # else nothing calls it
+            kinds, (*values, row, first) = signature.args, arguments
+            matrices = [context.make_array(kind)(context, builder, value) for kind, value in zip(kinds, values)]
+            lanes = _lanes(context)
+            step = min(width, _VECTORS[lanes] * lanes)
+            for start in range(0, width, step):
+                place = row, builder.add(first, first.type(start))
+                _multiply(context, builder, matrices, place, lanes, step // lanes)
         return context.get_dummy_value()
 
     return generate
@@ -109,42 +109,38 @@ def _lanes(context) -> int:
 
 
 def _multiply(context, builder, matrices, place, lanes: int, vectors: int) -> None:
-    """Generate: set the block of sums (_ROWS, vectors lanes) at a place (row, column)."""
+    """Generate: set the block (_ROWS, vectors lanes) of sums at a place (row, column)."""
     left, right, sums = matrices
     row, column = place
-    numbers, index = ir.VectorType(ir.IntType(32), lanes), row.type
-    halves = ir.VectorType(ir.IntType(16), 2 * lanes)
-    instruction = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(numbers, [halves, halves]), _INSTRUCTIONS[lanes]
-    )
+    index, number = row.type, ir.IntType(32)
+    numbers, halves = ir.VectorType(number, lanes), ir.VectorType(ir.IntType(16), 2 * lanes)
+    kind = ir.FunctionType(numbers, [halves, halves])
+    instruction = cgutils.get_or_insert_function(builder.module, kind, _INSTRUCTIONS[lanes])
 
-    def place_of(matrix, i, j):
-        """A pointer to the element (i, j)."""
+    def pointer_to(matrix, i, j):
         strides = cgutils.unpack_tuple(builder, matrix.strides)
         offset = builder.add(builder.mul(i, strides[0]), builder.mul(j, strides[1]))
         return cgutils.pointer_add(builder, matrix.data, offset)
 
-    def vector_at(matrix, i, vector):
-        pointer = place_of(matrix, i, builder.add(column, index(vector * lanes)))
+    def pointer_to_vector(matrix, i, v):
+        pointer = pointer_to(matrix, i, builder.add(column, index(v * lanes)))
         return builder.bitcast(pointer, numbers.as_pointer())
 
-    totals = [[cgutils.alloca_once_value(builder, numbers(None)) for _ in range(vectors)] for _ in range(_ROWS)]
-    for of_row in totals:
-        for total in of_row:
-            builder.store(numbers(None), total)
+    totals = [[cgutils.alloca_once(builder, numbers) for _ in range(vectors)] for _ in range(_ROWS)]
+    for total in itertools.chain(*totals):
+        builder.store(numbers(None), total)  # zeros
     with cgutils.for_range(builder, cgutils.unpack_tuple(builder, right.shape)[0]) as loop:
-        k = loop.index
-        factors = [builder.bitcast(builder.load(vector_at(right, k, v), align=4), halves) for v in range(vectors)]
+        vectors_of_right = [builder.load(pointer_to_vector(right, loop.index, v), align=4) for v in range(vectors)]
         for i, of_row in enumerate(totals):
-            number = builder.load(place_of(left, k, builder.add(row, index(i))))
-            everywhere = builder.insert_element(numbers(ir.Undefined), number, ir.IntType(32)(0))
-            everywhere = builder.shuffle_vector(everywhere, numbers(ir.Undefined), numbers([0] * lanes))
-            everywhere = builder.bitcast(everywhere, halves)
-            for factor, total in zip(factors, of_row):
-                builder.store(builder.add(builder.load(total), builder.call(instruction, [factor, everywhere])), total)
+            factor = builder.load(pointer_to(left, loop.index, builder.add(row, index(i))))
+            factor = builder.insert_element(numbers(ir.Undefined), factor, number(0))
+            factor = builder.shuffle_vector(factor, numbers(ir.Undefined), numbers([0] * lanes))  # in all lanes
+            for vector, total in zip(vectors_of_right, of_row):
+                products = builder.call(instruction, [builder.bitcast(each, halves) for each in (vector, factor)])
+                builder.store(builder.add(builder.load(total), products), total)
     for i, of_row in enumerate(totals):
         for v, total in enumerate(of_row):
-            pointer = vector_at(sums, builder.add(row, index(i)), v)
+            pointer = pointer_to_vector(sums, builder.add(row, index(i)), v)
             builder.store(builder.load(total), pointer, align=4)
 
 
