@@ -25,7 +25,7 @@ class LearningRule(NamedTuple):
     Attributes:
         gradient_bits: gradients with respect to the layer's sums are in steps of 2^-gradient_bits.
         rate_bits: biases learn by steps of 2^-rate_bits.
-        input_bits: the layer's activations are in steps of 2^-input_bits, so their weights learn by steps finer by so many bits.
+        input_bits: activations are in steps of 2^-input_bits, so their weights learn by steps of 2^-(rate_bits + input_bits).
     """
 
     gradient_bits: int
