@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from dqcodec.base.compiled import part_of_loop
 
-IS_FAST = platform.machine().lower() in {"x86_64", "amd64"}  # elsewhere, products of floats are used
+IS_FAST = platform.machine().lower() in {"x86_64", "amd64"} and not config.DISABLE_JIT  # else products of floats are used
 LARGEST = (1 << 15) - 1  # number that a pair holds
 
 _ROWS = 4  # of a product that are computed together
