@@ -17,7 +17,8 @@ from numba.extending import intrinsic
 
 from dqcodec.base.compiled import part_of_loop
 
-IS_FAST = platform.machine().lower() in {"x86_64", "amd64"} and not config.DISABLE_JIT  # else products of floats are used
+# elsewhere, products of floats are used
+IS_FAST = platform.machine().lower() in {"x86_64", "amd64"} and not config.DISABLE_JIT
 LARGEST = (1 << 15) - 1  # number that a pair holds
 
 _ROWS = 4  # of a product that are computed together
