@@ -73,7 +73,7 @@ def test_the_gradients_of_a_program_are_those_of_its_twin_in_real_numbers(channe
     names = ["net.heads", "net.0.2", "net.0.1", "net.in"]
     for name, rule in zip(names, program.description.learning, strict=True):
         twin, width = real[name], program.net.heads.inputs
-        rows = len(walked.model.net.heads) if name == "net.heads" else twin.exact.inputs + 1
+        rows = walked.model.net.heads.matrices.shape[1] if name == "net.heads" else twin.exact.inputs + 1
         ours = sums[start : start + rows * twin.exact.outputs].reshape(rows, -1)
         start += ours.size
         theirs = twin.real.weight.grad.numpy().astype(np.float64).T[: width if name == "net.heads" else None]

@@ -13,6 +13,8 @@ def checked_sizes(sizes: np.ndarray | int) -> tuple[np.ndarray, int]:
     Raises:
         SymbolError: a size is not from 1 to MAX_SIZE.
     """
+    if isinstance(sizes, int) and 1 <= sizes <= MAX_SIZE:
+        return np.array([sizes], np.int32), sizes
     flat = _flat(sizes)
     narrow = np.empty(len(flat), np.int32)
     least = _narrow(flat, narrow)

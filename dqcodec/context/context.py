@@ -1,7 +1,7 @@
 """The causal context of a pixel, exact: twin of dqcodec.flows.context, on the integers that networks see.
 
 How numbers stay exact, in all loops of this package and of exact/autoregressive: numbers are integers below 2^24 in float32, or
-below 2^53 in float64, so sums are exact in any order. Where a number is not an integer, each operation stands alone and IEEE 754
+below 2^53 in float64, so sums are exact in any order, and in integers, too. Where a number is not an integer, each operation stands alone and IEEE 754
 rounds it, the same way on every machine. Arrays are (features, N): a pixel is a column, so loops over pixels become vector
 instructions.
 """

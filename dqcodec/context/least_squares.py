@@ -9,8 +9,10 @@ left the weight falls by DECAY for each column.
 All numbers are float32. Each operation stands alone, in a fixed order, so every machine makes the same predictions. The rows
 of tiles are lanes, since a front (x + SLOPE y constant) has at most one pixel in each row. At most LANES rows form a block,
 and the rows of a tile start a block. Loops over lanes become vector instructions, and skip rows that have no pixel near the
-front. Their indices are unsigned, because signed ones may count from the end, which no vector can. A regression of n regressors is n (n + 1) / 2 + n
-numbers: the lower triangle of its matrix, row by row, then its right side. The regressions of all planes follow each other.
+front. Their indices are unsigned, because signed ones may count from the end, which no vector can.
+
+A regression of n regressors is n (n + 1) / 2 + n numbers: the lower triangle of its matrix, row by row, then its right side.
+The regressions of all planes follow each other.
 """
 
 from typing import NamedTuple

@@ -8,11 +8,14 @@ see dqcodec.context.context.
 import numpy as np
 
 from dqcodec.base.compiled import part_of_loop
+from dqcodec.exact.autoregressive.context_net import trunk_width
+from dqcodec.exact.autoregressive.products import IS_FAST, LARGEST, column_pairs, pairs, product
 from dqcodec.frozen.autoregressive import GRID, NET_GRADIENT_BOUND, STANDARD_BOUND
 from dqcodec.frozen.networks import LEAK
 
 _BOUND = np.float32(NET_GRADIENT_BOUND)
 _EXACT = (1 << 24) - 1
+_EXACT_SHORT = (1 << 31) - 1  # of products of pairs
 _INPUT_BOUND = STANDARD_BOUND * GRID
 
 
@@ -35,8 +38,9 @@ def add_known_gradients(net, known, p, gradients, sums):
 
     known: float32 (K', N). gradients: see head_gradients.
     """
-    first, trunk = p * len(gradients), net.blocks.shape[3]
-    heads = sums[: net.heads.size].reshape(net.heads.shape)
+    first, trunk = p * len(gradients), trunk_width(net)
+    matrix = net.heads.matrices[0]
+    heads = sums[: matrix.size].reshape(matrix.shape)
     _add(known, gradients, _INPUT_BOUND, heads[trunk : trunk + len(known), first : first + len(gradients)])
 
 
@@ -52,30 +56,50 @@ def add_net_gradients(net, scales, inputs, activations, gradients, sums):
         gradients: with respect to the sums of all heads, float32 (P H, N).
         sums: of the layers that learn, the heads first, one after the other, float64 (all their weights,).
     """
-    depth, trunk, bound = len(scales), net.blocks.shape[3], int(net.level)
-    _add_layer(activations[-1], gradients, bound, sums[: net.heads.size].reshape(net.heads.shape))
+    depth, trunk, bound = len(scales), trunk_width(net), int(net.level)
+    heads, first = net.heads.matrices[0], net.first.matrices[0]
+    _add_layer(activations[-1], gradients, bound, sums[: heads.size].reshape(heads.shape))
     if depth == 1:
         return
-    stream = np.dot(net.heads[:trunk], gradients)
+    stream = _back(net.heads, 0, trunk, gradients)
     _pass(stream, activations[-1], scales[1] / scales[0])
-    layer, end, size = 1, net.heads.size, (trunk + 1) * trunk
-    for block in range(len(net.blocks) - 1, -1, -1):
-        _add_layer(activations[2 * block + 1], stream, bound, sums[end : end + size].reshape(trunk + 1, trunk))
+    layer, end, size = 1, heads.size, (trunk + 1) * trunk
+    for block in range(len(net.blocks.matrices) - 2, -1, -2):
+        _add_layer(activations[block + 1], stream, bound, sums[end : end + size].reshape(trunk + 1, trunk))
         if depth == layer + 1:
             return
-        inner = np.dot(net.blocks[block, 1, :-1], stream)
-        _pass(inner, activations[2 * block + 1], scales[layer + 1] / scales[layer])
-        _add_layer(activations[2 * block], inner, bound, sums[end + size : end + 2 * size].reshape(trunk + 1, trunk))
+        inner = _back(net.blocks, block + 1, trunk, stream)
+        _pass(inner, activations[block + 1], scales[layer + 1] / scales[layer])
+        _add_layer(activations[block], inner, bound, sums[end + size : end + 2 * size].reshape(trunk + 1, trunk))
         if depth == layer + 2:
             return
         own, passed = scales[layer + 2] / scales[layer], scales[layer + 2] / scales[layer + 1]
-        branch = np.dot(net.blocks[block, 0, :-1], inner)
+        branch = _back(net.blocks, block, trunk, inner)
         for i in range(stream.shape[0]):
             for n in range(stream.shape[1]):
-                slope = passed if activations[2 * block, i, n] > 0 else passed * np.float32(LEAK)
+                slope = passed if activations[block, i, n] > 0 else passed * np.float32(LEAK)
                 stream[i, n] = _bounded(stream[i, n] * own + branch[i, n] * slope)
         layer, end = layer + 2, end + 2 * size
-    _add_layer(inputs, stream, _INPUT_BOUND, sums[end:].reshape(net.first.shape))
+    _add_layer(inputs, stream, _INPUT_BOUND, sums[end:].reshape(first.shape))
+
+
+@part_of_loop
+def _back(layers, index, inputs, gradients):
+    """The gradients with respect to the first inputs of a layer (I', N), from those with respect to its sums (O, N)."""
+    matrix, steps = layers.matrices[index, :inputs], layers.steps[index]
+    finest = steps.min()
+    if not layers.are_short[index] or NET_GRADIENT_BOUND * (steps.max() / finest) > LARGEST:
+        return np.dot(matrix, gradients)
+    in_finest = np.empty_like(gradients)
+    for o in range(gradients.shape[0]):
+        for n in range(gradients.shape[1]):
+            in_finest[o, n] = gradients[o, n] * (steps[o] / finest)
+    sums = product(column_pairs(matrix / steps), pairs(in_finest), inputs)
+    passed = np.empty((inputs, gradients.shape[1]), np.float32)
+    for i in range(passed.shape[0]):
+        for n in range(passed.shape[1]):
+            passed[i, n] = np.float32(sums[i, n]) * finest
+    return passed
 
 
 @part_of_loop
@@ -114,10 +138,20 @@ def _add_layer(activations, gradients, bound, sums):
 @part_of_loop
 def _add(activations, gradients, bound, sums):
     """Add the products of activations (I, N) up to a bound and gradients (O, N) to sums (>= I, O)."""
-    size = max(1, _EXACT // (NET_GRADIENT_BOUND * bound))  # of so many pixels, the products are exact in float32
+    is_short = IS_FAST and bound <= LARGEST
+    size = max(
+        1, (_EXACT_SHORT if is_short else _EXACT) // (NET_GRADIENT_BOUND * bound)
+    )  # pixels whose products add up exactly
     for start in range(0, activations.shape[1], size):
-        a = np.ascontiguousarray(activations[:, start : start + size])
-        products = np.dot(a, np.ascontiguousarray(gradients[:, start : start + size]).T)
-        for i in range(products.shape[0]):
-            for o in range(products.shape[1]):
-                sums[i, o] += products[i, o]
+        a, g = activations[:, start : start + size], gradients[:, start : start + size]
+        if is_short:
+            _add_to(sums, product(column_pairs(a), np.ascontiguousarray(column_pairs(g)), len(a)), a, g)
+        else:
+            _add_to(sums, np.dot(np.ascontiguousarray(a), np.ascontiguousarray(g).T), a, g)
+
+
+@part_of_loop
+def _add_to(sums, products, a, g):
+    for i in range(len(a)):
+        for o in range(len(g)):
+            sums[i, o] += products[i, o]

@@ -6,7 +6,7 @@ import numpy as np
 
 from dqcodec.base.compiled import part_of_loop
 from dqcodec.base.errors import ModelError
-from dqcodec.exact.autoregressive.linear import activated, leaky, linear, rounded
+from dqcodec.exact.autoregressive.linear import Layers, activated, layers, leaky, linear, rounded
 from dqcodec.exact.model_file import Tensors
 from dqcodec.exact.networks import Linear, check_chain, load_level, load_linear
 from dqcodec.frozen.autoregressive import (
@@ -22,26 +22,26 @@ from dqcodec.frozen.autoregressive import (
 )
 
 _BOUND = STANDARD_BOUND * GRID
-_SMALL_PRODUCT = 1_000_000  # OpenBLAS computes products of fewer multiplications without copies, a third faster,
-_LANES, _LEAST_PIXELS = 16, 32  # where they have whole vectors of pixels, and not too few
 _MAX_LEVEL = 1 << 16  # times gradients below 2^17, summed over the 2^20 pixels of a front at most, stays below 2^53
 
 
 class Weights(NamedTuple):
-    """The network's layers for compiled loops, float32 (inputs + 1, outputs): the last row is the bias.
+    """The network's layers for compiled loops.
 
     Attributes:
         level: the largest activation.
-        blocks: (B, 2, W + 1, W).
-        heads: of all planes, (W + K + 1, P H). The K = 2 P - 2 or 2 P + 2 inputs after the trunk's are what a head sees of the
-            planes before it, and of its prediction.
-        bound: the largest absolute values of a head's raw outputs (3 K,).
+        first: one layer with W outputs.
+        blocks: 2 B layers from W to W.
+        heads: one layer, of all planes, (W + K + 1, P H). The K = 2 P - 2 or 2 P + 2 inputs after the trunk's are what a head sees of
+            the planes before it, and of its prediction.
+        bound: the largest absolute values of a head's raw outputs, float32 (3 K,).
+        features: float32 (inputs + 1, F); the last row is the bias.
     """
 
     level: np.float32
-    first: np.ndarray
-    blocks: np.ndarray
-    heads: np.ndarray
+    first: Layers
+    blocks: Layers
+    heads: Layers
     bound: np.ndarray
     features: np.ndarray
 
@@ -90,12 +90,18 @@ class ContextNet:
         known = np.zeros((2 * planes - 2 + predicted, planes, outputs // planes), np.float32)
         for plane, layer in enumerate(self.known, 1):
             known[: layer.inputs, plane] = layer.weights
-        blocks = [layer.matrix for block in self.blocks for layer in block]
+        heads = np.concatenate([self.heads.weights, known.reshape(-1, outputs), self.heads.scaled_bias[None]])
+        blocks = [layer for block in self.blocks for layer in block]
         return Weights(
             np.float32(self.level),
-            self.first.matrix,
-            np.array(blocks, np.float32).reshape(-1, 2, width + 1, width),
-            np.concatenate([self.heads.weights, known.reshape(-1, outputs), self.heads.scaled_bias[None]]),
+            layers(self.first.matrix[None], self.first.shift[None], self.first.inputs, self.first.max_input),
+            layers(
+                np.array([layer.matrix for layer in blocks], np.float32).reshape(-1, width + 1, width),
+                np.array([layer.shift for layer in blocks], int).reshape(-1, width),
+                width,
+                self.level,
+            ),
+            layers(heads[None], self.heads.shift[None], width, self.level),
             bound,
             self.features.matrix,
         )
@@ -126,58 +132,36 @@ class ContextNet:
 
 
 @part_of_loop
-def head_sums(net, inputs):
-    """Compute the trunk, for some pixels at a time.
+def trunk_width(net):
+    """The number W of the trunk's outputs."""
+    return net.blocks.matrices.shape[2]
 
-    inputs: float32 (I, N), see context.
+
+@part_of_loop
+def head_sums(net, inputs):
+    """Compute the trunk for inputs, float32 (I, N), see context.
 
     Returns:
         the heads' sums, float32 (P H, N). The part of the known planes is missing.
         the activations, float32 (2 B + 1, W, N): of each block the inputs of its two layers, then those of the heads.
     """
-    count, trunk = inputs.shape[1], net.blocks.shape[3]
-    sums = np.empty((net.heads.shape[1], count), np.float32)
-    a = np.empty((2 * len(net.blocks) + 1, trunk, count), np.float32)
-    size = _SMALL_PRODUCT // (max(len(inputs), trunk) * trunk) // _LANES * _LANES
-    if size < _LEAST_PIXELS:
-        size = count
-    for first in range(0, count, size):
-        some = np.ascontiguousarray(inputs[:, first : first + size])
-        _enter_some(net, some, np.uint64(first), sums, a)
-    return sums, a
-
-
-@part_of_loop
-def _enter_some(net, inputs, first, sums, a):
-    """Enter the heads' sums and the activations of some pixels, from column `first` on; see head_sums."""
-    h = linear(net.first, inputs)
-    passed = np.empty_like(h)
-    for i in range(h.shape[0]):
-        for n in range(h.shape[1]):
-            h[i, n] = rounded(h[i, n], net.level)
-            passed[i, n] = leaky(h[i, n])
-    _enter(passed, first, a[0])
-    for block in range(len(net.blocks)):
-        inner = linear(net.blocks[block, 0], passed)
-        for i in range(h.shape[0]):
-            for n in range(h.shape[1]):
-                passed[i, n] = activated(inner[i, n], net.level)
-        _enter(passed, first, a[2 * block + 1])
-        branch = linear(net.blocks[block, 1], passed)
-        for i in range(h.shape[0]):
-            for n in range(h.shape[1]):
-                h[i, n] = min(max(h[i, n] + rounded(branch[i, n], net.level), -net.level), net.level)
-                passed[i, n] = leaky(h[i, n])
-        _enter(passed, first, a[2 * block + 2])
-    _enter(linear(net.heads, passed), first, sums)
-
-
-@part_of_loop
-def _enter(some, first, whole):
-    """Enter some columns into a whole matrix, from column `first` on. Its index is unsigned, see least_squares."""
-    for i in range(some.shape[0]):
-        for n in range(np.uint64(some.shape[1])):
-            whole[i, first + n] = some[i, n]
+    a = np.empty((len(net.blocks.matrices) + 1, trunk_width(net), inputs.shape[1]), np.float32)
+    stream = linear(net.first, 0, inputs)
+    for i in range(stream.shape[0]):
+        for n in range(stream.shape[1]):
+            stream[i, n] = rounded(stream[i, n], net.level)
+            a[0, i, n] = leaky(stream[i, n])
+    for block in range(0, len(net.blocks.matrices), 2):
+        inner = linear(net.blocks, block, a[block])
+        for i in range(inner.shape[0]):
+            for n in range(inner.shape[1]):
+                a[block + 1, i, n] = activated(inner[i, n], net.level)
+        branch = linear(net.blocks, block + 1, a[block + 1])
+        for i in range(branch.shape[0]):
+            for n in range(branch.shape[1]):
+                stream[i, n] = min(max(stream[i, n] + rounded(branch[i, n], net.level), -net.level), net.level)
+                a[block + 2, i, n] = leaky(stream[i, n])
+    return linear(net.heads, 0, a[-1]), a
 
 
 @part_of_loop
@@ -187,9 +171,9 @@ def successor_features(net, inputs, standards):
     inputs: of the network, float32 (I, N). standards: the standardised planes, float32 (P, N).
     """
     own = len(net.features) - 1 - len(standards)
-    features = linear(net.features, inputs[:own])
+    features = np.dot(net.features[:own].T, inputs[:own])
     known = np.dot(net.features[own:-1].T, standards)
     for f in range(features.shape[0]):
         for n in range(features.shape[1]):
-            features[f, n] = activated(features[f, n] + known[f, n], np.float32(_BOUND))
+            features[f, n] = activated(features[f, n] + net.features[-1, f] + known[f, n], np.float32(_BOUND))
     return features

@@ -3,13 +3,14 @@
 import numpy as np
 
 from dqcodec.base.compiled import part_of_loop
+from dqcodec.exact.autoregressive.context_net import trunk_width
 from dqcodec.exact.autoregressive.linear import activated, rounded
 
 
 @part_of_loop
 def known_inputs(net, planes, p):
     """How many known values the head of plane p sees."""
-    of_last = len(net.heads) - net.blocks.shape[3] - 1
+    of_last = net.heads.matrices.shape[1] - trunk_width(net) - 1
     return of_last - 2 * (planes - 1 - p) if p else 0
 
 
@@ -21,14 +22,14 @@ def activations(net, planes, sums, known, p):
     (K, N).
     """
     size, count = len(sums) // planes, sums.shape[1]
-    trunk, first = net.blocks.shape[3], p * size
+    known_weights, first = net.heads.matrices[0, trunk_width(net) :], p * size
     head = np.empty((size + 1, count), np.float32)
     for i in range(size):
         for n in range(count):
             head[i, n] = sums[first + i, n]
         for j in range(len(known)):
             for n in range(count):
-                head[i, n] += net.heads[trunk + j, first + i] * known[j, n]
+                head[i, n] += known_weights[j, first + i] * known[j, n]
         for n in range(count):
             head[i, n] = activated(head[i, n], net.level)
     for n in range(count):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled
+from dqcodec.base.compiled import compiled, part_of_loop
 from dqcodec.exact.networks import Linear
 from dqcodec.frozen.autoregressive import EPSILON, EXACT, MOMENTUM, SECOND_MOMENTUM
 
@@ -88,39 +88,53 @@ class LearningLinears:
 def _adam(layers, sums, first_share, second_share):
     """Make a step from the sums of gradients (P, I + 1, O). The shares are the sums of the moments' weights."""
     planes, inputs, outputs = layers.weights.shape
-    weights, steps = np.empty((inputs, outputs)), np.empty((inputs, outputs))
+    weights = np.empty((inputs, outputs))
     for p in range(planes):
-        first, second, inverse = layers.first[p], layers.second[p], 1 / layers.quanta[p]  # exact: powers of two
+        inverse = 1 / layers.quanta[p]  # exact: quanta are powers of two
         largest = np.zeros(outputs)  # the largest sums that inputs within their bounds can give, in quanta
         for i in range(inputs):
+            new, bound = weights[i], layers.bounds[i]
+            first, second = layers.first[p, i], layers.second[p, i]
+            _set_moments(first, second, sums[p, i])
+            _set_weights(new, layers.weights[p, i], layers.rates[i], first, second, first_share, second_share)
             for o in range(outputs):
-                gradient = sums[p, i, o]
-                first[i, o] += (1 - MOMENTUM) * (gradient - first[i, o])
-                second[i, o] += (1 - SECOND_MOMENTUM) * (gradient * gradient - second[i, o])
-                size = np.sqrt(second[i, o] / second_share) + EPSILON
-                weights[i, o] = layers.weights[p, i, o] - layers.rates[i, o] * (first[i, o] / first_share / size)
-                steps[i, o] = np.rint(weights[i, o] * inverse[o])
-                largest[o] += abs(steps[i, o]) * layers.bounds[i]
+                largest[o] += abs(np.rint(new[o] * inverse[o])) * bound
         is_exact = largest.max() < EXACT
         if layers.passed:
-            is_exact &= largest_passed(steps, layers.quanta[p], layers.passed) < EXACT
+            is_exact &= largest_passed(weights, layers.quanta[p], layers.passed) < EXACT
         if is_exact:  # otherwise the layer stays as it is
             for i in range(inputs):
                 for o in range(outputs):
                     layers.weights[p, i, o] = weights[i, o]
-                    layers.matrices[p, i, o] = steps[i, o] * layers.quanta[p, o]
+                    layers.matrices[p, i, o] = np.rint(weights[i, o] * inverse[o]) * layers.quanta[p, o]
+
+
+@part_of_loop
+def _set_moments(first, second, gradients):
+    """Short loops over few arrays become loops over vectors; see also _set_weights."""
+    for o in range(len(gradients)):
+        gradient = gradients[o]
+        first[o] += (1 - MOMENTUM) * (gradient - first[o])
+        second[o] += (1 - SECOND_MOMENTUM) * (gradient * gradient - second[o])
+
+
+@part_of_loop
+def _set_weights(new, old, rates, first, second, first_share, second_share):
+    for o in range(len(new)):
+        size = np.sqrt(second[o] / second_share) + EPSILON
+        new[o] = old[o] - rates[o] * (first[o] / first_share / size)
 
 
 @compiled
-def largest_passed(steps, quanta, passed):
+def largest_passed(weights, quanta, passed):
     """The largest sum, in the finest quantum, that gradients up to `passed` give when they are passed back to an input.
 
-    steps: the weights (I + 1, O) in quanta (O,).
+    weights: (I + 1, O), rounded here to quanta (O,).
     """
-    finest, largest = quanta.min(), 0.0
-    for i in range(len(steps) - 1):
-        total = 0.0
+    largest, inverse, relative = 0.0, 1 / quanta, quanta / quanta.min()
+    steps = np.empty(len(quanta))
+    for i in range(len(weights) - 1):
         for o in range(len(quanta)):
-            total += abs(steps[i, o]) * (quanta[o] / finest)
-        largest = max(largest, total * passed)
+            steps[o] = abs(np.rint(weights[i, o] * inverse[o]))
+        largest = max(largest, np.dot(steps, relative) * passed)  # of integers, so in any order
     return largest

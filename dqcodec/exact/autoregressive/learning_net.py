@@ -9,6 +9,7 @@ import numpy as np
 from dqcodec.base.errors import ModelError
 from dqcodec.exact.autoregressive.context_net import ContextNet
 from dqcodec.exact.autoregressive.learning import LearningLinears, largest_passed
+from dqcodec.exact.autoregressive.linear import set_pairs
 from dqcodec.exact.networks import Linear
 from dqcodec.frozen.autoregressive import EXACT, GRID, NET_GRADIENT_BOUND, STANDARD_BOUND
 
@@ -24,7 +25,7 @@ class LearningRule(NamedTuple):
     Attributes:
         gradient_bits: gradients with respect to the layer's sums are in steps of 2^-gradient_bits.
         rate_bits: biases learn by steps of 2^-rate_bits.
-        input_bits: the layer's activations are in steps of 2^-input_bits, so their weights learn by steps finer by so many bits.
+        input_bits: activations are in steps of 2^-input_bits, so their weights learn by steps of 2^-(rate_bits + input_bits).
     """
 
     gradient_bits: int
@@ -38,8 +39,8 @@ def check_learning(net: ContextNet, rules: Sequence[LearningRule]) -> None:
     if len(rules) > len(layers):
         raise ModelError("a network has fewer layers than learn")
     for layer in layers[: len(rules)][:-1]:
-        steps = np.concatenate([layer.weight[..., 0, 0].T, layer.bias[None]]).astype(np.float64)
-        if largest_passed(steps, np.ldexp(1.0, -layer.shift), float(NET_GRADIENT_BOUND)) >= EXACT:
+        weights, quanta = layer.matrix.astype(np.float64), np.ldexp(1.0, -layer.shift)
+        if largest_passed(weights, quanta, float(NET_GRADIENT_BOUND)) >= EXACT:
             raise ModelError("a network's gradients are not proven exact")
     for out in net.out if rules else ():  # weights that learn stay below 2^24 / level
         if np.ldexp(1.0, out.shift.max() - out.shift).sum() >= _OUT_QUANTA * net.level:
@@ -58,11 +59,13 @@ class LearningNet:
     def __init__(self, net: ContextNet, rules: tuple[LearningRule, ...]):
         self.weights = copy.deepcopy(net.weights) if rules else net.weights
         self.scales = np.ldexp(np.float32(1), np.array([rule.gradient_bits for rule in rules], np.int32))
-        matrices = [self.weights.heads, *self.weights.blocks.reshape(-1, *self.weights.blocks.shape[2:])[::-1]]
+        weights = self.weights
+        matrices = [*weights.heads.matrices, *weights.blocks.matrices[::-1], *weights.first.matrices]
         self._layers = [
             _learning(matrix, *layer, rule, is_last=index == len(rules) - 1)
-            for index, (rule, matrix, layer) in enumerate(zip(rules, [*matrices, self.weights.first], _backwards(net)))
+            for index, (rule, matrix, layer) in enumerate(zip(rules, matrices, _backwards(net)))
         ]
+        self._changing = [weights.heads, weights.blocks, weights.first][: len(rules)]
         self.size = sum(layer.matrices.size for layer in self._layers)
 
     def step(self, sums: np.ndarray) -> None:
@@ -72,6 +75,8 @@ class LearningNet:
             end = first + layer.matrices.size
             layer.step(sums[first:end].reshape(layer.matrices.shape))
             first = end
+        for layers in self._changing:
+            set_pairs(layers)
 
 
 def _backwards(net: ContextNet) -> list[tuple[Linear, int]]:

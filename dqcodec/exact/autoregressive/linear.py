@@ -1,22 +1,73 @@
 """Linear layers over pixels, and activations, compiled. dqcodec.context.context says how numbers stay exact."""
 
+from typing import NamedTuple
+
 import numpy as np
 import scipy.linalg.cython_blas  # noqa: F401 np.dot calls it; it must be loaded before its threads are limited
 
-from dqcodec.base.compiled import part_of_loop
+from dqcodec.base.compiled import compiled, part_of_loop
+from dqcodec.exact.autoregressive.products import IS_FAST, LARGEST, pairs, product
 from dqcodec.frozen.networks import LEAK
 
 
-@part_of_loop
-def linear(matrix, a):
-    """The outputs of a layer for its first inputs a (I', N), before rounding, float32 (O, N).
+class Layers(NamedTuple):
+    """L linear layers of one shape.
 
-    matrix: float32 (I + 1, O), I >= I'; its last row is the bias.
+    Attributes:
+        matrices: the weights, integers times `steps`; the last row is the bias. float32 (L, I + 1, O).
+        steps: powers of two, float32 (L, O).
+        inputs: the number of first inputs I' <= I for which `linear` computes the outputs.
+        largest: the bound of their absolute values.
+        pairs: the integers of the weights for these inputs, see products; int32 (L, ceil(I' / 2), O').
+        are_short: whether inputs and weights of each layer fit in pairs; else `pairs` has nothing of it. bool (L,).
     """
-    out = np.dot(matrix[: len(a)].T, a)
+
+    matrices: np.ndarray
+    steps: np.ndarray
+    inputs: int
+    largest: int
+    pairs: np.ndarray
+    are_short: np.ndarray
+
+
+def layers(matrices: np.ndarray, shifts: np.ndarray, inputs: int, largest: int) -> Layers:
+    """Layers with matrices float32 (L, I + 1, O), integers times 2^-shifts (L, O), ready for use."""
+    packed = np.zeros((len(matrices), *pairs(matrices[0, :inputs]).shape), np.int32)
+    made = Layers(matrices, np.ldexp(np.float32(1), -shifts), inputs, largest, packed, np.zeros(len(matrices), bool))
+    set_pairs(made)
+    return made
+
+
+@compiled
+def set_pairs(layers):
+    """Set the pairs of layers from their matrices."""
+    for index in range(len(layers.matrices)):
+        matrix, inverse = layers.matrices[index, : layers.inputs], 1 / layers.steps[index]
+        integers, largest = np.empty_like(matrix), np.zeros(len(inverse), np.float32)
+        for i in range(matrix.shape[0]):
+            for o in range(matrix.shape[1]):
+                integers[i, o] = matrix[i, o] * inverse[o]
+                largest[o] = max(largest[o], abs(integers[i, o]))
+        layers.are_short[index] = IS_FAST and max(largest.max(), layers.largest) <= LARGEST
+        if layers.are_short[index]:
+            layers.pairs[index] = pairs(integers)
+
+
+@part_of_loop
+def linear(layers, index, a):
+    """The outputs of a layer for its first inputs, float32 (I', N), before rounding, float32 (O, N)."""
+    matrix, steps = layers.matrices[index], layers.steps[index]
+    if not layers.are_short[index]:
+        out = np.dot(matrix[: len(a)].T, a)
+        for o in range(out.shape[0]):
+            for n in range(out.shape[1]):
+                out[o, n] += matrix[-1, o]
+        return out
+    out = np.empty((matrix.shape[1], a.shape[1]), np.float32)
+    sums = product(layers.pairs[index], pairs(a), len(out))
     for o in range(out.shape[0]):
         for n in range(out.shape[1]):
-            out[o, n] += matrix[-1, o]
+            out[o, n] = np.float32(sums[o, n]) * steps[o] + matrix[-1, o]
     return out
 
 

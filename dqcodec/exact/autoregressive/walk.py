@@ -60,7 +60,7 @@ class Walk:
             self._learn(int(self.fronts.bounds[front + 1] - self.fronts.bounds[front]))
 
     def _learn(self, pixels: int) -> None:
-        """The layers learn from a front of so many pixels, or, those of the network, from several together."""
+        """The last layers learn from a front, with this number of pixels; the network's layers learn from LEAST_BATCH pixels at least."""
         gradients, *others = self._gradients
         self._unlearned += pixels
         is_due = self._unlearned >= LEAST_BATCH
