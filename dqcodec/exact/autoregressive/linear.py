@@ -9,6 +9,8 @@ from dqcodec.base.compiled import compiled, part_of_loop
 from dqcodec.exact.autoregressive.products import IS_FAST, LARGEST, pairs, product
 from dqcodec.frozen.networks import LEAK
 
+_LARGEST = np.float32(LARGEST)
+
 
 class Layers(NamedTuple):
     """L linear layers of one shape.
@@ -42,15 +44,17 @@ def layers(matrices: np.ndarray, shifts: np.ndarray, inputs: int, largest: int) 
 def set_pairs(layers):
     """Set the pairs of layers from their matrices."""
     for index in range(len(layers.matrices)):
-        matrix, inverse = layers.matrices[index, : layers.inputs], 1 / layers.steps[index]
-        integers, largest = np.empty_like(matrix), np.zeros(len(inverse), np.float32)
-        for i in range(matrix.shape[0]):
-            for o in range(matrix.shape[1]):
-                integers[i, o] = matrix[i, o] * inverse[o]
-                largest[o] = max(largest[o], abs(integers[i, o]))
-        layers.are_short[index] = IS_FAST and max(largest.max(), layers.largest) <= LARGEST
-        if layers.are_short[index]:
-            layers.pairs[index] = pairs(integers)
+        matrix, steps, packed = layers.matrices[index], layers.steps[index], layers.pairs[index]
+        is_short = IS_FAST and layers.largest <= LARGEST
+        for i in range(layers.inputs):
+            for o in range(len(steps)):
+                integer = matrix[i, o] / steps[o]
+                is_short &= abs(integer) <= _LARGEST
+                if i % 2 == 0:
+                    packed[i // 2, o] = np.int32(integer) & 0xFFFF
+                else:
+                    packed[i // 2, o] |= np.int32(integer) << 16
+        layers.are_short[index] = is_short
 
 
 @part_of_loop
