@@ -123,7 +123,9 @@ def _choices(
         of_one_method = [
             choice(split, coded)
             for split in splits
-            for coded in _by_one_method([ways.get((number, split, layer), ()) for layer in range(len(source.layers(split)))])
+            for coded in _by_one_method(
+                [ways.get((number, split, layer), ()) for layer in range(len(source.layers(split)))]
+            )
         ]
         choices = [*(each for each in [*choices, *of_one_method] if not _leavers(each.coded)), *exact]
     return [*choices, stored]

@@ -17,6 +17,7 @@ from dqcodec.exact.mixing.binary_coder import BinaryCoder, bits_written, code_bi
 from dqcodec.exact.mixing.counters import history_after
 from dqcodec.exact.mixing.logistic import mixed, rate_after, squash
 from dqcodec.exact.mixing.pixels import channel, clamped, neighbours, of_channel
+from dqcodec.exact.mixing.prefetch import prefetch
 from dqcodec.exact.mixture import start
 from dqcodec.frozen.autoregressive import TOTAL
 from dqcodec.frozen.mixing import (
@@ -179,6 +180,8 @@ def _find_slots(mixer, node):
     for i in range(CONTEXTS):
         mixed = (hashes[i] + np.uint64(node) * np.uint64(0xA0761D6478BD642F)) * np.uint64(0xE7037ED1A0B428DB)
         slots[i] = ((i << slot_bits) + np.int64(mixed >> shift)) << 4
+        prefetch(mixer.entries, slots[i])  # a slot may lie in two lines of the cache
+        prefetch(mixer.entries, slots[i] + 15)
 
 
 @part_of_loop_in_place
