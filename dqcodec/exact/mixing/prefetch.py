@@ -10,9 +10,18 @@ _LINE = 16  # elements of 4 bytes in a line of the cache
 _READ, _KEEP, _DATA = 0, 3, 1  # arguments of llvm.prefetch
 
 
+def prefetch(array, place):
+    """Begin to load element `place`, an integer, of a contiguous array. Without the compiler it does nothing."""
+
+
+@extending.overload(prefetch, inline="always")
+def _compiled(array, place):
+    return lambda array, place: _hint(array, place)
+
+
 @extending.intrinsic
-def prefetch(typing, array, place):
-    """Begin to load element `place`, an integer, of a contiguous array. Only compiled loops can call it."""
+def _hint(typing, array, place):
+    """The instruction."""
 
     def generate(context, builder, signature, arguments):
         data = context.make_array(array)(context, builder, arguments[0]).data
