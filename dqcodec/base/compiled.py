@@ -19,13 +19,14 @@ from typing import Any
 
 import numba
 from numba import extending
-from numba.core import event, serialize
+from numba.core import cgutils, event, serialize, types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
 from dqcodec.base import ending
 
 _SHARED = ("context", "frozen")  # packages whose loops and constants all loops may use
 _DIGEST_BYTES = hashlib.sha256().digest_size
+_TO_READ = 0, 3, 1  # arguments of llvm.prefetch: to read, in all caches, data
 _log = logging.getLogger("dqcodec")  # by default, Python writes its warnings to stderr
 _is_warned = False
 
@@ -75,6 +76,34 @@ def implements(generic: Callable, kind: type) -> Callable[[Callable], Callable]:
         return generic.register(kind, loop)
 
     return register
+
+
+def prefetch(array, place):
+    """Begin to load element `place`, an integer, of a contiguous array, which a loop reads soon.
+
+    This is a hint to the processor: no result depends on it. Python does nothing.
+    """
+
+
+@extending.overload(prefetch, inline="always")
+def _prefetch(array, place):
+    return lambda array, place: _hint(array, place)
+
+
+@extending.intrinsic
+def _hint(typing, array, place):
+    """The processor's instruction for prefetch."""
+
+    def generate(context, builder, signature, arguments):
+        data = context.make_array(array)(context, builder, arguments[0]).data
+        address = builder.bitcast(builder.gep(data, [arguments[1]]), cgutils.voidptr_t)
+        number = cgutils.int32_t
+        kind = cgutils.ir.FunctionType(cgutils.ir.VoidType(), [cgutils.voidptr_t, number, number, number])
+        hint = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        builder.call(hint, [address, *map(number, _TO_READ)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), generate
 
 
 def when_compiling(tell: Callable[[], None]) -> None:

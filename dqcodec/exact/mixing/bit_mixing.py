@@ -11,10 +11,18 @@ import numpy as np
 
 from dqcodec.base.compiled import part_of_loop_in_place
 from dqcodec.exact.mixing.binary_coder import code_bit
-from dqcodec.exact.mixing.counters import count, counted, hashed, history_after, learn_stage, place_of, staged
+from dqcodec.exact.mixing.counters import (
+    count,
+    counted,
+    hashed,
+    history_after,
+    learn_stage,
+    place_of,
+    prefetch_stage,
+    staged,
+)
 from dqcodec.exact.mixing.logistic import Network, learn_twice, mixed_twice, rate_after, squash, stretch
 from dqcodec.exact.mixing.pixels import channel, clamped, neighbours, of_channel, pattern
-from dqcodec.exact.mixing.prefetch import prefetch_row
 from dqcodec.exact.mixing.priors import UNTRAINED, Prior
 from dqcodec.exact.mixing.sample_laws import SampleLaws, law_logit, learn_laws, narrow_laws, set_laws
 from dqcodec.frozen.pixel_mixing import (
@@ -254,7 +262,7 @@ def code_samples(mixer, coder, layer, at, predicted, missed, matches):
             place = c * 8 + position
             stage = c << 8 | node
             other_stage = 1024 + place_of(hashed(np.uint64(near.W << 8 | near.N), stage), mixer.stage_bits)
-            prefetch_row(mixer.stages, other_stage)
+            prefetch_stage(mixer.stages, other_stage)
             if position % 4 == 0:
                 _find_slots(mixer, node)
             inner = 1 << position % 4 | node & (1 << position % 4) - 1

@@ -12,12 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dqcodec.base.compiled import compiled, part_of_loop_in_place
+from dqcodec.base.compiled import compiled, part_of_loop_in_place, prefetch
 from dqcodec.exact.mixing.binary_coder import BinaryCoder, bits_written, code_bit
 from dqcodec.exact.mixing.counters import history_after
 from dqcodec.exact.mixing.logistic import mixed, rate_after, squash
 from dqcodec.exact.mixing.pixels import channel, clamped, neighbours, of_channel
-from dqcodec.exact.mixing.prefetch import prefetch
 from dqcodec.exact.mixture import start
 from dqcodec.frozen.autoregressive import TOTAL
 from dqcodec.frozen.mixing import (
