@@ -448,14 +448,15 @@ def test_layers_that_all_stay_with_a_model_are_coded_once(by_model):
     assert [entry.method for entry in coded.group.entries] == ["autoregressive"] * 2 and not calls
 
 
+@pytest.mark.parametrize("tiles_in_a_row", [8, 16])
 @pytest.mark.parametrize(("estimate", "is_tried"), [(1e9, False), (1, True)])
-def test_a_model_is_tried_on_a_large_drawing_only_if_a_sample_shows_that_it_may_beat_mixing(
-    monkeypatch, estimate, is_tried
+def test_a_model_is_tried_on_a_drawing_only_if_a_sample_shows_that_it_may_beat_mixing(
+    monkeypatch, estimate, is_tried, tiles_in_a_row
 ):
     tried = []
     monkeypatch.setattr(candidates, "by_model", lambda layers, *_: tried.extend(layers) or [[] for _ in layers])
     monkeypatch.setattr(trial, "drawing_bits", lambda *_: estimate)
-    tiles = codec.read(pngs.write(np.tile(noise(20, 20), (16, 16, 1))))
+    tiles = codec.read(pngs.write(np.tile(noise(20, 20), (tiles_in_a_row, tiles_in_a_row, 1))))
     ways = candidates.code_together({0: tiles}, [fake_learned.Program(kind="autoregressive")], Effort())
     assert bool(tried) == is_tried and {way.layer.method for each in ways.values() for way in each} == {
         Method.TRAINED_MIXING

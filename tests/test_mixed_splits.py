@@ -12,7 +12,8 @@ from dqcodec.codec.ways import CodedLayer
 from dqcodec.format.layer import Layer, Method
 from dqcodec.format.split import Split, Step, possible_splits
 from dqcodec.format.values import Values
-from dqcodec.methods import classical
+from dqcodec.methods import classical, table
+from dqcodec.methods.payload import Payload
 
 BESIDE, APART = Split(Step.PLAIN), Split(Step.PLAIN, alpha=True)
 RNG = np.random.default_rng(3)
@@ -85,6 +86,37 @@ def test_the_alpha_of_a_drawing_is_settled_if_its_colours_foretell_it(monkeypatc
     assert not candidates._far_smaller({0: source}, [], Effort(), mixed)
     bits[3] = 0.0  # a model codes the colours, so both layers may be smaller apart
     assert not candidates._far_smaller({0: source}, programs, Effort(), mixed)
+
+
+@pytest.mark.parametrize(("estimate", "tried"), [(1e9, {3}), (1, {1, 3})])
+def test_no_model_is_tried_on_drawn_alpha_that_mixing_codes_in_few_bits(monkeypatch, estimate, tried):
+    """estimate: the bits of a drawing by a model. The colours are noise, which no sample can settle."""
+    channels = set()
+    monkeypatch.setattr(
+        candidates, "by_model", lambda layers, *_: channels.add(layers[0].shape[2]) or [[] for _ in layers]
+    )
+    monkeypatch.setattr(trial, "drawing_bits", lambda *_: estimate)
+    pixels = np.dstack([RNG.integers(0, 256, (140, 150, 3)), 255 * (soft(140, 150)[..., 3] > 80)]).astype(np.uint8)
+    programs = [fake_learned.Program(kind="autoregressive")]
+    ways = candidates.code_together({0: codec.read(pngs.write(pixels))}, programs, Effort())
+    assert channels == tried and [way.layer.method for way in ways[0, APART, 1]][0] == Method.TRAINED_MIXING
+
+
+def test_layers_that_leave_a_common_payload_do_not_make_a_split_look_smaller(monkeypatch):
+    def common(method, size):
+        return CodedLayer(Layer(method), method.name.encode(), size, together=2)
+
+    ways = {
+        (0, APART, 0): [common(Method.TRAINED_MIXING, 900), common(Method.EXPERTS, 500)],
+        (0, APART, 1): [common(Method.TRAINED_MIXING, 150), common(Method.EXPERTS, 450)],
+        (0, BESIDE, 0): [coded(Method.TRAINED_MIXING, 1000)],
+    }
+    monkeypatch.setattr(table, "encode", lambda *_: Payload(bytes(700)))  # what a layer takes without the other
+    source = codec.read(pngs.write(soft()[..., 2:]))
+    *choices, _ = choose._choices(0, source, ways, is_animated=False, thorough=True)
+    best = min(choices, key=lambda choice: choice.size)
+    assert [each.layer.method for each in best.coded] == [Method.EXPERTS, Method.EXPERTS]
+    assert sum(each.bytes for each in best.coded) == 950
 
 
 @pytest.mark.parametrize(("size", "is_mixed"), [(1e5, True), (1e3, False)])

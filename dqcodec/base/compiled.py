@@ -24,6 +24,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
 from dqcodec.base import ending
 
+_INSTRUCTIONS = Path(__file__).with_name("instructions.py")
 _SHARED = ("context", "frozen")  # packages whose loops and constants all loops may use
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _log = logging.getLogger("dqcodec")  # by default, Python writes its warnings to stderr
@@ -178,10 +179,10 @@ def _package(loop: Callable) -> Path:
 
 @cache
 def _sources(folder: Path) -> str:
-    """A hash (hex digits) of the modules in a folder and below it, in the shared packages, and of this module."""
+    """A hash (hex digits) of the modules in a folder and below it, in the shared packages, and of those that compile them."""
     digest = hashlib.sha256()
     shared = [path for package in _SHARED for path in sorted((folder.parent / package).glob("*.py"))]
-    for path in [*sorted(folder.rglob("*.py")), *shared, Path(__file__)]:
+    for path in [*sorted(folder.rglob("*.py")), *shared, Path(__file__), _INSTRUCTIONS]:
         name = path.relative_to(folder.parent) if path.is_relative_to(folder.parent) else path.name
         digest.update(f"{name} {path.stat().st_size} ".encode() + path.read_bytes())
     return digest.hexdigest()[:16]

@@ -9,6 +9,7 @@ import dataclasses
 import functools
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
 _DRAWN_BITS = 4  # a drawing takes fewer for each pixel that differs from a neighbour; photographs take more
 # a model that takes this many times mixing's bits on a sample does not win, even if the image is no usual drawing
 _SURELY_SMALLER = 1.5
+_HELPED = 1.3  # the same where mixing may help the model, and the drawing is usual
 # Mixing gains more on whole layers than on a sample: at most this part of its bits where pixels repeat
 _REPEAT_GAIN = 0.5
+_LEAST_DRAWN = 1 << 10  # pixels; a sample of fewer says little
 _JPEG_PART = 0.5  # the coefficients of a JPEG file take less than this part of WebP's bytes; other methods take more
 
 
@@ -50,12 +53,13 @@ def code_together(
     }
     sources = _without(sources, settled)
     others = _without(sources, icons)
-    mixed = _mixed(sources, icons, {}, set(), effort) if all(map(is_drawing, others.values())) else {}
+    are_drawings = all(map(is_drawing, others.values()))
+    mixed = _mixed(sources, icons, {}, set(), effort) if are_drawings else _drawn(others, effort)
     settled_layers = _far_smaller(others, programs, effort, mixed)
     modelled = _modelled(others, programs, effort, settled_layers)
-    if not mixed:
+    if not are_drawings:
         photographs = _photographs(sources, modelled, effort)
-        mixed = _mixed(sources, icons, modelled, photographs, effort)
+        mixed = _mixed(sources, icons, modelled, photographs, effort, mixed)
     tried = modelled, mixed, _expert(others, modelled, effort, settled_layers), from_jpeg
     places = dict.fromkeys(place for ways in tried for place in ways)
     return {place: [way for ways in tried for way in ways.get(place, [])] for place in places}
@@ -123,10 +127,35 @@ def _far_smaller(
                 added = 8 * _added_bytes(place, mixed, found)
                 is_usual = pixels.shape[2] == 3 and added <= _DRAWN_BITS * differing(pixels).sum()
                 fitting = [program for program in programs if program.bits == bits]
-                limit = (1 if is_usual else _SURELY_SMALLER) * added
+                is_helped = pixels.size <= suitability.MAX_RIVAL_SAMPLES  # by mixing
+                limit = (_SURELY_SMALLER if not is_usual else _HELPED if is_helped else 1) * added
                 if fitting and limit < trial.drawing_bits(pixels, fitting, effort):
                     found.add(place)
     return found
+
+
+def _drawn(sources: Mapping[int, Source], effort: Effort) -> dict[Place, list[CodedLayer]]:
+    """The drawn layers of a lone image that models may code, by mixing, which may be so small that no model is tried.
+
+    Layers with the same number of channels are coded together, so all of them must be drawn.
+    """
+    coded: dict[Place, list[CodedLayer]] = {}
+    if len(sources) > 1 or effort.best:
+        return coded
+    for number, source in sources.items():
+        for split in splits_for_models(source, every=True):
+            if source.view(split).header.bit_depth == 8:
+                layers = source.layers(split)
+                undrawn = {pixels.shape[2] for pixels in layers if not _is_quickly_mixed(pixels)}
+                places = {(number, split, layer): pixels for layer, pixels in enumerate(layers)}
+                drawn = {place: pixels for place, pixels in places.items() if pixels.shape[2] not in undrawn}
+                coded |= _by_channels(drawn, functools.partial(by_method, method=Method.TRAINED_MIXING))
+    return coded
+
+
+def _is_quickly_mixed(pixels: np.ndarray) -> bool:
+    """Whether a layer is drawn, not tiny, and mixed in an acceptable time."""
+    return pixels[..., 0].size >= _LEAST_DRAWN and is_drawn(pixels) and takes_mixing(pixels, is_modelled=True)
 
 
 def _added_bytes(place: Place, mixed: Mapping[Place, Sequence[CodedLayer]], settled: Collection[Place]) -> float:
@@ -145,6 +174,7 @@ def _mixed(
     modelled: Mapping[Place, Sequence[CodedLayer]],
     photographs: set[int],
     effort: Effort,
+    drawn: Mapping[Place, list[CodedLayer]] = MappingProxyType({}),
 ) -> dict[Place, list[CodedLayer]]:
     """The layers that mixing codes, and those of 16 bits, which experts code.
 
@@ -155,6 +185,7 @@ def _mixed(
         icons: numbers of the images whose alpha stays beside the colours.
         modelled: the layers that models code.
         photographs: numbers of the images of which only alpha is mixed.
+        drawn: layers that mixing has coded already.
     """
     splits: dict[Split, dict[Place, np.ndarray]] = {}
     with_models = {number for number, _, _ in modelled}
@@ -174,8 +205,9 @@ def _mixed(
                     splits.setdefault(split, {})[number, split, layer] = pixels
                 elif is_mixed:
                     spent[layer] = samples
-                    splits.setdefault(split, {})[number, split, layer] = pixels
-    coded: dict[Place, list[CodedLayer]] = {}
+                    if (number, split, layer) not in drawn:
+                        splits.setdefault(split, {})[number, split, layer] = pixels
+    coded = dict(drawn)
     for split in sorted(splits, key=mixed_splits.order):
         if len(sources) > 1 or mixed_splits.may_win(*sources.values(), split, coded, modelled):
             method = Method.EXPERTS if split.step == Step.WHOLE else Method.TRAINED_MIXING

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -111,13 +111,23 @@ def _choices(
     splits = tried if is_animated else [split for split in possible_splits(image) if not _is_needless(split, tried)]
     choices = list(map(quickest, splits))
     if thorough and not is_animated:
-        most = min(each.size for each in choices) / _THOROUGH_GAIN
-        for split, coded in [(each.entry.split, each.coded) for each in choices if each.size < most]:
-            arrays = source.layers(split)
-            choices.append(choice(split, _without_leavers(list(map(_smallest, coded, arrays)), arrays)))
-        best = min(choices, key=lambda each: each.size)
+        exact: list[Choice] = []
+        for each in sorted(choices, key=lambda each: each.size):
+            if not exact or each.size < min(other.size for other in exact) / _THOROUGH_GAIN:
+                arrays = source.layers(each.entry.split)
+                layers = _without_leavers(list(map(_smallest, each.coded, arrays)), arrays)
+                exact.append(choice(each.entry.split, layers))
+        best = min(exact, key=lambda each: each.size)
         refined = list(map(_refined, best.coded, source.layers(best.entry.split)))
-        choices.append(choice(best.entry.split, refined))
+        exact.append(choice(best.entry.split, refined))
+        of_one_method = [
+            choice(split, coded)
+            for split in splits
+            for coded in _by_one_method(
+                [ways.get((number, split, layer), ()) for layer in range(len(source.layers(split)))]
+            )
+        ]
+        choices = [*(each for each in [*choices, *of_one_method] if not _leavers(each.coded)), *exact]
     return [*choices, stored]
 
 
@@ -129,6 +139,14 @@ def _is_needless(split: Split, tried: Collection[Split]) -> bool:
 def _quickest(ways: Sequence[CodedLayer], pixels: np.ndarray) -> CodedLayer:
     """The smallest of the ways to code a layer (H, W, C); WebP, searched quickly, if there is none."""
     return min(ways, key=lambda coded: coded.cost) if ways else by_webp(pixels, classical.QUICK)
+
+
+def _by_one_method(ways: Sequence[Sequence[CodedLayer]]) -> Iterator[list[CodedLayer]]:
+    """The layers of an image, all by the same method, for each method that codes all. ways: to code each layer."""
+    by_method = [{coded.layer: coded for coded in each} for each in ways]
+    for method in by_method[0]:
+        if all(method in each for each in by_method):
+            yield [each[method] for each in by_method]
 
 
 def _smallest(best: CodedLayer, pixels: np.ndarray) -> CodedLayer:
@@ -152,23 +170,28 @@ def _refined(coded: CodedLayer, pixels: np.ndarray) -> CodedLayer:
     return min(coded, by_webp(pixels, classical.SLOWEST), key=lambda each: each.cost)
 
 
+def _leavers(coded: Sequence[CodedLayer]) -> list[list[int]]:
+    """The layers of each common payload of an image that some of its layers left. Their bytes are then no longer right."""
+    common = dict.fromkeys(each.payload for each in coded if each.together > 1)
+    stayed = [[layer for layer, each in enumerate(coded) if each.payload == payload] for payload in common]
+    return [layers for layers in stayed if len(layers) < coded[layers[0]].together]
+
+
 def _without_leavers(coded: Sequence[CodedLayer], arrays: Sequence[np.ndarray]) -> list[CodedLayer]:
     """The layers of an image. If some layers of a common payload take another way, the others are coded anew."""
     coded = list(coded)
-    for payload in {each.payload for each in coded if each.together > 1}:
-        stayed = [layer for layer, each in enumerate(coded) if each.payload == payload]
-        if len(stayed) < coded[stayed[0]].together:
-            first = coded[stayed[0]]
-            new = table.encode(first.layer.method, [arrays[layer] for layer in stayed], first.program)
-            scale = len(new.data) / sum(coded[layer].bytes for layer in stayed)
-            for layer in stayed:
-                coded[layer] = dataclasses.replace(
-                    coded[layer],
-                    payload=new.data,
-                    bytes=coded[layer].bytes * scale,
-                    report=new.report,
-                    together=len(stayed),
-                )
+    for stayed in _leavers(coded):
+        first = coded[stayed[0]]
+        new = table.encode(first.layer.method, [arrays[layer] for layer in stayed], first.program)
+        scale = len(new.data) / sum(coded[layer].bytes for layer in stayed)
+        for layer in stayed:
+            coded[layer] = dataclasses.replace(
+                coded[layer],
+                payload=new.data,
+                bytes=coded[layer].bytes * scale,
+                report=new.report,
+                together=len(stayed),
+            )
     return coded
 
 

@@ -11,7 +11,16 @@ import numpy as np
 
 from dqcodec.base.compiled import part_of_loop_in_place
 from dqcodec.exact.mixing.binary_coder import code_bit
-from dqcodec.exact.mixing.counters import count, counted, hashed, history_after, learn_stage, place_of, staged
+from dqcodec.exact.mixing.counters import (
+    count,
+    counted,
+    hashed,
+    history_after,
+    learn_stage,
+    place_of,
+    prefetch_stage,
+    staged,
+)
 from dqcodec.exact.mixing.logistic import Network, learn_twice, mixed_twice, rate_after, squash, stretch
 from dqcodec.exact.mixing.pixels import channel, clamped, neighbours, of_channel, pattern
 from dqcodec.exact.mixing.priors import UNTRAINED, Prior
@@ -250,9 +259,12 @@ def code_samples(mixer, coder, layer, at, predicted, missed, matches):
             law_row = set_laws(laws, layer, at, c, known, near)
         value, node = whole >> shift & 255, np.int64(1)
         for position in range(bits):
+            place = c * 8 + position
+            stage = c << 8 | node
+            other_stage = 1024 + place_of(hashed(np.uint64(near.W << 8 | near.N), stage), mixer.stage_bits)
+            prefetch_stage(mixer.stages, other_stage)
             if position % 4 == 0:
                 _find_slots(mixer, node)
-            place = c * 8 + position
             inner = 1 << position % 4 | node & (1 << position % 4) - 1
             familiar = _set_context_inputs(mixer, inner)
             here = _Bit(shift, known, node, bits - 1 - position)
@@ -264,8 +276,6 @@ def code_samples(mixer, coder, layer, at, predicted, missed, matches):
             rows[3] = FIRST_ROWS[3] + pattern(near) * 4 + c
             if len(laws.means):
                 rows[SETS] = FIRST_LAW_ROW + law_row
-            stage = c << 8 | node
-            other_stage = 1024 + place_of(hashed(np.uint64(near.W << 8 | near.N), stage), mixer.stage_bits)
             bit = _code_bit(mixer, coder, place, stage, other_stage, value >> here.left & 1)
             if both or layer.canvas:
                 _count_matches(mixer.trust, layer, matches, here, bit)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dqcodec.base.compiled import compiled, part_of_loop_in_place
+from dqcodec.base.instructions import prefetch
 from dqcodec.exact.mixing.binary_coder import BinaryCoder, bits_written, code_bit
 from dqcodec.exact.mixing.counters import history_after
 from dqcodec.exact.mixing.logistic import mixed, rate_after, squash
@@ -179,6 +180,8 @@ def _find_slots(mixer, node):
     for i in range(CONTEXTS):
         mixed = (hashes[i] + np.uint64(node) * np.uint64(0xA0761D6478BD642F)) * np.uint64(0xE7037ED1A0B428DB)
         slots[i] = ((i << slot_bits) + np.int64(mixed >> shift)) << 4
+        prefetch(mixer.entries, slots[i])  # a slot may lie in two lines of the cache
+        prefetch(mixer.entries, slots[i] + 15)
 
 
 @part_of_loop_in_place

@@ -11,9 +11,11 @@ Three kinds, as in Mahoney's PAQ (2005). All are probabilities of a 1.
 import numpy as np
 
 from dqcodec.base.compiled import part_of_loop_in_place
+from dqcodec.base.instructions import prefetch
 from dqcodec.frozen.mixing import FINE_STRETCH, RATES
 from dqcodec.frozen.pixel_mixing import MAX_COUNT, NEXT, STAGE_CELLS, STAGE_RATE, STAGE_STEP, STATE_RATES
 
+_LINE = 16  # numbers of 4 bytes in a line of the cache
 UNUSED = 1 << 31  # a counter: probability 1 / 2, no uses
 
 
@@ -80,6 +82,13 @@ def staged(stages, row, logit):
     """
     value, cell = interpolated(stages, row, logit + STAGE_STEP * STAGE_CELLS // 2)
     return value // (16 * STAGE_STEP), cell
+
+
+@part_of_loop_in_place
+def prefetch_stage(stages, row):
+    """Begin to load a row of a stage."""
+    for cell in range(0, stages.shape[1], _LINE):
+        prefetch(stages, row * stages.shape[1] + cell)
 
 
 @part_of_loop_in_place
