@@ -56,9 +56,9 @@ def compress(
     """
     reading = {"strip": strip, "exact": exact, "keep_broken": keep_broken}
     data = _png_bytes(source, max_pixels, is_whole=exact)
-    return codec.compress(data, _programs(models), Effort(fast, best), verify=verify, max_pixels=max_pixels, **reading)[
-        0
-    ]
+    programs, effort = _programs(models), Effort(fast, best)
+    file, _ = codec.compress(data, programs, effort, verify=verify, max_pixels=max_pixels, **reading)
+    return file
 
 
 def compress_archive(

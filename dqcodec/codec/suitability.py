@@ -70,7 +70,7 @@ def new_part(pixels: np.ndarray) -> float:
 
 
 def repeated_part(layers: Sequence[np.ndarray]) -> float:
-    """The part of the pixels of layers, all with the same channels, that are not new, of those that differ from neighbours."""
+    """Of the pixels that differ from neighbours, the part that is not new. layers: all with the same channels."""
     around = np.concatenate(list(map(_surroundings, layers)))
     return 1 - _distinct(around) / max(1, len(around))
 

@@ -5,7 +5,8 @@ sample. Layers with the same number of channels are coded one after the other, a
 
 The payload: for each channel of each layer, in the order of coding, 3 varints: the least sample; the step, at least 1, which
 divides all differences from the least sample; the largest difference in steps. Zeros before the step of a layer's first channel
-are the number of its Kind: narrow, wide or sharp. Then the bytes of the coder; channels with a single value need none. Alpha is coded first, then green, red and blue.
+are the number of its Kind: narrow, wide or sharp. Then the bytes of the coder; channels with a single value need none. Alpha is coded
+first, then green, red and blue.
 """
 
 import itertools
@@ -132,7 +133,7 @@ def _kind(pixels: np.ndarray) -> Kind:
 def _is_sharp(layers: Sequence[np.ndarray], step: int) -> bool:
     """Whether many samples lie on the plane through their left, upper and upper right neighbours.
 
-    In noise and on smooth surfaces as many lie one step beside it, which says nothing.
+    In noise and on smooth surfaces the same number lies one step beside it, and that says nothing.
     """
     away = np.concatenate([_from_plane(pixels.astype(np.int32)).ravel() // step for pixels in layers])
     exact, beside = np.sum(away == 0), np.sum(abs(away) == 1) / 2

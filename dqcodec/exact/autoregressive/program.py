@@ -77,9 +77,11 @@ class AutoregressiveProgram:
         self.tables = MixtureTables.load(tensors)
 
     def fits(self, shape: tuple[int, int, int]) -> bool:
+        """Whether the program codes layers of a shape (H, W, C)."""
         return shape[2] == self.channels
 
     def code_length(self, parts: Sequence[np.ndarray]) -> float:
+        """The bits of parts of layers, each uint8 (H, W, C), coded one after the other: -log2 P."""
         with single_thread():
             return self.slots(parts).bits
 

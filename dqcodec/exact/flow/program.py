@@ -34,6 +34,7 @@ class FlowProgram:
         self.codec = BitsBack(loading.dequantizer(description, tensors), loading.density(description, tensors))
 
     def fits(self, shape: tuple[int, int, int]) -> bool:
+        """Whether the program codes layers of a shape (H, W, C)."""
         return shape[2] == self.channels and min(shape[:2]) >= self.multiple
 
     def code_length(self, parts: Sequence[np.ndarray]) -> float:

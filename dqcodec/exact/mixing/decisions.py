@@ -184,7 +184,7 @@ def code_sample(decisions, contexts, laws, value, largest, coder):
 
 @part_of_loop_in_place
 def _candidate(laws, low, end):
-    """(threshold, node) that tells whether a sample is the first candidate of those from `low` up to `end`; node 0: none is left."""
+    """(threshold, node) of the decision whether a sample is the first candidate from `low` up to `end`; node 0: none is left."""
     for i in range(len(CANDIDATES)):
         whole = np.int64(np.floor(laws.places[CANDIDATES[i]] + 0.5))
         if low < whole < end:
