@@ -138,16 +138,16 @@ def _add_layer(activations, gradients, bound, sums):
 @part_of_loop
 def _add(activations, gradients, bound, sums):
     """Add the products of activations (I, N) up to a bound and gradients (O, N) to sums (>= I, O)."""
-    is_short = IS_FAST and bound <= LARGEST
-    size = max(
-        1, (_EXACT_SHORT if is_short else _EXACT) // (NET_GRADIENT_BOUND * bound)
-    )  # pixels whose products add up exactly
-    for start in range(0, activations.shape[1], size):
-        a, g = activations[:, start : start + size], gradients[:, start : start + size]
-        if is_short:
-            _add_to(sums, product(column_pairs(a), np.ascontiguousarray(column_pairs(g)), len(a)), a, g)
-        else:
-            _add_to(sums, np.dot(np.ascontiguousarray(a), np.ascontiguousarray(g).T), a, g)
+    pixels, largest = activations.shape[1], NET_GRADIENT_BOUND * bound
+    if IS_FAST and bound <= LARGEST and pixels <= _EXACT_SHORT // largest:
+        right = np.ascontiguousarray(column_pairs(gradients))
+        _add_to(sums, product(column_pairs(activations), right, len(activations)), activations, gradients)
+        return
+    size = max(1, _EXACT // largest)  # pixels whose products are exact in float32
+    for start in range(0, pixels, size):
+        a = np.ascontiguousarray(activations[:, start : start + size])
+        g = np.ascontiguousarray(gradients[:, start : start + size])
+        _add_to(sums, np.dot(a, g.T), a, g)
 
 
 @part_of_loop
