@@ -19,6 +19,13 @@ from dqcodec.bench.machine import machine
 _SETTINGS = {
     "as it is": {},
     "one thread": {"DQCODEC_BENCHMARK_THREADS": "1"},
+    "one thread, AVX2 at most": {
+        "DQCODEC_BENCHMARK_THREADS": "1",
+        "OPENBLAS_CORETYPE": "Haswell",
+        "NUMBA_CPU_NAME": "haswell",
+        "NUMBA_CPU_FEATURES": "+avx2,+fma",
+        "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR AVX512F AVX512CD AVX512_SKX",
+    },
     "one thread, no FMA or AVX": {
         "DQCODEC_BENCHMARK_THREADS": "1",
         "OPENBLAS_CORETYPE": "Prescott",
