@@ -79,8 +79,8 @@ def _generator(width: int) -> Callable:
 
 
 def _lanes(context) -> int:
-    """The 32-bit lanes of the longest vectors that the processor multiplies so."""
-    features = context.codegen()._tm_features.split(",")
+    """The 32-bit lanes of the longest vectors that the processor multiplies so; 4 if numba does not say what it has."""
+    features = getattr(context.codegen(), "_tm_features", "").split(",")
     return 16 if "+avx512bw" in features else 8 if "+avx2" in features else 4
 
 
