@@ -40,8 +40,7 @@ def add_known_gradients(net, known, p, gradients, sums):
     """
     first, trunk = p * len(gradients), trunk_width(net)
     matrix = net.heads.matrices[0]
-    heads = sums[: matrix.size].reshape(matrix.shape)
-    _add(known, gradients, _INPUT_BOUND, heads[trunk : trunk + len(known), first : first + len(gradients)])
+    _add(known, gradients, _INPUT_BOUND, sums[: matrix.size].reshape(matrix.shape), trunk, first)
 
 
 @part_of_loop
@@ -87,8 +86,10 @@ def add_net_gradients(net, scales, inputs, activations, gradients, sums):
 def _back(layers, index, inputs, gradients):
     """The gradients with respect to the first inputs of a layer (I', N), from those with respect to its sums (O, N)."""
     matrix, steps = layers.matrices[index, :inputs], layers.steps[index]
-    finest = steps.min()
-    if not layers.are_short[index] or NET_GRADIENT_BOUND * (steps.max() / finest) > LARGEST:
+    finest = coarsest = steps[0]
+    for step in steps:
+        finest, coarsest = min(finest, step), max(coarsest, step)
+    if not layers.are_short[index] or NET_GRADIENT_BOUND * (coarsest / finest) > LARGEST:
         return np.dot(matrix, gradients)
     in_finest = np.empty_like(gradients)
     for o in range(gradients.shape[0]):
@@ -127,7 +128,7 @@ def _bounded(value):
 @part_of_loop
 def _add_layer(activations, gradients, bound, sums):
     """Add a layer's gradients to sums (>= I + 1, O): those for weights first, those for biases last."""
-    _add(activations, gradients, bound, sums)
+    _add(activations, gradients, bound, sums, 0, 0)
     for o in range(gradients.shape[0]):
         total = 0
         for n in range(gradients.shape[1]):
@@ -136,22 +137,20 @@ def _add_layer(activations, gradients, bound, sums):
 
 
 @part_of_loop
-def _add(activations, gradients, bound, sums):
-    """Add the products of activations (I, N) up to a bound and gradients (O, N) to sums (>= I, O)."""
+def _add(activations, gradients, bound, sums, row, column):
+    """Add the products of activations (I, N) up to a bound and gradients (O, N) to sums, from (row, column) on."""
     pixels, largest = activations.shape[1], NET_GRADIENT_BOUND * bound
     if IS_FAST and bound <= LARGEST and pixels <= _EXACT_SHORT // largest:
         right = np.ascontiguousarray(column_pairs(gradients))
-        _add_to(sums, product(column_pairs(activations), right, len(activations)), activations, gradients)
+        products = product(column_pairs(activations), right, len(activations))
+        for i in range(len(activations)):
+            for o in range(len(gradients)):
+                sums[row + i, column + o] += products[i, o]
         return
     size = max(1, _EXACT // largest)  # pixels whose products are exact in float32
     for start in range(0, pixels, size):
         a = np.ascontiguousarray(activations[:, start : start + size])
-        g = np.ascontiguousarray(gradients[:, start : start + size])
-        _add_to(sums, np.dot(a, g.T), a, g)
-
-
-@part_of_loop
-def _add_to(sums, products, a, g):
-    for i in range(len(a)):
-        for o in range(len(g)):
-            sums[i, o] += products[i, o]
+        exact = np.dot(a, np.ascontiguousarray(gradients[:, start : start + size]).T)
+        for i in range(len(activations)):
+            for o in range(len(gradients)):
+                sums[row + i, column + o] += exact[i, o]
