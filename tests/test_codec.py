@@ -19,7 +19,7 @@ from dqcodec.base.errors import (
     UnsupportedImageError,
     VerifyError,
 )
-from dqcodec.codec import candidates, choose, codec, suitability, trial
+from dqcodec.codec import candidates, choose, codec, suitability, trial, ways
 from dqcodec.codec.effort import Effort
 from dqcodec.codec.ways import CodedLayer
 from dqcodec.format.container import Group, owners
@@ -525,3 +525,15 @@ def test_a_group_of_fewer_or_more_images_is_found(count):
     group = codec.encode(read[:count], []).group
     with pytest.raises(VerifyError):
         codec.check(lambda: group, read[:2], (), png.MAX_PIXELS)
+
+
+def test_with_the_effort_best_a_layer_is_coded_by_the_usual_model_too(monkeypatch):
+    fake_learned.install(monkeypatch)
+    large, usual = (
+        fake_learned.Program(name, name.encode(), card={"multiplications_per_pixel": size})
+        for name, size in (("large", 1_000_000), ("usual", 50_000))
+    )
+    layers = [np.random.default_rng(0).integers(0, 256, (9, 9, 3)).astype(np.uint8)]
+    for effort, names in ((Effort(), ["usual"]), (Effort(best=True), ["large", "usual"])):
+        (tried,) = ways.by_model(layers, [large, usual], effort)
+        assert [way.program.name for way in tried] == names

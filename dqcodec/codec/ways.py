@@ -5,7 +5,7 @@ Layers are (H, W, C) uint8; those for experts may be uint16.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -74,10 +74,19 @@ def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
         kept = [pixels for pixels, is_taken in zip(layers, takes) if is_taken]
         coded = iter(by_model(kept, [program], effort))
         return [next(coded) if is_taken else [] for is_taken in takes]
-    shares = _shares(payloads[rows[0].number])
+    ways = _ways(payloads, program, _shares(payloads[rows[0].number]))
+    usual = trial.best_program(layers, programs) if effort.best else program
+    if usual is program or usual is None or rows[0].is_slow:
+        return ways
+    # all layers of a large program learn: on some images they get worse by it, which no sample shows
+    return [[*first, *second] for first, second in zip(ways, by_model(layers, [usual], Effort(fast=True)))]
+
+
+def _ways(payloads: Mapping[Method, Payload], program: Program, shares: Sequence[float]) -> list[list[CodedLayer]]:
+    """The ways of layers that a program has coded together by several methods. shares: the layers' parts of the payloads."""
     return [
         [
-            CodedLayer(Layer(number, program.id), data.data, share * len(data.data), program, data.report, len(layers))
+            CodedLayer(Layer(number, program.id), data.data, share * len(data.data), program, data.report, len(shares))
             for number, data in payloads.items()
         ]
         for share in shares
