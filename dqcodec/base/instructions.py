@@ -41,7 +41,7 @@ def _hint(typing, array, place):
         data = context.make_array(array)(context, builder, arguments[0]).data
         address = builder.bitcast(builder.gep(data, [arguments[1]]), cgutils.voidptr_t)
         number = cgutils.int32_t
-        kind = cgutils.ir.FunctionType(cgutils.ir.VoidType(), [cgutils.voidptr_t, number, number, number])
+        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
         hint = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
         builder.call(hint, [address, *map(number, _TO_READ)])
         return context.get_dummy_value()

@@ -58,7 +58,7 @@ def is_drawn(pixels: np.ndarray) -> bool:
 def differing(pixels: np.ndarray) -> np.ndarray:
     """Whether each pixel differs from its left or upper neighbour, bool (H - 1, W - 1)."""
     differs = (pixels[1:, 1:] != pixels[1:, :-1]) | (pixels[1:, 1:] != pixels[:-1, 1:])
-    return functools.reduce(np.logical_or, np.moveaxis(differs, 2, 0))  # in a fifth of the time of any(axis=2)
+    return functools.reduce(np.logical_or, np.moveaxis(differs, 2, 0))  # faster than any(axis=2)
 
 
 def new_part(pixels: np.ndarray) -> float:
@@ -76,7 +76,7 @@ def repeated_part(layers: Sequence[np.ndarray]) -> float:
 
 
 def _distinct(values: np.ndarray) -> int:
-    """How many values differ. Sorting takes a tenth of the time of np.unique."""
+    """How many values differ. Sorting is faster than np.unique."""
     ordered = np.sort(values)
     return int((ordered[1:] != ordered[:-1]).sum()) + min(1, len(values))
 

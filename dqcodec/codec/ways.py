@@ -79,7 +79,7 @@ def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
     if usual is program or usual is None or rows[0].is_slow:
         return ways
     # all layers of a large program learn: on some images they get worse by it, which no sample shows
-    return [[*first, *second] for first, second in zip(ways, by_model(layers, [usual], Effort(fast=True)))]
+    return [[*first, *second] for first, second in zip(ways, by_model(layers, [usual], Effort()))]
 
 
 def _ways(payloads: Mapping[Method, Payload], program: Program, shares: Sequence[float]) -> list[list[CodedLayer]]:

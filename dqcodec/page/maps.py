@@ -14,12 +14,8 @@ _ANCHORS = ("#0b0724", "#3b0f70", "#8c2981", "#de4968", "#fe9f6d", "#fcfdbf")  #
 _SHOWN_SIDE = 1024  # pixels of the longest side of a picture in a page
 _MOST_SHARE = 0.999  # of the samples of a plane lie within the scale
 _BINS_A_BIT, _MOST_BITS = 2, 16
-_WIDTH, _LEFT, _BASE, _TALLEST = (
-    640,
-    44,
-    190,
-    178,
-)  # of the histogram: its width; left and lower end of the bars; the tallest bar
+# of the histogram: its width; left and lower end of the bars; the tallest bar
+_WIDTH, _LEFT, _BASE, _TALLEST = 640, 44, 190, 178
 
 
 def scale(planes: Sequence[np.ndarray]) -> int:

@@ -1,4 +1,4 @@
-"""Products of matrices of short integers, twice as fast as those of floats.
+"""Products of matrices of short integers, faster than those of floats.
 
 A processor may have an instruction that multiplies 16-bit integers two by two, and adds the two products. It takes both from one
 32-bit number, so matrices are stored as pairs. Nothing rounds: if the sums fit in 32 bits, they are exact.
