@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dqcodec.base.compiled import part_of_loop_in_place
+from dqcodec.exact.mixing import slots
 from dqcodec.exact.mixing.binary_coder import code_bit
 from dqcodec.exact.mixing.counters import (
     count,
@@ -25,6 +26,7 @@ from dqcodec.exact.mixing.logistic import Network, learn_twice, mixed_twice, rat
 from dqcodec.exact.mixing.pixels import channel, clamped, neighbours, of_channel, pattern
 from dqcodec.exact.mixing.priors import UNTRAINED, Prior
 from dqcodec.exact.mixing.sample_laws import SampleLaws, law_logit, learn_laws, narrow_laws, set_laws
+from dqcodec.exact.mixing.slots import Slots
 from dqcodec.frozen.pixel_mixing import (
     CONTEXTS,
     FINAL_RATE,
@@ -36,39 +38,30 @@ from dqcodec.frozen.pixel_mixing import (
 )
 from dqcodec.frozen.trained_mixing import FIRST_LAW, FIRST_LAW_ROW
 
-_SLOT_BYTES = 64
-
 
 class BitMixer(NamedTuple):
     """The state that learns to predict bits.
 
     Attributes:
-        entries: slots of 16: a check, and a history (see counters.py) for each node of 4 bits, uint32. They lie in the order of
-            their first use, so that the unused ones take neither memory nor time. Slot 0 is never used.
-        places: for each context and hash the number of its slot, or 0 before its first use, int32.
-        used: the number of the last slot, int64 (1,).
+        contexts: their histories, as Slots.
         maps: for each context and state of a history a counter, uint32.
         network: mixes the inputs; a final row for each bit of a pixel.
         stages: by channel and node, and by neighbours, int32.
         trust: for each match and its length, a counter of how often it was right, uint32.
         laws: of a sample; none in an untrained mixer.
-        hashes, slots: of the bit at hand.
+        hashes: of the contexts of the bit at hand.
         done: the number of samples so far, int64 (1,).
-        slot_bits, stage_bits: log2 of a context's hashes, and of the second stage's rows.
+        stage_bits: log2 of the second stage's rows.
     """
 
-    entries: np.ndarray
-    places: np.ndarray
-    used: np.ndarray
+    contexts: Slots
     maps: np.ndarray
     network: Network
     stages: np.ndarray
     trust: np.ndarray
     laws: SampleLaws
     hashes: np.ndarray
-    slots: np.ndarray
     done: np.ndarray
-    slot_bits: int
     stage_bits: int
 
     @classmethod
@@ -77,21 +70,12 @@ class BitMixer(NamedTuple):
         slot_bits = min(MAX_SLOT_BITS, (2 * samples).bit_length())
         stage_bits = min(MAX_STAGE_BITS, slot_bits)
         return cls(
-            _slots(1 + (CONTEXTS << slot_bits)), np.zeros(CONTEXTS << slot_bits, np.int32), np.zeros(1, np.int64),
+            Slots.new(CONTEXTS, slot_bits),
             prior.maps.copy(),
             Network.new(prior.weights.copy(), prior.finals.copy()),
             np.tile(STAGE, (1024 + (1 << stage_bits), 1)).astype(np.int32), prior.trust.copy(), SampleLaws.new(prior.errors),
-            np.empty(CONTEXTS, np.uint64), np.empty((4, CONTEXTS), np.int64), np.array([prior.done]),
-            slot_bits, stage_bits,
+            np.empty(CONTEXTS, np.uint64), np.array([prior.done]), stage_bits,
         )  # fmt: skip
-
-
-def _slots(count: int) -> np.ndarray:
-    """Room for slots, uint32 (16 count,), each in one line of the cache. The check of slot 0 is 0, others have any values."""
-    room = np.empty(16 * count + 15, np.uint32)
-    first = -room.ctypes.data % _SLOT_BYTES // 4
-    room[first] = 0
-    return room[first : first + 16 * count]
 
 
 @part_of_loop_in_place
@@ -211,27 +195,11 @@ def _packed(a, b, c, d):
 
 @part_of_loop_in_place
 def _find_slots(mixer, node):
-    """Set row 0 of slots to the slots for the next 4 bits, after those in `node`. A slot of another context is cleared."""
-    entries, places, hashes, slots, slot_bits = mixer.entries, mixer.places, mixer.hashes, mixer.slots, mixer.slot_bits
-    shift = np.uint64(64 - slot_bits)
+    """Find the slots for the next 4 bits, after those in `node`."""
     for i in range(CONTEXTS):
-        own = hashed(hashes[i], node) * np.uint64(0xE7037ED1A0B428DB)
-        slots[1, i] = np.int64(own & np.uint64(0xFFFFFFFF)) | 1
-        slots[2, i] = (i << slot_bits) + np.int64(own >> shift)
-    for i in range(CONTEXTS):  # all loads start together, because memory is slow
-        slots[0, i] = np.int64(places[slots[2, i]]) << 4
-    for i in range(CONTEXTS):
-        slots[3, i] = np.int64(entries[slots[0, i]])
-    for i in range(CONTEXTS):
-        if slots[1, i] != slots[3, i]:
-            if slots[0, i] == 0:
-                mixer.used[0] += 1
-                places[slots[2, i]] = mixer.used[0]
-                slots[0, i] = mixer.used[0] << 4
-            slot = slots[0, i]
-            entries[slot] = slots[1, i]
-            for j in range(slot + 1, slot + 16):
-                entries[j] = 32768 << 8
+        own = hashed(mixer.hashes[i], node) * np.uint64(0xE7037ED1A0B428DB)
+        slots.choose(mixer.contexts, i, own, np.uint32(own) | np.uint32(1))
+    slots.find(mixer.contexts)
 
 
 @part_of_loop_in_place
@@ -282,6 +250,8 @@ def code_samples(mixer, coder, layer, at, predicted, missed, matches):
             _count_contexts(mixer, inner, bit)
             narrow_laws(laws, bit)
             node = node * 2 + bit
+            if position % 4 == 3 or position == bits - 1:
+                slots.leave(mixer.contexts, inner * 2 + bit)
         learn_laws(laws, law_row, node - (1 << bits))
         known = known << 8 | node - (1 << bits)
         if rest == 1 and known != np.int64(predicted) >> shift:
@@ -292,9 +262,9 @@ def code_samples(mixer, coder, layer, at, predicted, missed, matches):
 @part_of_loop_in_place
 def _set_context_inputs(mixer, inner):
     """Set the inputs that contexts give at a node of 4 bits; returns how many contexts know it."""
-    entries, maps, slots, inputs, familiar = mixer.entries, mixer.maps, mixer.slots, mixer.network.inputs, 0
+    entries, at, maps, inputs, familiar = mixer.contexts.entries, mixer.contexts.at, mixer.maps, mixer.network.inputs, 0
     for i in range(CONTEXTS):
-        entry = np.int64(entries[slots[0, i] + inner])
+        entry = np.int64(entries[at[0, i] + inner])
         state = entry & 255
         inputs[2 * i], inputs[2 * i + 1] = stretch(entry >> 8), counted(maps, i << 8 | state)
         familiar += state != 0
@@ -379,8 +349,8 @@ def _count_matches(trust, layer, matches, at, bit):
 @part_of_loop_in_place
 def _count_contexts(mixer, inner, bit):
     """Enter a bit in the history of each context, and count it for the history's state."""
-    entries, maps, slots = mixer.entries, mixer.maps, mixer.slots
+    entries, at, maps = mixer.contexts.entries, mixer.contexts.at, mixer.maps
     for i in range(CONTEXTS):
-        history = np.int64(entries[slots[0, i] + inner])
+        history = np.int64(entries[at[0, i] + inner])
         count(maps, i << 8 | history & 255, bit)
-        entries[slots[0, i] + inner] = history_after(history, bit)
+        entries[at[0, i] + inner] = history_after(history, bit)

@@ -13,11 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from dqcodec.base.compiled import compiled, part_of_loop_in_place
-from dqcodec.base.instructions import prefetch
+from dqcodec.exact.mixing import slots
 from dqcodec.exact.mixing.binary_coder import BinaryCoder, bits_written, code_bit
 from dqcodec.exact.mixing.counters import history_after
 from dqcodec.exact.mixing.logistic import mixed, rate_after, squash
 from dqcodec.exact.mixing.pixels import channel, clamped, neighbours, of_channel
+from dqcodec.exact.mixing.slots import Slots
 from dqcodec.exact.mixture import start
 from dqcodec.frozen.autoregressive import TOTAL
 from dqcodec.frozen.mixing import (
@@ -41,29 +42,26 @@ class Mixer(NamedTuple):
     """The state of an encoder or decoder.
 
     Attributes:
-        entries: for each context slots of 16: a history (see counters.py) for each node of 4 bits, uint32.
+        contexts: their histories, as Slots. Contexts with the same place share it.
         maps, uses: for each context and state of a history a probability, and how often it was used, int64 (CONTEXTS, 256).
         weights: of two mixers, in sets of 64 rows, int32 (128, INPUTS), 2^-16.
-        hashes, values, slots: of the contexts of the bit at hand.
+        hashes, values: of the contexts of the bit at hand.
         inputs, rows, logits: of the bit at hand; each mixer's row of weights, and its logit.
         done: the number of samples so far, int64 (1,).
         coder: writes or reads the code.
-        slot_bits: log2 of the slots of a context.
     """
 
-    entries: np.ndarray
+    contexts: Slots
     maps: np.ndarray
     uses: np.ndarray
     weights: np.ndarray
     hashes: np.ndarray
     values: np.ndarray
-    slots: np.ndarray
     inputs: np.ndarray
     rows: np.ndarray
     logits: np.ndarray
     done: np.ndarray
     coder: BinaryCoder
-    slot_bits: int
 
     @classmethod
     def new(cls, shapes: Sequence[tuple[int, int, int]], bits: Sequence[int], code: bytes | None = None) -> "Mixer":
@@ -80,10 +78,10 @@ class Mixer(NamedTuple):
         uses = sum(count * -(-bits_here // 4) for count, bits_here in zip(samples, bits))
         slot_bits = min(MAX_SLOT_BITS, uses.bit_length())
         return cls(
-            np.full((CONTEXTS << slot_bits) * 16, 32768 << 8, np.uint32), np.tile(STATES, (CONTEXTS, 1)),
+            Slots.new(CONTEXTS, slot_bits), np.tile(STATES, (CONTEXTS, 1)),
             np.zeros((CONTEXTS, 256), np.int64), np.full((128, INPUTS), WEIGHT, np.int32),
-            np.empty(CONTEXTS, np.uint64), np.empty((CONTEXTS, 9), np.int64), np.empty(CONTEXTS, np.int64),
-            np.empty(INPUTS, np.int32), np.zeros(2, np.int64), np.zeros(2, np.int64), np.zeros(1, np.int64), coder, slot_bits,
+            np.empty(CONTEXTS, np.uint64), np.empty((CONTEXTS, 9), np.int64),
+            np.empty(INPUTS, np.int32), np.zeros(2, np.int64), np.zeros(2, np.int64), np.zeros(1, np.int64), coder,
         )  # fmt: skip
 
 
@@ -174,23 +172,20 @@ def _set_contexts(mixer, sample):
 
 @part_of_loop_in_place
 def _find_slots(mixer, node):
-    """The slots for the next 4 bits, after those in `node`."""
-    hashes, slots, slot_bits = mixer.hashes, mixer.slots, mixer.slot_bits
-    shift = np.uint64(64 - slot_bits)
+    """Find the slots for the next 4 bits, after those in `node`."""
     for i in range(CONTEXTS):
-        mixed = (hashes[i] + np.uint64(node) * np.uint64(0xA0761D6478BD642F)) * np.uint64(0xE7037ED1A0B428DB)
-        slots[i] = ((i << slot_bits) + np.int64(mixed >> shift)) << 4
-        prefetch(mixer.entries, slots[i])  # a slot may lie in two lines of the cache
-        prefetch(mixer.entries, slots[i] + 15)
+        own = (mixer.hashes[i] + np.uint64(node) * np.uint64(0xA0761D6478BD642F)) * np.uint64(0xE7037ED1A0B428DB)
+        slots.choose(mixer.contexts, i, own, 0)
+    slots.find(mixer.contexts)
 
 
 @part_of_loop_in_place
 def _predict(mixer, place, node, prediction):
     """The probability of a 1, for a bit at a `place` among a pixel's bits. node: 1, and those of the 4 bits that are known.
     prediction: the model's logit."""
-    entries, maps, slots, inputs, familiar = mixer.entries, mixer.maps, mixer.slots, mixer.inputs, 0
+    entries, at, maps, inputs, familiar = mixer.contexts.entries, mixer.contexts.at, mixer.maps, mixer.inputs, 0
     for i in range(CONTEXTS):
-        entry = np.int64(entries[slots[i] + node])
+        entry = np.int64(entries[at[0, i] + node])
         state = entry & 255
         if state:
             inputs[2 * i], inputs[2 * i + 1] = STRETCH[entry >> 12], STRETCH[maps[i, state] >> 4]
@@ -208,20 +203,20 @@ def _predict(mixer, place, node, prediction):
 @part_of_loop_in_place
 def _learn(mixer, node, bit, rate):
     """Learn from a bit, after it is coded."""
-    entries, maps, uses, weights = mixer.entries, mixer.maps, mixer.uses, mixer.weights
-    slots, inputs, rows, logits = mixer.slots, mixer.inputs, mixer.rows, mixer.logits
+    entries, at, maps, uses, weights = mixer.contexts.entries, mixer.contexts.at, mixer.maps, mixer.uses, mixer.weights
+    inputs, rows, logits = mixer.inputs, mixer.rows, mixer.logits
     for m in range(2):
         row, step = rows[m], ((bit << 16) - squash(logits[m])) * rate
         for i in range(INPUTS):
             weights[row, i] += inputs[i] * step + (1 << 17) >> 18
     for i in range(CONTEXTS):
-        history = np.int64(entries[slots[i] + node])
+        history = np.int64(entries[at[0, i] + node])
         state = history & 255
         if state:
             seen = uses[i, state]
             maps[i, state] += (65535 * bit - maps[i, state]) * RATES[seen + MIN_USES] >> 16
             uses[i, state] = min(seen + 1, MAX_USES)
-        entries[slots[i] + node] = history_after(history, bit)
+        entries[at[0, i] + node] = history_after(history, bit)
 
 
 class Law(NamedTuple):
@@ -261,6 +256,8 @@ def code_sample(mixer, sample, law):
             end = half_start
         _learn(mixer, inner, bit, rate)
         node = node * 2 + bit
+        if position % 4 == 3 or position == bits - 1:
+            slots.leave(mixer.contexts, inner * 2 + bit)
     mixer.done[0] += 1
     sample.pixels[sample.at] |= np.uint32(node - (1 << bits) << _shift(sample))
     return bits_written(mixer.coder) - before
