@@ -285,7 +285,7 @@ USUAL = [pair for _, _, types, lengths in TABLES for pair in zip(types[1:], leng
 
 
 def parse_chunks(raw: bytes) -> tuple[bytes, list[list[tuple[bytes, bytes]]]]:
-    """The values, and the chunks before, between and after the rasters."""
+    """The values, and the chunks before, between and after the rasters. The tail is a chunk of no type, the last one."""
     parts, items, values = [[]], Bytes(raw), b""
     if raw[:1] == b"\x7e":
         items.byte()
@@ -295,6 +295,11 @@ def parse_chunks(raw: bytes) -> tuple[bytes, list[list[tuple[bytes, bytes]]]]:
         if code == 0:
             parts.append([])
             continue
+        if code == 124:
+            parts += [[]] * (len(parts) < 2)
+            parts[-1].append((b"", items.section()))
+            assert items.position == len(raw)
+            break
         is_inflated = code == 125
         code = items.byte() if is_inflated else code
         if not is_inflated and code in WHOLE:
@@ -2368,7 +2373,8 @@ def packed_again(head: Head, samples) -> bytes:
     for size in cuts:
         out.append(chunk(b"IDAT", stream[:size]))
         stream = stream[size:]
-    out += [chunk(b"IDAT", stream), *(chunk(*each) for each in chunks[1]), chunk(b"IEND", b"")]
+    out += [chunk(b"IDAT", stream), *(chunk(*each) for each in chunks[1] if each[0]), chunk(b"IEND", b"")]
+    out += [body for kind, body in chunks[1] if not kind]
     file = b"".join(out)
     assert hashlib.sha256(file).digest()[:8] == checksum
     return file

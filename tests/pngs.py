@@ -21,8 +21,13 @@ def header(width, height, bit_depth=8, color_type=2, interlace=0) -> bytes:
     return chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bit_depth, color_type, 0, 0, interlace))
 
 
-def write(samples, bit_depth=8, color_type=None, interlace=False, before=b"", after=b"", tail=b"", idats=1) -> bytes:
-    """A PNG of (height, width, samples per pixel) integers, with filter None."""
+def write(
+    samples, bit_depth=8, color_type=None, interlace=False, before=b"", after=b"", end=b"", tail=b"", idats=1
+) -> bytes:
+    """A PNG of (height, width, samples per pixel) integers, with filter None.
+
+    end: the body of IEND, which no program writes; a PNG with one is kept as it is.
+    """
     samples = np.asarray(samples)
     height, width, count = samples.shape
     color_type = {1: 0, 2: 4, 3: 2, 4: 6}[count] if color_type is None else color_type
@@ -30,7 +35,7 @@ def write(samples, bit_depth=8, color_type=None, interlace=False, before=b"", af
     if color_type == 3:
         before = chunk(b"PLTE", bytes(range(3 << bit_depth)) if bit_depth < 7 else bytes(range(256)) * 3) + before
     start = SIGNATURE + header(width, height, bit_depth, color_type, int(interlace))
-    return start + before + data + after + chunk(b"IEND") + tail
+    return start + before + data + after + chunk(b"IEND", end) + tail
 
 
 def pieces(samples, bit_depth=8, interlace=False, count=1) -> list[bytes]:

@@ -60,7 +60,7 @@ def kinds() -> dict[str, bytes]:
         "scaled": pngs.write(photo(6, 7).astype(int) * 257, 16),
         "1 bit": pngs.write(smooth(9, 9, 0, 1), 1),
         "animated": pngs.animated(photo(9, 10), [((1, 2), photo(5, 6))]),
-        "stored": pngs.write(photo(3, 3), tail=b"more"),
+        "stored": pngs.write(photo(3, 3), end=b"more"),
         "another RGB": pngs.write(photo(9, 9)),
     }
 

@@ -29,7 +29,7 @@ from dqcodec.format import archive
 
 PIXELS = (np.add.outer(np.arange(30) * 3, np.arange(40))[..., None] + np.arange(3) * 9).astype(np.uint8)
 SOURCE = pngs.write(PIXELS)
-DEEP = pngs.random(np.random.default_rng(0), 4, 5, 2, 16, tail=b"tail")  # comes back byte for byte
+DEEP = pngs.random(np.random.default_rng(0), 4, 5, 2, 16, end=b"tail")  # comes back byte for byte
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +61,7 @@ def test_decompress_gives_back_the_file_that_compress_took(folder):
 def test_several_processes_give_the_same_files_lines_and_exit_code(folder):
     (folder / "in").mkdir()
     for index in range(3):
-        (folder / f"in/{index}.png").write_bytes(pngs.random(np.random.default_rng(index), 4, 5, 2, 16, tail=b"tail"))
+        (folder / f"in/{index}.png").write_bytes(pngs.random(np.random.default_rng(index), 4, 5, 2, 16, end=b"tail"))
     (folder / "in/bad.png").write_bytes(b"no png")
     results = {jobs: run("compress", "-r", "in", "-o", f"out{jobs}", "-j", jobs, "--json") for jobs in (1, 2)}
     written = {
@@ -144,7 +144,7 @@ def every_kind():
         found[f"{folder}{number}-interlaced.png"] = pngs.write(
             samples, color_type=kind, interlace=True, idats=2, **deep
         )
-        found[f"{folder}{number}-tail.png"] = pngs.write(samples, color_type=kind, after=note, tail=b"tail", **deep)
+        found[f"{folder}{number}-tail.png"] = pngs.write(samples, color_type=kind, after=note, end=b"tail", **deep)
         frames = [((1, 0), samples[1:]), ((0, 0), samples[::-1])]
         found[f"{folder}{number}-animated.png"] = pngs.animated(samples, frames, color_type=kind, **deep)
     return found
@@ -354,7 +354,7 @@ def grow(folder, count=3, **options):
     for number, (name, (mode, mtime_ns)) in enumerate(list(STAMPS.items())[:count]):
         path = folder / "in" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(pngs.random(np.random.default_rng(number), 4, 5, 2, 16, tail=b"tail") if options else SOURCE)
+        path.write_bytes(pngs.random(np.random.default_rng(number), 4, 5, 2, 16, end=b"tail") if options else SOURCE)
         path.chmod(mode)
         os.utime(path, ns=(0, mtime_ns))
 
@@ -547,7 +547,7 @@ def test_salvage_gets_what_is_whole_and_lists_what_is_lost(folder, quick):
 def test_swapped_groups_are_reported(folder, quick):
     (folder / "in").mkdir()
     for number in range(2):
-        (folder / f"in/{number}.png").write_bytes(pngs.write(np.full((1, 1, 3), number), tail=b"stored"))
+        (folder / f"in/{number}.png").write_bytes(pngs.write(np.full((1, 1, 3), number), end=b"stored"))
     run("compress", "in", "-o", "set.dqc", "--group", 1)
     data = (folder / "set.dqc").read_bytes()
     with Archive("set.dqc") as packed:
@@ -606,7 +606,7 @@ def test_list_and_info_show_archives_and_files(folder, quick):
     for name in list(STAMPS)[1:]:
         (folder / "in" / name).chmod(0o644)
         (folder / "in" / name).write_bytes(pngs.write(PIXELS, **{"before": pngs.chunk(b"tEXt", name.encode() + b"\0")}))
-    (folder / "in/gray.png").write_bytes(pngs.random(np.random.default_rng(0), 3, 7, 0, 4, tail=b"stored"))
+    (folder / "in/gray.png").write_bytes(pngs.random(np.random.default_rng(0), 3, 7, 0, 4, end=b"stored"))
     run("compress", "in", "-o", "set.dqc")
     run("compress", "in/gray.png", "-o", "gray.dqc")
     lines = run("list", "set.dqc", "gray.dqc").stdout.splitlines()
@@ -728,7 +728,7 @@ def test_unprintable_names_are_escaped(folder, quick):
 def test_a_killed_command_leaves_no_file_under_the_final_name(folder):
     (folder / "in").mkdir()
     for number in range(300):
-        source = pngs.random(np.random.default_rng(number), 20, 20, 2, 16, tail=b"tail")
+        source = pngs.random(np.random.default_rng(number), 20, 20, 2, 16, end=b"tail")
         (folder / f"in/{number}.png").write_bytes(source)
     command = [sys.executable, "-m", "dqcodec", "compress", "in", "-o", "set.dqc", "--group", "1"]
     variables = os.environ | {"PYTHONPATH": str(Path(dqcodec.__file__).parents[1])}

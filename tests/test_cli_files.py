@@ -33,8 +33,8 @@ from dqcodec.command.update import pending
 from dqcodec.format import archive, container
 
 MODEL = "a-00000000.safetensors"
-SOURCE = pngs.random(np.random.default_rng(0), 4, 5, 2, 16, tail=b"tail")  # comes back byte for byte
-OTHER = pngs.random(np.random.default_rng(1), 4, 5, 2, 16, tail=b"tail")
+SOURCE = pngs.random(np.random.default_rng(0), 4, 5, 2, 16, end=b"tail")  # comes back byte for byte
+OTHER = pngs.random(np.random.default_rng(1), 4, 5, 2, 16, end=b"tail")
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(dqcodec.__file__).parents[1])}
 
 
@@ -347,7 +347,7 @@ def test_no_command_calls_joined_archives_whole(folder):
 )
 def test_the_total_of_an_archive_counts_every_error(folder, command):
     for number in range(3):
-        grow(folder, [f"in/{number}.png"], pngs.write(np.full((1, 1, 3), number), tail=b"tail"))
+        grow(folder, [f"in/{number}.png"], pngs.write(np.full((1, 1, 3), number), end=b"tail"))
     run("compress", "in", "-o", "set.dqc", "--group", 1)
     whole = (folder / "set.dqc").read_bytes()
     (folder / "set.dqc").write_bytes(whole[: len(whole) // 2])

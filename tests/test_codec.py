@@ -27,6 +27,7 @@ from dqcodec.format.head import Entry
 from dqcodec.format.layer import Layer, Method
 from dqcodec.format.split import Split, Step
 from dqcodec.methods import table
+from dqcodec.png import chunks
 
 PROGRAM = fake_learned.Program()
 CHUNKS = {"before": pngs.chunk(b"gAMA", b"\0\0\xb1\x8f"), "after": pngs.chunk(b"tEXt", b"Comment\0" + b"hello " * 50)}
@@ -150,7 +151,7 @@ def test_animations_are_compressed_frame_by_frame():
 
 def test_what_cannot_be_stripped_is_an_error_and_not_kept():
     with pytest.raises(UnsupportedImageError, match="stripped"):
-        codec.compress(pngs.write(photo(9, 9), before=pngs.chunk(b"tEXt", b"a\0secret")) + b"more", strip=True)
+        codec.compress(pngs.write(photo(9, 9), before=pngs.chunk(b"tEXt", b"a\0secret"), end=b"more"), strip=True)
     with pytest.raises(ValueError, match="exact"):
         codec.compress(pngs.write(photo(9, 9)), strip=True, exact=True)
 
@@ -183,9 +184,34 @@ def test_a_file_that_is_given_back_as_it_is_keeps_them():
     assert report.dropped == () and report.recipe_bytes and codec.decompress(dqc, no_programs)[0] == source
     restored, report = codec.decompress(dqc, no_programs, repack=True)
     assert report.dropped == ("iDOT",) and "left out iDOT" in report.line() and b"iDOT" not in restored
-    source = pngs.write(photo(1, 1), before=IDOT, tail=b"tail")
+    source = pngs.write(photo(1, 1), before=IDOT, end=b"tail")
     dqc, report = codec.compress(source)
     assert report.method == "stored" and report.dropped == () and codec.decompress(dqc, no_programs)[0] == source
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("tail", [pngs.chunk(b"IEND"), b"\0", bytes(range(256)) * 9])
+def test_bytes_after_the_end_of_a_png_come_back(tail, exact):
+    for source in (pngs.write(photo(), tail=tail), pngs.animated(photo(), [((0, 0), photo())], tail=tail)):
+        dqc, report = codec.compress(source, exact=exact)
+        found, _ = codec.decompress(dqc, no_programs)
+        assert found.endswith(pngs.chunk(b"IEND") + tail) and png.read(found).same(png.read(source))
+        assert report.dropped == () and (not exact or found == source)
+        if source == pngs.write(photo(), tail=tail):
+            assert report.method != "stored"
+
+
+def test_stripping_tells_of_bytes_after_the_end():
+    source = pngs.write(photo(), tail=b"hidden")
+    dqc, report = codec.compress(source, strip=True)
+    assert report.dropped == ("bytes after IEND",) and "left out bytes after IEND" in report.line()
+    assert codec.decompress(dqc, no_programs)[0].endswith(pngs.chunk(b"IEND"))
+
+
+def test_very_many_bytes_after_the_end_are_kept_with_the_file():
+    source = pngs.write(photo(), tail=bytes(chunks.MAX_TAIL_BYTES + 1))
+    dqc, report = codec.compress(source)
+    assert report.method == "stored" and codec.decompress(dqc, no_programs)[0] == source
 
 
 def test_layers_of_an_image_may_have_different_methods(monkeypatch):

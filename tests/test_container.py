@@ -39,7 +39,7 @@ def coded(draw):
     before, after = tuple(draw(comments)), tuple(draw(comments))
     if color_type == 3:
         before += (png.Chunk(b"PLTE", draw(st.binary(max_size=40))),)
-    skeleton = png.Skeleton(header, (before, after))
+    skeleton = png.Skeleton(header, (before, after), draw(st.binary(max_size=9)))
     step = draw(st.sampled_from([*steps[bit_depth == 16], *[Step.COLORS][: color_type == 3]]))
     split = Split(step, draw(st.booleans()) and color_type in (4, 6))
     rasters = tuple(tuple(draw(layers) for _ in split.shapes(size, skeleton)) for size in skeleton.sizes)

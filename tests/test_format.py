@@ -55,6 +55,7 @@ def alike(found: decoder.Decoded, source: bytes) -> bool:
         return bool(found.png)
     image = png.read(source)
     chunks = [[tuple(chunk) for chunk in part] for part in image.skeleton.parts]
+    chunks[-1] += [(b"", image.skeleton.tail)] if image.skeleton.tail else []
     same = [np.array_equal(*pair) for pair in zip(found.rasters, image.rasters, strict=True)]
     return found.chunks == chunks and all(same)
 

@@ -111,7 +111,7 @@ def test_the_library_takes_paths_and_bytes_with_the_same_result(folder):
 @pytest.mark.parametrize("color_type, bit_depth, channels", [(0, 1, 2), (0, 4, 2), (2, 8, 4), (3, 2, 4), (2, 16, 4)])
 def test_palettes_and_colour_keys_are_resolved(color_type, bit_depth, channels, tail):
     key = bytes(6 if color_type == 2 else 2)
-    source = pngs.random(RNG, 6, 7, color_type, bit_depth, before=pngs.chunk(b"tRNS", key), tail=tail)
+    source = pngs.random(RNG, 6, 7, color_type, bit_depth, before=pngs.chunk(b"tRNS", key), end=tail)
     pixels = dqcodec.decompress(dqcodec.compress(source))
     assert pixels.shape == (6, 7, channels) and pixels.dtype == (np.uint16 if bit_depth == 16 else np.uint8)
     if bit_depth < 16:
@@ -223,7 +223,7 @@ def animations():
     for is_first in (True, False):
         for tail in (b"", b"tail"):
             yield pngs.animated(
-                COLORS, frames, is_first=is_first, tail=tail, before=pngs.chunk(b"tEXt", b"Comment\0hello")
+                COLORS, frames, is_first=is_first, end=tail, before=pngs.chunk(b"tEXt", b"Comment\0hello")
             )
     animation = Image.open(io.BytesIO(pngs.animated(COLORS, frames)))
     images = [frame.copy() for frame in ImageSequence.Iterator(animation)]
@@ -287,7 +287,7 @@ def test_pillow_verifies_a_short_file_by_decoding_it():
 
 def test_pillow_verifies_without_decoding(folder, monkeypatch):
     dqc = dqcodec.compress(np.zeros((257, 256), np.uint8))
-    stored = dqcodec.compress(pngs.write(COLORS, tail=b"tail"))
+    stored = dqcodec.compress(pngs.write(COLORS, end=b"tail"))
     monkeypatch.setattr(codec, "decode", None)
     for data in (dqc, stored):
         for position in (*range(len(data) // 2, len(data), 7), len(data) - 1):
@@ -360,7 +360,7 @@ def test_pillow_images_keep_transparency_profile_and_exif():
 @pytest.mark.parametrize("tail", [b"", b"stored"])
 def test_pillow_opens_by_the_header_and_loads_what_the_png_holds(folder, color_type, bit_depth, tail):
     source = pngs.random(
-        RNG, 20, 30, color_type, bit_depth, before=pngs.chunk(b"tEXt", b"Comment\0" + b"ab" * 3000), tail=tail
+        RNG, 20, 30, color_type, bit_depth, before=pngs.chunk(b"tEXt", b"Comment\0" + b"ab" * 3000), end=tail
     )
     dqc = dqcodec.compress(source)
     (folder / "a.png.dqc").write_bytes(dqc)

@@ -105,13 +105,20 @@ def test_every_frame_of_an_animation_is_kept(kind, corners, is_first, idats):
     assert metadata.unpack(metadata.pack(image.skeleton), image.header) == (image.skeleton, b"")
 
 
+@pytest.mark.parametrize("raw", [b"\x7c\0", b"\x7c\1", b"\x7c\1a\0", b"\x7c\1a\x7c\1a"])
+def test_bytes_after_iend_are_some_and_the_last_item(raw):
+    assert metadata.unpack(b"\x7c\1a", png.Header(1, 1, 2, 8))[0].tail == b"a"
+    with pytest.raises(CorruptError):
+        metadata.unpack(raw, png.Header(1, 1, 2, 8))
+
+
 STILL = np.zeros((4, 4, 1), int)
 
 
 @pytest.mark.parametrize(
     "data",
     [
-        pngs.write(STILL, tail=b"more"),
+        pngs.write(STILL, end=b"more"),
         pngs.write(STILL, before=pngs.chunk(b"CgBI", bytes(4))),
         pngs.write(STILL, before=pngs.chunk(b"acTL", bytes(8))),
         pngs.animated(STILL, [((0, 0), STILL)]).replace(b"acTL", b"acTl"),

@@ -82,7 +82,7 @@ def test_what_no_setting_makes_and_animations_have_no_recipe():
         pngs.SIGNATURE + pngs.header(1, 1, 1, 0) + pngs.chunk(b"IDAT", zlib.compress(b"\0\x7f")) + pngs.chunk(b"IEND")
     )
     animated = pngs.animated(SMOOTH, [((0, 0), SMOOTH)])
-    for data in (other, padded, animated, pngs.write(SMOOTH, tail=b"tail")):
+    for data in (other, padded, animated, pngs.write(SMOOTH, end=b"tail")):
         assert exact.find(data, png.read(data)) is None
 
 

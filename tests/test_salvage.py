@@ -196,7 +196,7 @@ def test_joined_archives_with_equal_first_groups_are_both_read():
 
 def test_an_archive_kept_verbatim_does_not_mislead_the_scan():
     inner = written(group_of(["a.png"], stored(numbered(7))), group_of(["b.png"], stored(numbered(8))))
-    holder = pngs.write(np.zeros((1, 1, 1), int), tail=inner)
+    holder = pngs.write(np.zeros((1, 1, 1), int), end=inner)
     whole = written(
         group_of(["a.png"], stored(numbered(1))), group_of(["in.png"], stored(holder)), group_of(["c"], Verbatim(b"c"))
     )

@@ -55,7 +55,7 @@ def folder(tmp_path):
     (tmp_path / "stuck.py").write_text(STUCK)
     (tmp_path / "in").mkdir()
     for number in range(4):
-        image = pngs.random(np.random.default_rng(number), 4, 5 + number, 2, 16, tail=b"tail")
+        image = pngs.random(np.random.default_rng(number), 4, 5 + number, 2, 16, end=b"tail")
         (tmp_path / f"in/{number}.png").write_bytes(image)
     result = CliRunner().invoke(main, ["compress", "-q", "-r", str(tmp_path / "in"), "-o", str(tmp_path / "packed")])
     assert result.exit_code == 0, result.stderr

@@ -3,7 +3,7 @@
 All CRCs are checked. A PNG has one raster, the default image (IDAT). An animated PNG has another raster for each frame
 with its own data (fcTL holds its size, fdAT its data). A `Skeleton` is everything except the rasters; with the rasters
 it gives the PNG again. Only the packing is lost: the division of streams into chunks, and the sequence numbers of fcTL
-and fdAT. A valid PNG that does not fit this form (bytes after IEND, unknown critical chunks, malformed animations) has
+and fdAT. A valid PNG that does not fit this form (unknown critical chunks, malformed animations, many bytes after IEND) has
 no skeleton.
 """
 
@@ -33,6 +33,7 @@ _NOT_SURROUNDING = {b"IHDR", b"IDAT", b"fdAT", b"IEND"}
 MAX_PARTS = 1 << 12  # the largest number of rasters and chunks of a skeleton
 PREVIOUS, _OVER = 2, 1  # ways to dispose of a frame, to blend it
 MAX_TRAILING_BYTES = 1 << 24  # the largest number of bytes after IEND; a PNG with more is refused
+MAX_TAIL_BYTES = 1 << 20  # of these, as a part of a skeleton
 MAX_CHUNKS = 1 << 20  # the largest number of chunks; they take much more memory than the file
 _IDAT_BYTES = 1 << 20  # the largest image data chunk that is written
 # Chunks that describe the bytes of the file. They are wrong after a new packing: iDOT has offsets into the data
@@ -83,11 +84,13 @@ class Frame(NamedTuple):
 class Skeleton:
     """A PNG without its rasters.
 
-    parts: the chunks before each raster, and the chunks after the last one; one part more than rasters.
+    parts: the chunks before each raster, and the chunks after the last one; one part more than rasters. tail: the bytes after
+    IEND; some programs write a second IEND.
     """
 
     header: Header
     parts: tuple[tuple[Chunk, ...], ...] = ((), ())
+    tail: bytes = b""
 
     @functools.cached_property
     def frames(self) -> tuple[Frame, ...]:
@@ -118,8 +121,9 @@ class Skeleton:
         return dataclasses.replace(self, parts=(first, *self.parts[1:]))
 
     def stripped(self) -> Skeleton:
-        """The skeleton without chunks that change neither samples nor their meaning, such as texts, times and Exif."""
-        return self._filtered(lambda kind: kind in _MEANING)
+        """The skeleton without what changes neither samples nor their meaning: texts, times, Exif, the tail and more."""
+        kept = self._filtered(lambda kind: kind in _MEANING)
+        return dataclasses.replace(kept, tail=b"") if kept.tail else kept
 
     def repacked(self) -> Skeleton:
         """The skeleton without chunks that describe the file's bytes: iDOT, dSIG, caBX. A new packing makes them wrong.
@@ -135,9 +139,10 @@ class Skeleton:
         return self if parts == self.parts else dataclasses.replace(self, parts=parts)
 
     def lost(self, kept: Skeleton) -> tuple[str, ...]:
-        """The types of chunks that are in this skeleton, but not in `kept`."""
+        """The types of chunks that are in this skeleton, but not in `kept`; also `bytes after IEND`."""
         mine, others = ({show(chunk.kind): None for part in each.parts for chunk in part} for each in (self, kept))
-        return tuple(kind for kind in mine if kind not in others)
+        tail = ["bytes after IEND"] if self.tail and not kept.tail else []
+        return tuple([*(kind for kind in mine if kind not in others), *tail])
 
     def check(self) -> None:
         """Check that these parts can be in a PNG.
@@ -145,7 +150,7 @@ class Skeleton:
         Raises:
             CorruptError: they cannot.
         """
-        if len(self.parts) + sum(map(len, self.parts)) > MAX_PARTS:
+        if len(self.parts) + sum(map(len, self.parts)) > MAX_PARTS or len(self.tail) > MAX_TAIL_BYTES:
             raise CorruptError("too many chunks")
         kinds = [[chunk.kind for chunk in part] for part in self.parts]
         for kind in itertools.chain(*kinds):
@@ -208,7 +213,7 @@ def parse(data: bytes, max_pixels: int) -> Structure:
         raise CorruptError("PNG without image data")
     header = gathered.header
     check_palette(header, gathered.parts[0])
-    skeleton = gathered.skeleton() if end == len(data) and not len(body) else None
+    skeleton = gathered.skeleton(data[end:]) if not len(body) else None
     check_size(header.width, header.height, max_pixels, skeleton)
     streams = gathered.streams if skeleton else [gathered.default]
     return Structure(header, gathered.interlace, skeleton, tuple(map(tuple, streams)))
@@ -248,12 +253,12 @@ class _Gathered:
             self.default = self.streams[-1] if kind == b"IDAT" else self.default
         self.last = kind
 
-    def skeleton(self) -> Skeleton | None:
-        """The skeleton, or None if a skeleton cannot express the file."""
+    def skeleton(self, tail: bytes) -> Skeleton | None:
+        """The skeleton, or None if a skeleton cannot express the file. tail: the bytes after IEND."""
         is_numbered = self.numbers == [struct.pack(">I", number) for number in range(len(self.numbers))]
         if not is_numbered or self.streams[0] is not self.default:
             return None
-        skeleton = Skeleton(self.header, tuple(map(tuple, self.parts)))
+        skeleton = Skeleton(self.header, tuple(map(tuple, self.parts)), bytes(tail))
         with contextlib.suppress(CorruptError):
             skeleton.check()
             return skeleton
@@ -298,7 +303,7 @@ def assemble(skeleton: Skeleton, streams: Sequence[Sequence[bytes | memoryview]]
             add(*chunk)
         for piece in streams[index] if index < len(streams) else ():
             add(b"fdAT" if index else b"IDAT", piece)
-    return b"".join([*out, *_chunk(b"IEND", b"")])
+    return b"".join([*out, *_chunk(b"IEND", b""), skeleton.tail])
 
 
 def cut(stream: bytes) -> list[memoryview]:

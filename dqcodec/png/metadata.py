@@ -12,7 +12,8 @@ Or it is one byte, the code of a whole chunk that is frequent.
 Before all items there may be one with the code 126, a varint, the length, and a body that is no chunk: the values of
 format/values.py.
 
-An item may also have the code 125; an ordinary item follows, whose body has the form of inflated.py.
+An item may also have the code 125; an ordinary item follows, whose body has the form of inflated.py. The last item may have
+the code 124, a varint, the length, and the bytes after IEND.
 
 format/palette.py may code a PLTE chunk and its tRNS chunk by the colours of the image instead.
 """
@@ -49,12 +50,12 @@ _WHOLE = (
     (b"tEXt", b"Comment\0Created with GIMP"),
 )  # fmt: skip
 _WHOLE_CODES = {chunk: code for code, chunk in enumerate(_WHOLE, 64)}
-_RASTER, _INFLATED, _VALUES, _OTHER, _HAS_LENGTH = 0, 125, 126, 127, 128
+_RASTER, _TAIL, _INFLATED, _VALUES, _OTHER, _HAS_LENGTH = 0, 124, 125, 126, 127, 128
 _MALFORMED = "malformed chunks in the .dqc file"
 
 
 def pack(skeleton: Skeleton, values: bytes = b"", *, inflate: bool = True) -> bytes:
-    """The items of all chunks, and of values unless they are empty. inflate: chunks with compressed contents have the
+    """The items of all chunks and the tail, and of values unless they are empty. inflate: chunks with compressed contents have the
     form of inflated.py where possible."""
     parts, left = [], inflated.MAX_BYTES
     for chunks in skeleton.parts:
@@ -69,7 +70,8 @@ def pack(skeleton: Skeleton, values: bytes = b"", *, inflate: bool = True) -> by
                 items.append(_item(chunk))
         parts.append(b"".join(items))
     first = bytes([_VALUES]) + write_varint(len(values)) + values if values else b""
-    return first + (parts[0] if len(parts) == 2 and not parts[1] else bytes([_RASTER]).join(parts))
+    last = bytes([_TAIL]) + write_varint(len(skeleton.tail)) + skeleton.tail if skeleton.tail else b""
+    return first + (parts[0] if len(parts) == 2 and not parts[1] else bytes([_RASTER]).join(parts)) + last
 
 
 def unpack(data: bytes, header: Header) -> tuple[Skeleton, bytes]:
@@ -80,7 +82,7 @@ def unpack(data: bytes, header: Header) -> tuple[Skeleton, bytes]:
     """
     parts: list[list[Chunk]] = [[]]
     reader = Reader(data, error=_MALFORMED)
-    values, left = b"", inflated.MAX_BYTES
+    values, tail, left = b"", b"", inflated.MAX_BYTES
     if data[:1] == bytes([_VALUES]):
         _, values = reader.byte(), reader.take(reader.varint())
         if not values:
@@ -95,6 +97,10 @@ def unpack(data: bytes, header: Header) -> tuple[Skeleton, bytes]:
             parts.append([])
         elif code in _WHOLE_CHUNKS:
             parts[-1].append(_WHOLE_CHUNKS[code])
+        elif code == _TAIL:
+            tail = reader.take(reader.varint())
+            if not tail or reader.position < reader.end:
+                raise CorruptError(_MALFORMED)
         elif code == _INFLATED:
             chunk = _read_item(reader.byte(), reader)
             body, content_bytes = inflated.unpack(chunk.body, left)
@@ -102,7 +108,7 @@ def unpack(data: bytes, header: Header) -> tuple[Skeleton, bytes]:
             parts[-1].append(chunk._replace(body=body))
         else:
             parts[-1].append(_read_item(code, reader))
-    skeleton = Skeleton(header, tuple(map(tuple, parts if len(parts) > 1 else [*parts, ()])))
+    skeleton = Skeleton(header, tuple(map(tuple, parts if len(parts) > 1 else [*parts, ()])), tail)
     skeleton.check()
     return skeleton, values
 

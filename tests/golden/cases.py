@@ -345,6 +345,7 @@ def cases() -> dict[str, Case]:
         "jpeg-rgb": Case(lambda: pngs.write(decoded(21, 35, 3)), method.JPEG, is_quick=False),
         "jpeg-gray": Case(lambda: pngs.write(decoded(16, 24, 1)), method.JPEG, is_quick=False),
         "jpeg-cut": Case(lambda: pngs.write(decoded(48, 64, 1)[5:, 3:]), method.JPEG, is_quick=False),
+        "tail": Case(lambda: pngs.write(smooth(5, 7, 1), tail=pngs.chunk(b"IEND")), method.MIXING, is_quick=False),
         "animation": Case(animation, method.MIXING, split=Split(step.PLAIN, True), is_quick=False),
         "animation-gray": Case(lambda: moving(1), method.ANIMATION),
         "animation-indices": Case(lambda: moving(1, 3), method.ANIMATION, is_quick=False),

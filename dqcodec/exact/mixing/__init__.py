@@ -30,5 +30,5 @@ Logits are in units of 1/256, probabilities in 65536ths, weights in 2^-16. A dec
       decisions.py          is a sample at least a threshold?          laws and counters
     coefficient_mixing.py   coefficients of JPEGs, and differences     contexts
 
-pixels.py is the array of pixels that the first four see.
+pixels.py is the array of pixels that the first four see; slots.py is where contexts remember.
 """
