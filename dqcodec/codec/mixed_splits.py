@@ -12,7 +12,7 @@ import numpy as np
 
 from dqcodec.codec import trial
 from dqcodec.codec.ways import CodedLayer, by_webp
-from dqcodec.format.split import Split, Step
+from dqcodec.format.split import SMALL_PIXELS, Split, Step
 from dqcodec.format.values import views
 from dqcodec.methods import classical
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _MAX_TABLE_PART = 1 / 3  # of the bytes of an image by WebP: indices whose table takes more do not win
 _INDEX_GAIN = 1 / 4  # of the bytes of colours by mixing: indices save less
 _DRAWN_PART = 1 / 4  # of the bytes of samples of 16 bits: what takes less is drawn, and experts are no measure of it
+_NEAR = 1.15  # times the fewest bytes
 _SAMPLE_ERROR = 0.04  # of the bytes with alpha beside the colours, as a sample foretells them
 
 
@@ -49,7 +50,7 @@ def may_win(
 
     coded: its layers of the splits before, see order. modelled: the layers that models code.
     """
-    if split.step in (Step.BYTES, Step.RESIDUAL) and not _is_best_view(source, split, coded):
+    if split.step in (Step.BYTES, Step.RESIDUAL) and not _is_best_of_deep(source, split, coded):
         return False
     if split.step == Step.WHOLE or split.alpha:
         return True
@@ -60,15 +61,33 @@ def may_win(
     return len(ways) < 2 * len(layers) or _may_gain_by_alpha(layers, ways)
 
 
-def _is_best_view(source: Source, split: Split, coded: Mapping[Place, Sequence[CodedLayer]]) -> bool:
-    """Whether experts code an image of 16 bits smallest in the view of a split, or in few bytes. Mixing then may, too."""
+def _is_best_of_deep(source: Source, split: Split, coded: Mapping[Place, Sequence[CodedLayer]]) -> bool:
+    """Whether mixing may code an image of 16 bits smallest in a split into bytes.
+
+    Of a small image this is said by the experts' bytes of each view, and, with alpha beside the colours, by mixing's bytes of
+    each split with alpha apart; of a large one, whose colours repeat, by a sample of both splits.
+    """
+    if source.image.area > SMALL_PIXELS:
+        return _is_best_step(source, split)
     sizes: Counter[Split] = Counter()
     for (_, other, _), (way,) in coded.items():
-        if other.step == Step.WHOLE:
-            sizes[other] += way.cost
-    if not sizes or min(sizes.values()) < _DRAWN_PART * 2 * source.dims:
+        sizes[other] += way.cost
+    apart = dataclasses.replace(split, alpha=True)
+    of_bytes = [size for other, size in sizes.items() if other.alpha and other.step != Step.WHOLE]
+    if not split.alpha and apart in sizes and sizes[apart] > _NEAR * min(of_bytes):
+        return False
+    whole = {other: size for other, size in sizes.items() if other.step == Step.WHOLE}
+    if not whole or min(whole.values()) < _DRAWN_PART * 2 * source.dims:
         return True
-    return min(sizes, key=lambda other: sizes[other] + _table_bytes(source, other)).values == split.values
+    whole = {other: size + _table_bytes(source, other) for other, size in whole.items()}
+    own = [size for other, size in whole.items() if other.values == split.values]
+    return min(own, default=0) <= _NEAR * min(whole.values())
+
+
+def _is_best_step(source: Source, split: Split) -> bool:
+    """Whether a sample of an image takes the fewest bytes by mixing if it is split by this step."""
+    both = [dataclasses.replace(split, step=step) for step in (Step.BYTES, Step.RESIDUAL)]
+    return min(both, key=lambda each: trial.mixing_bytes(source.layers(each))) == split
 
 
 def _may_gain_by_indices(source: Source, split: Split, coded: Mapping[Place, Sequence[CodedLayer]]) -> bool:

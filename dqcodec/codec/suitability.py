@@ -16,6 +16,7 @@ from dqcodec.format.split import MAX_WIDTH
 
 # Mixing codes these samples bit by bit in six seconds, and in one: the limits of a layer without and with a model
 MAX_MIXING_SAMPLES, MAX_RIVAL_SAMPLES = 1 << 21, 1 << 18
+MAX_SLOW_PIXELS = 1 << 20  # that a model and mixing code together in 15 seconds
 _WHOLE_PIXELS = 4  # that mixing codes whole in the time of a sample
 _MIN_MODEL_PIXELS = 64
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # A method's bits on a sample, divided by the program's: with more than this, the method does not win on the whole layers
 _HOPELESS = {Method.MODEL_MIXING: 1.0, Method.EXPERTS: 1.05}
 _AHEAD = 0.97  # with less, it wins
+_GAIN = 0.95  # with less, it gains so much that its time is well spent on large layers
+_FEW_SIDE, _FEW_PARTS = 32, 4  # of the few pixels
 _LEAST_SAMPLE, _LARGEST_SAMPLE = 1 << 12, 1 << 14  # pixels
 _SAMPLE_PART = 8  # a sample has 1/8 of the pixels, so that a trial costs less than coding
 _SAMPLE_SIDE = 64
@@ -104,6 +106,15 @@ def beside_colours(layers: Sequence[np.ndarray]) -> float:
     return beside / sum(of_apart)
 
 
+def mixing_bytes(layers: Sequence[np.ndarray]) -> int:
+    """The bytes that mixing takes for a sample of each of several layers, the same pixels of all."""
+    total = 0
+    for channels in sorted({layer.shape[2] for layer in layers}):
+        parts = [part for layer in layers if layer.shape[2] == channels for part in sample([layer])]
+        total += len(table.encode(Method.TRAINED_MIXING, parts).data)
+    return total
+
+
 def may_win(method: Method, layers: Sequence[np.ndarray], program: Program) -> bool:
     """Whether a method may take fewer bits than a program: by a sample of the layers, and always for small layers."""
     return is_small(layers) or beside_model(method, layers, program) <= _HOPELESS[method]
@@ -115,6 +126,18 @@ def is_ahead(method: Method, layers: Sequence[np.ndarray], program: Program) -> 
     Always for small layers, because the first loan makes a model alone larger there.
     """
     return is_small(layers) or beside_model(method, layers, program) < _AHEAD
+
+
+def gains(method: Method, layers: Sequence[np.ndarray], program: Program) -> bool:
+    """Whether a method surely takes far fewer bits than a program alone: by few pixels, and, if these say so, by a sample."""
+    pixels = max(layers, key=lambda layer: layer[..., 0].size)
+    height, width = (min(_FEW_SIDE, length) for length in pixels.shape[:2])
+    rows, columns = pixels.shape[0] // height, pixels.shape[1] // width
+    chosen = np.unique((2 * np.arange(_FEW_PARTS) + 1) * (rows * columns) // (2 * _FEW_PARTS))
+    corners = [(place // columns * height, place % columns * width) for place in chosen]
+    parts = _frozen(pixels[top : top + height, left : left + width] for top, left in corners)
+    is_likely = _bits(method, program, parts) < _GAIN * _bits(None, program, parts)
+    return is_likely and beside_model(method, layers, program) < _GAIN
 
 
 def _frozen(parts: Iterable[np.ndarray]) -> _Parts:

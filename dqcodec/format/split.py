@@ -28,13 +28,13 @@ import numpy as np
 
 from dqcodec.base.errors import CorruptError
 from dqcodec.format import palette
-from dqcodec.format.values import Values, views
+from dqcodec.format.values import Values, repeats_colors, views
 from dqcodec.frozen.experts import MAX_WIDTH
 from dqcodec.png import Png, Skeleton, color_types
 from dqcodec.png.chunks import check_palette
 from dqcodec.png.color_types import PALETTE
 
-_SMALL_PIXELS = 1 << 14  # of smaller images, layers of bytes may be smaller, and cost little time
+SMALL_PIXELS = 1 << 14  # of smaller images, layers of bytes may be smaller, and cost little time
 
 
 class Step(IntEnum):
@@ -207,7 +207,8 @@ def _steps(image: Png, kind: Values) -> list[Step]:
         of_bytes = [Step.BYTES, Step.RESIDUAL]
         if header.width > MAX_WIDTH:
             return of_bytes
-        return [Step.WHOLE] + of_bytes * (header.width * header.height <= _SMALL_PIXELS)
+        is_small = header.width * header.height <= SMALL_PIXELS
+        return [Step.WHOLE] + of_bytes * (is_small or (kind == Values.SAMPLES and repeats_colors(image)))
     if header.color_type == PALETTE and _has_colors(image):
         return [Step.PLAIN, Step.COLORS]
     return [Step.PLAIN]

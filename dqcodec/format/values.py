@@ -52,7 +52,8 @@ _PROBE_PIXELS = 1 << 15  # a palette is sought only if these pixels have few col
 _SMALL_PIXELS = 1 << 16  # of smaller images, all views are tried
 _LEAST_GAIN = 0.05  # bits a sample that ranks must save beyond their table, by an estimate
 _DENSE = 15 / 16  # of the values between the least and the largest: if more occur, ranks save little
-_MAX_VALUES = 1 << 13  # more values in a table are not worth their bytes
+_REPEATED = 0.3  # colours for each pixel that differs from a neighbour; photographs have more
+_MAX_VALUES = 1 << 15  # more values in a table are not worth their bytes
 
 
 class Values(IntEnum):
@@ -193,6 +194,21 @@ def views(image: Png) -> Mapping[Values, View]:
     return {kind: view or View(image) for kind, view in _VIEWS[image].items()}
 
 
+def repeats_colors(image: Png) -> bool:
+    """Whether an image of colours has few of them for its pixels that differ from the left or upper neighbour."""
+    if image not in _REPEATS:
+        _REPEATS[image] = image.header.samples >= 3 and _repeats(image)
+    return _REPEATS[image]
+
+
+def _repeats(image: Png) -> bool:
+    numbers = [palette.numbers(raster) for raster in image.rasters]
+    differing = sum(int(((part[1:, 1:] != part[1:, :-1]) | (part[1:, 1:] != part[:-1, 1:])).sum()) for part in numbers)
+    colors = np.sort(np.concatenate([part.ravel() for part in numbers]))
+    return bool(1 + (colors[1:] != colors[:-1]).sum() < _REPEATED * differing)
+
+
+_REPEATS: weakref.WeakKeyDictionary[Png, bool] = weakref.WeakKeyDictionary()
 # None stands for the image itself: a value that refers to its key would keep it.
 _VIEWS: weakref.WeakKeyDictionary[Png, Mapping[Values, View | None]] = weakref.WeakKeyDictionary()
 
@@ -223,6 +239,7 @@ def _find(image: Png) -> dict[Values, View | None]:
         return found | own if is_small else {Values.INDICES: found[Values.INDICES]}
     found = {kind: found[kind] for kind in (Values.RANKS, Values.INDICES) if kind in found}
     is_needless = Values.RANKS in found and not (is_small and any(len(table) > 1 for table in tables))
+    is_needless &= not (header.bit_depth == 16 and repeats_colors(image))
     return found if is_needless else found | own
 
 
