@@ -5,13 +5,14 @@ import numpy as np
 import pngs
 import pytest
 
+from dqcodec import png
 from dqcodec.codec import candidates, choose, codec, mixed_splits, trial
 from dqcodec.codec.effort import Effort
 from dqcodec.codec.suitability import new_part, repeated_part
 from dqcodec.codec.ways import CodedLayer
 from dqcodec.format.layer import Layer, Method
 from dqcodec.format.split import Split, Step, possible_splits
-from dqcodec.format.values import Values
+from dqcodec.format.values import Values, repeats_colors
 from dqcodec.methods import classical, table
 from dqcodec.methods.payload import Payload
 
@@ -58,6 +59,34 @@ def test_bytes_of_16_bits_are_mixed_only_in_the_view_that_experts_code_smallest(
     found = mixed_splits_of(pngs.write(few, 16))
     assert {split.values for split in found if split.step == Step.WHOLE} == {Values.RANKS, Values.SAMPLES}
     assert {split.values for split in found if split.step in (Step.BYTES, Step.RESIDUAL)} == {Values.RANKS}
+
+
+@pytest.mark.parametrize(("colors", "is_mixed"), [(400, True), (1 << 20, False)])
+def test_a_large_image_of_16_bits_is_mixed_by_one_step_if_its_colours_repeat(colors, is_mixed):
+    pixels = RNG.integers(0, 1 << 16, (colors, 3))[RNG.integers(0, colors, (130, 140))]
+    found = mixed_splits_of(pngs.write(pixels, 16))
+    of_bytes = [split for split in found if split.step in (Step.BYTES, Step.RESIDUAL)]
+    assert [split.values for split in of_bytes] == [Values.SAMPLES] * is_mixed
+
+
+def test_colours_repeat_if_few_pixels_that_differ_from_neighbours_have_new_ones():
+    flat, noise = np.zeros((20, 20, 3), int), RNG.integers(0, 256, (20, 20, 3))
+    known = np.tile(noise[:4], (5, 1, 1))
+    for pixels, repeats in ((flat, False), (noise, False), (known, True), (known[..., :1], False)):
+        assert repeats_colors(png.read(pngs.write(pixels))) == repeats
+
+
+@pytest.mark.parametrize(("bytes_by_step", "is_tried"), [((100, 114), True), ((100, 116), False)])
+def test_alpha_is_mixed_beside_colours_of_16_bits_only_by_steps_that_are_near_the_best(bytes_by_step, is_tried):
+    source = codec.read(pngs.write(RNG.integers(0, 1 << 16, (9, 9, 4)), 16))
+    steps = (Step.BYTES, Step.RESIDUAL)
+    mixed = {
+        (0, Split(step, True), layer): [coded(Method.TRAINED_MIXING, size)]
+        for step, size in zip(steps, bytes_by_step)
+        for layer in range(4)
+    }
+    assert mixed_splits.may_win(source, Split(Step.RESIDUAL), mixed, {}) == is_tried
+    assert mixed_splits.may_win(source, Split(Step.BYTES), mixed, {})
 
 
 @pytest.mark.parametrize(("model_bytes", "is_tried"), [(3000, False), (1e6, True)])

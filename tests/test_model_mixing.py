@@ -104,8 +104,11 @@ def test_small_images_are_coded_by_it_and_come_back_or_are_a_named_error(by_mode
             codec.decompress(broken, find_program)
 
 
-def test_large_images_are_coded_by_it_only_if_asked_for(by_models_alone, monkeypatch):
+def test_large_images_are_coded_by_it_only_if_asked_for_or_if_it_gains_much(by_models_alone, monkeypatch):
     monkeypatch.setattr(suitability, "MAX_RIVAL_SAMPLES", 100)
+    few = png.write(png.plain(np.random.default_rng(0).integers(0, 2, (40, 50, 3)).astype(np.uint8) * 200))
+    assert codec.compress(few, [programs.program(AUTOREGRESSIVE)])[1].method == "model-mixing"
+    assert codec.compress(few, [programs.program(AUTOREGRESSIVE)], Effort(fast=True))[1].method != "model-mixing"
     program, source = programs.program(AUTOREGRESSIVE), png.write(png.plain(image(40, 50)))
     assert codec.compress(source, [program])[1].method == "autoregressive"
     monkeypatch.setattr(
