@@ -52,6 +52,7 @@ _PROBE_PIXELS = 1 << 15  # a palette is sought only if these pixels have few col
 _SMALL_PIXELS = 1 << 16  # of smaller images, all views are tried
 _LEAST_GAIN = 0.05  # bits a sample that ranks must save beyond their table, by an estimate
 _DENSE = 15 / 16  # of the values between the least and the largest: if more occur, ranks save little
+_COUNTED_PIXELS = 1 << 21  # to count the colours of more takes long
 _REPEATED = 0.3  # colours for each pixel that differs from a neighbour; photographs have more
 _MAX_VALUES = 1 << 15  # more values in a table are not worth their bytes
 
@@ -195,9 +196,9 @@ def views(image: Png) -> Mapping[Values, View]:
 
 
 def repeats_colors(image: Png) -> bool:
-    """Whether an image of colours has few of them for its pixels that differ from the left or upper neighbour."""
+    """Whether an image of colours, not a very large one, has few for its pixels that differ from the left or upper neighbour."""
     if image not in _REPEATS:
-        _REPEATS[image] = image.header.samples >= 3 and _repeats(image)
+        _REPEATS[image] = image.header.samples >= 3 and image.area <= _COUNTED_PIXELS and _repeats(image)
     return _REPEATS[image]
 
 
