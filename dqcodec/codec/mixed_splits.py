@@ -85,9 +85,9 @@ def _is_best_of_deep(source: Source, split: Split, coded: Mapping[Place, Sequenc
 
 
 def _is_best_step(source: Source, split: Split) -> bool:
-    """Whether a sample of an image takes the fewest bytes by mixing if it is split by this step."""
+    """Whether a sample of an image takes the fewest bits by mixing if it is split by this step."""
     both = [dataclasses.replace(split, step=step) for step in (Step.BYTES, Step.RESIDUAL)]
-    return min(both, key=lambda each: trial.mixing_bytes(source.layers(each))) == split
+    return min(both, key=lambda each: trial.mixing_bits(source.layers(each))) == split
 
 
 def _may_gain_by_indices(source: Source, split: Split, coded: Mapping[Place, Sequence[CodedLayer]]) -> bool:

@@ -106,13 +106,13 @@ def beside_colours(layers: Sequence[np.ndarray]) -> float:
     return beside / sum(of_apart)
 
 
-def mixing_bytes(layers: Sequence[np.ndarray]) -> int:
-    """The bytes that mixing takes for a sample of each of several layers, the same pixels of all."""
-    total = 0
-    for channels in sorted({layer.shape[2] for layer in layers}):
-        parts = [part for layer in layers if layer.shape[2] == channels for part in sample([layer])]
-        total += len(table.encode(Method.TRAINED_MIXING, parts).data)
-    return total
+def mixing_bits(layers: Sequence[np.ndarray]) -> float:
+    """The bits that mixing takes for a sample of each of several layers, the same pixels of all."""
+    alike = [
+        [layer for layer in layers if layer.shape[2] == channels] for channels in {layer.shape[2] for layer in layers}
+    ]
+    parts = [_frozen(part for layer in each for part in sample([layer])) for each in alike]
+    return sum(_bits(Method.TRAINED_MIXING, None, each) for each in parts)
 
 
 def may_win(method: Method, layers: Sequence[np.ndarray], program: Program) -> bool:
@@ -145,8 +145,8 @@ def _frozen(parts: Iterable[np.ndarray]) -> _Parts:
 
 
 @functools.lru_cache(_KEPT)
-def _bits(method: Method | None, program: Program, parts: _Parts) -> float:
-    """The bits of parts by a method, or by the program alone."""
+def _bits(method: Method | None, program: Program | None, parts: _Parts) -> float:
+    """The bits of parts by a method, with a program if it takes one; by the program alone if the method is None."""
     arrays = [np.frombuffer(samples, np.uint8).reshape(shape) for shape, samples in parts]
     return program.code_length(arrays) if method is None else 8 * len(table.encode(method, arrays, program).data)
 
