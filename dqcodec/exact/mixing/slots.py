@@ -40,9 +40,8 @@ class Slots(NamedTuple):
     @classmethod
     def new(cls, contexts: int, bits: int) -> "Slots":
         """Of contexts (at most _FIRST) that were never used."""
-        room = np.empty(
-            _SLOT * (_FIRST + (contexts << bits) + 1), np.uint32
-        )  # the system gives memory where it is used
+        # the system gives memory where it is used
+        room = np.empty(_SLOT * (_FIRST + (contexts << bits) + 1), np.uint32)
         lines = room[-room.ctypes.data % _LINE_BYTES // room.itemsize :]
         at = np.zeros((3, contexts), np.int64)
         return cls(lines, np.zeros(contexts << bits, np.uint64), np.array([_FIRST - 1]), at, bits)
