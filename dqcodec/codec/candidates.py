@@ -17,9 +17,10 @@ import numpy as np
 from dqcodec.codec import mixed_splits, suitability, trial
 from dqcodec.codec.effort import Effort
 from dqcodec.codec.image_layers import Place, is_alpha, is_drawing, is_icon, layers_for_models, splits_for_models
-from dqcodec.codec.suitability import differing, is_drawn, mixing_samples, repeated_part, takes_experts, takes_mixing
+from dqcodec.codec.suitability import is_drawn, mixing_samples, repeated_part, takes_experts, takes_mixing
 from dqcodec.codec.ways import CodedLayer, by_method, by_model, by_webp
 from dqcodec.exact.jpeg import recovery
+from dqcodec.format.differences import differing
 from dqcodec.format.layer import Method
 from dqcodec.format.split import Split, Step, possible_splits
 from dqcodec.methods import classical

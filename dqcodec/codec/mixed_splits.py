@@ -50,7 +50,7 @@ def may_win(
 
     coded: its layers of the splits before, see order. modelled: the layers that models code.
     """
-    if split.step in (Step.BYTES, Step.RESIDUAL) and not _is_best_of_deep(source, split, coded):
+    if split.step in (Step.BYTES, Step.RESIDUAL) and not _may_win_as_bytes(source, split, coded):
         return False
     if split.step == Step.WHOLE or split.alpha:
         return True
@@ -61,21 +61,29 @@ def may_win(
     return len(ways) < 2 * len(layers) or _may_gain_by_alpha(layers, ways)
 
 
-def _is_best_of_deep(source: Source, split: Split, coded: Mapping[Place, Sequence[CodedLayer]]) -> bool:
+def _may_win_as_bytes(source: Source, split: Split, coded: Mapping[Place, Sequence[CodedLayer]]) -> bool:
     """Whether mixing may code an image of 16 bits smallest in a split into bytes.
 
-    Of a small image this is said by the experts' bytes of each view, and, with alpha beside the colours, by mixing's bytes of
-    each split with alpha apart; of a large one, whose colours repeat, by a sample of both splits.
+    A sample says it of a large image; of a small one, what the splits before took.
     """
     if source.image.area > SMALL_PIXELS:
         return _is_best_step(source, split)
     sizes: Counter[Split] = Counter()
     for (_, other, _), (way,) in coded.items():
         sizes[other] += way.cost
+    return _is_near_best_apart(split, sizes) and _is_near_best_view(source, split, sizes)
+
+
+def _is_near_best_apart(split: Split, sizes: Mapping[Split, float]) -> bool:
+    """Whether a split with alpha apart takes hardly more bytes than others of its kind. With alpha beside the colours it then
+    may win, too."""
     apart = dataclasses.replace(split, alpha=True)
     of_bytes = [size for other, size in sizes.items() if other.alpha and other.step != Step.WHOLE]
-    if not split.alpha and apart in sizes and sizes[apart] > _NEAR * min(of_bytes):
-        return False
+    return split.alpha or apart not in sizes or sizes[apart] <= _NEAR * min(of_bytes)
+
+
+def _is_near_best_view(source: Source, split: Split, sizes: Mapping[Split, float]) -> bool:
+    """Whether experts code the view of a split in hardly more bytes than other views, or some view in few. Mixing then may win."""
     whole = {other: size for other, size in sizes.items() if other.step == Step.WHOLE}
     if not whole or min(whole.values()) < _DRAWN_PART * 2 * source.dims:
         return True

@@ -196,7 +196,7 @@ def _way(method: str, broken: str | None) -> str:
 
 
 def _lost(is_png: bool, dropped: tuple[str, ...] = ()) -> str:
-    left_out = f", left out {' '.join(dropped)}" if dropped else ""
+    left_out = f", left out {', '.join(dropped)}" if dropped else ""
     return ("" if is_png else ", pixels only") + left_out
 
 

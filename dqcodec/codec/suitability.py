@@ -5,18 +5,18 @@ Layers are (H, W, C) uint8.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Sequence
 
 import numpy as np
 
 from dqcodec.codec.effort import Effort
+from dqcodec.format.differences import differing, distinct
 from dqcodec.format.split import MAX_WIDTH
 
 # Mixing codes these samples bit by bit in six seconds, and in one: the limits of a layer without and with a model
 MAX_MIXING_SAMPLES, MAX_RIVAL_SAMPLES = 1 << 21, 1 << 18
-MAX_SLOW_PIXELS = 1 << 20  # that a model and mixing code together in 15 seconds
+MAX_SLOW_PIXELS = 1 << 20  # that a model and mixing code together in ten seconds or some more
 _WHOLE_PIXELS = 4  # that mixing codes whole in the time of a sample
 _MIN_MODEL_PIXELS = 64
 
@@ -56,30 +56,18 @@ def is_drawn(pixels: np.ndarray) -> bool:
     return 2 * differing(pixels)[:, :-1].sum() <= pixels[..., 0].size or new_part(pixels) <= 0.5
 
 
-def differing(pixels: np.ndarray) -> np.ndarray:
-    """Whether each pixel differs from its left or upper neighbour, bool (H - 1, W - 1)."""
-    differs = (pixels[1:, 1:] != pixels[1:, :-1]) | (pixels[1:, 1:] != pixels[:-1, 1:])
-    return functools.reduce(np.logical_or, np.moveaxis(differs, 2, 0))  # faster than any(axis=2)
-
-
 def new_part(pixels: np.ndarray) -> float:
     """The part of the pixels of a layer that are new.
 
     A new pixel differs from its left or upper neighbour, and no earlier pixel has the same pixels around it.
     """
-    return _distinct(_surroundings(pixels)) / pixels[..., 0].size
+    return distinct(_surroundings(pixels)) / pixels[..., 0].size
 
 
 def repeated_part(layers: Sequence[np.ndarray]) -> float:
     """Of the pixels that differ from neighbours, the part that is not new. layers: all with the same channels."""
     around = np.concatenate(list(map(_surroundings, layers)))
-    return 1 - _distinct(around) / max(1, len(around))
-
-
-def _distinct(values: np.ndarray) -> int:
-    """How many values differ. Sorting is faster than np.unique."""
-    ordered = np.sort(values)
-    return int((ordered[1:] != ordered[:-1]).sum()) + min(1, len(values))
+    return 1 - distinct(around) / max(1, len(around))
 
 
 def _surroundings(pixels: np.ndarray) -> np.ndarray:

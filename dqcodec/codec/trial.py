@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dqcodec.codec.effort import Effort
-from dqcodec.codec.suitability import differing
+from dqcodec.format.differences import differing
 from dqcodec.format.layer import Method
 from dqcodec.methods import table
 
@@ -102,7 +102,7 @@ def beside_colours(layers: Sequence[np.ndarray]) -> float:
     """The bits that mixing takes for a sample of layers (H, W, 2 or 4), divided by those with their alpha apart."""
     parts = list(sample(layers))
     apart = [[part[..., :-1] for part in parts], [part[..., -1:] for part in parts]]
-    beside, *of_apart = (len(table.encode(Method.TRAINED_MIXING, each).data) for each in (parts, *apart))
+    beside, *of_apart = (_bits(Method.TRAINED_MIXING, None, _frozen(each)) for each in (parts, *apart))
     return beside / sum(of_apart)
 
 
@@ -131,11 +131,9 @@ def is_ahead(method: Method, layers: Sequence[np.ndarray], program: Program) -> 
 def gains(method: Method, layers: Sequence[np.ndarray], program: Program) -> bool:
     """Whether a method surely takes far fewer bits than a program alone: by few pixels, and, if these say so, by a sample."""
     pixels = max(layers, key=lambda layer: layer[..., 0].size)
-    height, width = (min(_FEW_SIDE, length) for length in pixels.shape[:2])
-    rows, columns = pixels.shape[0] // height, pixels.shape[1] // width
-    chosen = np.unique((2 * np.arange(_FEW_PARTS) + 1) * (rows * columns) // (2 * _FEW_PARTS))
-    corners = [(place // columns * height, place % columns * width) for place in chosen]
-    parts = _frozen(pixels[top : top + height, left : left + width] for top, left in corners)
+    squares = _squares(pixels, _FEW_SIDE)
+    chosen = {(2 * part + 1) * len(squares) // (2 * _FEW_PARTS) for part in range(_FEW_PARTS)}
+    parts = _frozen(squares[number] for number in sorted(chosen))
     is_likely = _bits(method, program, parts) < _GAIN * _bits(None, program, parts)
     return is_likely and beside_model(method, layers, program) < _GAIN
 
@@ -165,12 +163,16 @@ def sample(layers: Sequence[np.ndarray], most: int | None = None) -> Iterator[np
     pixels = min(_SAMPLE_SIDE**2, _pixels(layers) // len(layers))
     some = layers[:: -(-len(layers) // max(1, most // pixels))]
     for layer in some:
-        height, width = (min(_SAMPLE_SIDE, length) for length in layer.shape[:2])
-        corners = [
-            (top, left)
-            for top in range(0, layer.shape[0] - height + 1, height)
-            for left in range(0, layer.shape[1] - width + 1, width)
-        ]
-        count = max(1, most // len(some) // (height * width))
-        for top, left in corners[:: max(1, len(corners) // count)][:count]:
-            yield layer[top : top + height, left : left + width]
+        squares = _squares(layer, _SAMPLE_SIDE)
+        count = max(1, most // len(some) // squares[0][..., 0].size)
+        yield from squares[:: max(1, len(squares) // count)][:count]
+
+
+def _squares(pixels: np.ndarray, side: int) -> list[np.ndarray]:
+    """The squares of a grid that lie wholly in a layer, row by row. Those of a narrow layer have its full width."""
+    height, width = (min(side, length) for length in pixels.shape[:2])
+    return [
+        pixels[top : top + height, left : left + width]
+        for top in range(0, pixels.shape[0] - height + 1, height)
+        for left in range(0, pixels.shape[1] - width + 1, width)
+    ]

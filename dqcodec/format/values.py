@@ -36,6 +36,7 @@ from dqcodec.base.errors import CorruptError
 from dqcodec.base.reader import Reader
 from dqcodec.base.varint import write_varint
 from dqcodec.format import palette
+from dqcodec.format.differences import differing, distinct
 from dqcodec.png import Header, Png, Skeleton, color_types
 from dqcodec.png.chunks import check_palette
 from dqcodec.png.color_types import PALETTE
@@ -203,10 +204,8 @@ def repeats_colors(image: Png) -> bool:
 
 
 def _repeats(image: Png) -> bool:
-    numbers = [palette.numbers(raster) for raster in image.rasters]
-    differing = sum(int(((part[1:, 1:] != part[1:, :-1]) | (part[1:, 1:] != part[:-1, 1:])).sum()) for part in numbers)
-    colors = np.sort(np.concatenate([part.ravel() for part in numbers]))
-    return bool(1 + (colors[1:] != colors[:-1]).sum() < _REPEATED * differing)
+    colors = np.concatenate([palette.numbers(raster).ravel() for raster in image.rasters])
+    return distinct(colors) < _REPEATED * sum(int(differing(raster).sum()) for raster in image.rasters)
 
 
 _REPEATS: weakref.WeakKeyDictionary[Png, bool] = weakref.WeakKeyDictionary()

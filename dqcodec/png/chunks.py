@@ -150,8 +150,10 @@ class Skeleton:
         Raises:
             CorruptError: they cannot.
         """
-        if len(self.parts) + sum(map(len, self.parts)) > MAX_PARTS or len(self.tail) > MAX_TAIL_BYTES:
+        if len(self.parts) + sum(map(len, self.parts)) > MAX_PARTS:
             raise CorruptError("too many chunks")
+        if len(self.tail) > MAX_TAIL_BYTES:
+            raise CorruptError("too many bytes after IEND")
         kinds = [[chunk.kind for chunk in part] for part in self.parts]
         for kind in itertools.chain(*kinds):
             if kind in _NOT_SURROUNDING or is_unknown_critical(kind):
