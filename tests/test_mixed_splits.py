@@ -159,6 +159,15 @@ def test_indices_are_mixed_only_if_they_may_save_more_than_their_table_takes(siz
     assert mixed_splits.may_win(codec.read(pngs.write(soft())), indices, part, {})
 
 
+@pytest.mark.parametrize(("part", "is_mixed"), [(0.8, True), (1.0, False)])
+def test_a_sample_shows_whether_indices_of_a_large_image_save_more_than_their_table(monkeypatch, part, is_mixed):
+    source = codec.read(pngs.write(dithered()))
+    (indices,) = [split for split in possible_splits(source.image) if split.step == Step.PAIRS]
+    monkeypatch.setattr(trial, "mixing_bits", lambda layers: 1e4 * (part if layers[0].shape[2] == 2 else 1))
+    mixed = {(0, BESIDE, 0): [coded(Method.TRAINED_MIXING, 1e4)]}
+    assert mixed_splits.may_win(source, indices, mixed, {}) == is_mixed
+
+
 def test_a_sample_shows_whether_alpha_is_better_beside_the_colours():
     same = np.repeat(RNG.integers(0, 256, (64, 64, 1)), 4, 2).astype(np.uint8)
     assert trial.beside_colours([same]) < 0.7 and trial.beside_colours([soft(64, 64)]) > 0.98

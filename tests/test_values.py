@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dqcodec import png
 from dqcodec.base.errors import CorruptError
 from dqcodec.codec import codec
-from dqcodec.format.values import Map, Values, views
+from dqcodec.format.values import Map, Values, _chain, views
 
 quick = settings(max_examples=80)
 
@@ -131,6 +131,28 @@ def test_shades_in_a_palette_of_any_order_are_seen_by_brightness(has_alpha):
     in_order = pngs.write(surface[..., None], color_type=3)
     assert list(views(png.read(in_order))) == [Values.SAMPLES]
     assert len(coded) < len(codec.compress(in_order)[0]) + 400  # the palette's order
+
+
+def test_each_colour_of_a_chain_is_followed_by_the_nearest_that_is_left():
+    colors = np.unique(np.random.default_rng(2).integers(0, 1 << 16, (90, 4)), axis=0)
+    chain = colors[_chain(colors)]
+    assert sorted(map(tuple, chain)) == sorted(map(tuple, colors)) and chain[0].sum() == colors.sum(1).min()
+    for place, color in enumerate(chain[:-1]):
+        away = ((chain[place + 1 :] - color) ** 2).sum(1)
+        assert away[0] == away.min()
+
+
+def test_hues_in_a_palette_of_any_order_are_seen_in_a_chain():
+    hues = np.zeros((120, 3), np.uint8)  # of one brightness
+    hues[:, 0], hues[:, 2] = 2 * np.arange(120), 240 - 2 * np.arange(120)
+    order = np.random.default_rng(0).permutation(120)
+    entries = np.empty_like(hues)
+    entries[order] = hues
+    surface = np.add.outer(np.arange(90), np.arange(90)) // 2
+    data = pngs.write(order[surface][..., None], color_type=3)
+    data = data.replace(pngs.chunk(b"PLTE", bytes(range(256)) * 3), pngs.chunk(b"PLTE", entries.tobytes()))
+    seen = views(png.read(data))[Values.RANKS].image.pixels[..., 0].astype(int)
+    assert abs(np.diff(seen)).max() == 1
 
 
 def test_a_file_says_what_its_layers_hold():

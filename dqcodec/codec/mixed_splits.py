@@ -24,7 +24,7 @@ _MAX_TABLE_PART = 1 / 3  # of the bytes of an image by WebP: indices whose table
 _INDEX_GAIN = 1 / 4  # of the bytes of colours by mixing: indices save less
 _DRAWN_PART = 1 / 4  # of the bytes of samples of 16 bits: what takes less is drawn, and experts are no measure of it
 _NEAR = 1.15  # times the fewest bytes
-_SAMPLE_ERROR = 0.04  # of the bytes with alpha beside the colours, as a sample foretells them
+_SAMPLE_ERROR = 0.04  # of the bytes that a sample foretells, of alpha beside the colours or of indices
 
 
 def has_large_table(source: Source, split: Split) -> bool:
@@ -104,8 +104,17 @@ def _may_gain_by_indices(source: Source, split: Split, coded: Mapping[Place, Seq
     for (_, other, _), (way,) in coded.items():
         if other.step == Step.PLAIN:
             sizes.setdefault(other, []).append(way.cost)
-    whole = [sum(each) for other, each in sizes.items() if len(each) == len(source.layers(other))]
-    return not whole or _table_bytes(source, split) < _INDEX_GAIN * min(whole)
+    whole = {other: sum(each) for other, each in sizes.items() if len(each) == len(source.layers(other))}
+    if not whole:
+        return True
+    best, table = min(whole, key=whole.__getitem__), _table_bytes(source, split)
+    if table >= _INDEX_GAIN * whole[best]:
+        return False
+    indices, colours = source.layers(split), source.layers(best)
+    if trial.is_small(indices):
+        return True
+    part = trial.mixing_bits(indices) / trial.mixing_bits(colours)
+    return table < whole[best] * (1 - part * (1 - _SAMPLE_ERROR))
 
 
 def _may_gain_by_alpha(layers: Sequence[np.ndarray], apart: Sequence[Sequence[CodedLayer]]) -> bool:

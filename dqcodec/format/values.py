@@ -219,8 +219,8 @@ def _find(image: Png) -> dict[Values, View | None]:
     if header.bit_depth < 8:
         return own
     if header.color_type == PALETTE:
-        by_brightness = _by_brightness(image)
-        return {Values.RANKS: by_brightness} | own if by_brightness else own
+        reordered = _reordered(image)
+        return {Values.RANKS: reordered} | own if reordered else own
     modes = _modes(image)
     if _KEPT not in modes:  # all pixels are equal
         return own
@@ -243,8 +243,8 @@ def _find(image: Png) -> dict[Values, View | None]:
     return found if is_needless else found | own
 
 
-def _by_brightness(image: Png) -> View | None:
-    """A palette image with its colours in the order of brightness, then alpha.
+def _reordered(image: Png) -> View | None:
+    """A palette image with its colours in another order: by brightness, then alpha, or in a chain.
 
     None if neighbours are hardly more alike then, by an estimate, or if a 4-bit view would hold all colours.
     """
@@ -257,10 +257,11 @@ def _by_brightness(image: Png) -> View | None:
         return None
     colors = entries[table[:, 0]]
     alpha = colors[:, 3] if colors.shape[1] == 4 else np.ones(len(colors), np.int64)
-    order = np.lexsort((alpha, palette.brightness(*colors[:, :3].T) * alpha))
-    found = _view(image, (_RANKED,), (table[order],))
-    saved = _step_bits(image) - _step_bits(found.image) - 8 * len(zlib.compress(found.code, 9))
-    return found if saved > _LEAST_GAIN * sum(raster.size for raster in image.rasters) else None
+    by_brightness = np.lexsort((alpha, palette.brightness(*colors[:, :3].T) * alpha))
+    found = [_view(image, (_RANKED,), (table[order],)) for order in (by_brightness, _chain(colors))]
+    bits = {_step_bits(view.image) + 8 * len(zlib.compress(view.code, 9)): view for view in found}
+    saved = _step_bits(image) - min(bits)
+    return bits[min(bits)] if saved > _LEAST_GAIN * sum(raster.size for raster in image.rasters) else None
 
 
 def _step_bits(image: Png) -> float:
@@ -351,22 +352,23 @@ def _colors(image: Png, modes: Sequence[int]) -> np.ndarray | None:
     found, first = np.unique(numbers, return_index=True)
     if len(found) > most:
         return None
-    return _chained(np.concatenate([part[:, channels] for part in flat])[first])
+    colors = np.concatenate([part[:, channels] for part in flat])[first]
+    return colors[_chain(colors)]
 
 
-def _chained(colors: np.ndarray) -> np.ndarray:
-    """Colours (n, C) in a chain from the darkest on: the nearest of the other colours follows each."""
-    left, order = colors.astype(np.int64), []
-    places = np.arange(len(colors))
-    at = int(left.sum(axis=1).argmin())
-    while True:
+def _chain(colors: np.ndarray) -> np.ndarray:
+    """The order of colours (n, C) in a chain from the darkest on: the nearest of the other colours follows each."""
+    left, places, order = colors.T.astype(float), np.arange(len(colors)), []
+    squares = (left**2).sum(0)
+    at = int(left.sum(0).argmin())
+    for last in range(len(colors) - 1, -1, -1):
         order.append(places[at])
-        color = left[at]
-        left[at], places[at] = left[-1], places[-1]
-        left, places = left[:-1], places[:-1]
-        if not len(left):
-            return colors[order]
-        at = int(((left - color) ** 2).sum(axis=1).argmin())
+        color = left[:, at].copy()
+        for each in (left.T, places, squares):
+            each[at] = each[last]
+        if last:  # whole numbers below 2^53: exact
+            at = int((squares[:last] - 2 * color @ left[:, :last]).argmin())
+    return np.array(order)
 
 
 def _places(table: np.ndarray, wanted: np.ndarray) -> np.ndarray:
