@@ -12,7 +12,7 @@ import pytest
 
 from dqcodec.arrays import chunks
 from dqcodec.base.errors import CorruptError, UnsupportedImageError
-from dqcodec.codec.library import decompress
+from dqcodec.codec.library import compress_archive, decompress
 from dqcodec.format.archive import is_archive
 
 zarr = pytest.importorskip("zarr")
@@ -104,10 +104,17 @@ def test_zarr_3_shards_and_colours_come_back():
     }
 
 
+def test_an_archive_of_named_images_is_no_chunk():
+    data = compress_archive({"x": volume(2, 8, 8)[0], "y": volume(2, 8, 8)[1]})
+    with pytest.raises(CorruptError, match="no chunk"):
+        chunks.decode(data, (2, 8, 8))
+
+
 def test_zarr_refuses_arrays_without_images():
-    for shape, dtype in (((8, 8), "float32"), ((8,), "uint8")):
+    refused = ((8, 8), "float32", None), ((8,), "uint8", None), ((8, 8), "uint8", True), ((8, 8, 5), "uint8", True)
+    for shape, dtype, channels in refused:
         with pytest.raises(ValueError, match="dqcodec codes arrays of"):
-            zarr.create_array("a.zarr", shape=shape, chunks=shape, dtype=dtype, serializer=ZarrCodec())
+            zarr.create_array("a.zarr", shape=shape, chunks=shape, dtype=dtype, serializer=ZarrCodec(channels))
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

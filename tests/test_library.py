@@ -378,6 +378,19 @@ def test_pillow_opens_by_the_header_and_loads_what_the_png_holds(folder, color_t
         broken.load()
 
 
+def test_pillow_tells_of_transparency_before_an_image_is_loaded():
+    ramp = Image.fromarray((np.add.outer(np.arange(64), 4 * np.arange(64)) // 2 % 200).astype(np.uint8))
+    ramp.putpalette([value for shade in range(256) for value in (shade, shade, shade * 3 % 256)])
+    stream = io.BytesIO()
+    ramp.save(stream, "PNG", transparency=bytes([0, 128] + [255] * 100))
+    dqc = dqcodec.compress(stream.getvalue())
+    reference = Image.open(stream)
+    assert Image.open(io.BytesIO(dqc)).info == reference.info
+    assert Image.open(io.BytesIO(dqc)).has_transparency_data and reference.has_transparency_data
+    assert Image.open(io.BytesIO(dqc)).palette.palette == reference.palette.palette
+    assert pickle.loads(pickle.dumps(Image.open(io.BytesIO(dqc)))).convert("RGBA") == reference.convert("RGBA")
+
+
 def test_pillow_reads_no_payload_to_open(folder):
     dqc = dqcodec.compress(RNG.integers(0, 256, (60, 60, 3)).astype(np.uint8))
 

@@ -19,7 +19,7 @@ from dqcodec.codec.archive import Archive
 from dqcodec.format import archive
 
 DTYPES = (np.dtype(np.uint8), np.dtype(np.uint16))
-_MOST_CHANNELS = 4
+MOST_CHANNELS = 4
 
 
 def encode(chunk: np.ndarray, *, channels: bool | None = None, best: bool = False) -> bytes:
@@ -31,7 +31,7 @@ def encode(chunk: np.ndarray, *, channels: bool | None = None, best: bool = Fals
     if chunk.dtype.newbyteorder("=") not in DTYPES:
         raise UnsupportedImageError(f"chunks of type {chunk.dtype} are not supported: uint8 and uint16 are")
     if channels is None:
-        channels = chunk.ndim > 2 and 2 <= chunk.shape[-1] <= _MOST_CHANNELS
+        channels = chunk.ndim > 2 and 2 <= chunk.shape[-1] <= MOST_CHANNELS
     axes = 3 if channels else 2
     if chunk.ndim < axes or 0 in chunk.shape:
         raise UnsupportedImageError(f"a chunk of shape {chunk.shape} holds no image")
@@ -55,7 +55,10 @@ def decode(data: bytes, shape: Sequence[int] | None = None) -> np.ndarray:
         with Archive(io.BytesIO(data)) as images:
             if images.damage:
                 raise CorruptError(images.damage[0].what)
-            pixels = [images.read(str(number)) for number in range(len(images))]
+            names = list(map(str, range(len(images))))
+            if set(names) != set(images):
+                raise CorruptError("an archive that is no chunk: its images are not numbered")
+            pixels = list(map(images.read, names))
         if len({(each.shape, each.dtype) for each in pixels}) != 1:
             raise CorruptError("the images of a chunk differ in shape or type")
         chunk = np.stack(pixels)

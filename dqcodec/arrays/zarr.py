@@ -50,6 +50,8 @@ class Dqcodec(ArrayBytesCodec):
             raise ValueError(f"dqcodec codes arrays of uint8 and uint16, not {dtype.to_native_dtype()}")
         if len(shape) < 2:
             raise ValueError("dqcodec codes arrays of at least two axes: rows and columns")
+        if self.channels and (len(shape) < 3 or chunk_grid.chunk_shape[-1] > chunks.MOST_CHANNELS):
+            raise ValueError("dqcodec codes arrays of rows, columns and 1 to 4 channels, if these are the last axis")
 
     async def _encode_single(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> Buffer:
         chunk = chunk_data.as_numpy_array()

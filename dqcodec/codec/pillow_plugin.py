@@ -7,7 +7,7 @@ and frames. The header holds the number of frames; seeking to another frame deco
 from __future__ import annotations
 
 import io
-from typing import IO
+from typing import IO, TYPE_CHECKING, Any
 
 from PIL import Image, ImageFile
 from PIL.PngImagePlugin import PngImageFile
@@ -19,6 +19,9 @@ from dqcodec.format.container import MAGIC, SHORT_MAGIC, VERSION, is_short
 from dqcodec.format.head import read_heads
 from dqcodec.format.split import Step
 from dqcodec.png import MAX_PIXELS, Skeleton, chunks
+
+if TYPE_CHECKING:
+    from PIL.ImagePalette import ImagePalette
 
 _HEAD_BYTES = 1 << 12  # read first; more if the head is longer
 _PALETTE = {b"PLTE", b"tRNS"}
@@ -32,11 +35,37 @@ class DqcImageFile(ImageFile.ImageFile):
 
     def _open(self) -> None:
         try:
-            head = PngImageFile(io.BytesIO(_head(self.fp)))
+            data, self._has_palette = _head(self.fp)
         except DqcodecError as error:
             raise SyntaxError(str(error)) from error  # Pillow then tries other formats
+        head = PngImageFile(io.BytesIO(data))
         self._size, self._mode, self.info, self.palette = head.size, head.mode, head.info, head.palette
         self.n_frames, self.is_animated, self.default_image = head.n_frames, head.is_animated, head.default_image
+
+    @property
+    def info(self) -> dict:
+        """As of Pillow's PNG images. If the head does not hold the palette, the pixels are decoded first; raises OSError."""
+        return self._with_palette("info")
+
+    @info.setter
+    def info(self, info: dict) -> None:
+        self.__dict__["info"] = info
+
+    @property
+    def palette(self) -> ImagePalette | None:
+        """As of Pillow's PNG images; see info."""
+        return self._with_palette("palette")
+
+    @palette.setter
+    def palette(self, palette: ImagePalette | None) -> None:
+        self.__dict__["palette"] = palette
+
+    def _with_palette(self, name: str) -> Any:
+        """An attribute, of the decoded image if only it has the palette."""
+        if self.__dict__.get("_has_palette", True):
+            return self.__dict__[name]
+        self._decode()
+        return getattr(self, name)
 
     def load(self):
         """Decode all frames, and load the current one; raises OSError."""
@@ -75,7 +104,7 @@ class DqcImageFile(ImageFile.ImageFile):
 
     def __reduce__(self) -> tuple:
         """Pickle an image that is not loaded as its file's bytes."""
-        return _reopened, (self._data(), self.filename, self.info)
+        return _reopened, (self._data(), self.filename, self.__dict__["info"])
 
     def _data(self) -> bytes:
         if self.fp is None:
@@ -102,8 +131,11 @@ def _reopened(data: bytes, filename: str, info: dict) -> DqcImageFile:
     return image
 
 
-def _head(file: IO[bytes]) -> bytes:
-    """A PNG file without pixels, from the head of a .dqc file. Only the head is read. Raises CorruptError."""
+def _head(file: IO[bytes]) -> tuple[bytes, bool]:
+    """A PNG file without pixels, from the head of a .dqc file, and whether it has all that the head says of the palette.
+
+    Only the head is read. Raises CorruptError.
+    """
     data, count = file.read(_HEAD_BYTES), _HEAD_BYTES
     while True:
         reader = Reader(data, len(SHORT_MAGIC) if is_short(data) else len(MAGIC) + 1)
@@ -118,7 +150,7 @@ def _head(file: IO[bytes]) -> bytes:
                 raise
             data, count = data + more, 2 * count
     if entry.skeleton is None:
-        return reader.rest() + file.read()
-    left_out = _PALETTE if entry.split.step == Step.COLORS else set()
-    before = tuple(chunk for chunk in entry.skeleton.parts[0] if chunk.kind not in left_out)
-    return chunks.assemble(Skeleton(entry.skeleton.header, (before, ())), [[b""]])
+        return reader.rest() + file.read(), True
+    has_palette = entry.split.step != Step.COLORS
+    before = tuple(chunk for chunk in entry.skeleton.parts[0] if has_palette or chunk.kind not in _PALETTE)
+    return chunks.assemble(Skeleton(entry.skeleton.header, (before, ())), [[b""]]), has_palette
