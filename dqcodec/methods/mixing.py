@@ -15,7 +15,7 @@ from dqcodec.base.errors import CorruptError
 from dqcodec.exact.mixing.context_mixing import Mixer, code_layer
 from dqcodec.exact.mixing.pixels import Pixels, bits_of
 from dqcodec.frozen.mixing import ORDERS
-from dqcodec.methods.payload import Payload
+from dqcodec.methods.payload import MALFORMED, Payload
 
 _UNWANTED = np.empty((0, 0, 0))  # bits of samples
 
@@ -35,7 +35,7 @@ def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarr
     """The layers (H, W, C) uint8 of a payload; raises CorruptError: the bits of a layer are not 1 to 8."""
     bits = data[: len(shapes)]
     if len(bits) < len(shapes) or not all(1 <= each <= 8 for each in bits):
-        raise CorruptError("malformed payload")
+        raise CorruptError(MALFORMED)
     mixer, pixels = Mixer.new(shapes, bits, data[len(shapes) :]), Pixels(shapes)
     for number, each in enumerate(bits):
         code_layer(mixer, pixels.layer(number, each), _UNWANTED)
