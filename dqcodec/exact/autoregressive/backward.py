@@ -8,8 +8,9 @@ see dqcodec.context.context.
 import numpy as np
 
 from dqcodec.base.compiled import part_of_loop
+from dqcodec.base.instructions import MULTIPLIES_PAIRS
 from dqcodec.exact.autoregressive.context_net import trunk_width
-from dqcodec.exact.autoregressive.products import IS_FAST, LARGEST, column_pairs, pairs, product
+from dqcodec.exact.autoregressive.products import LARGEST, column_pairs, pairs, product
 from dqcodec.frozen.autoregressive import GRID, NET_GRADIENT_BOUND, STANDARD_BOUND
 from dqcodec.frozen.networks import LEAK
 
@@ -140,7 +141,7 @@ def _add_layer(activations, gradients, bound, sums):
 def _add(activations, gradients, bound, sums, row, column):
     """Add the products of activations (I, N) up to a bound and gradients (O, N) to sums, from (row, column) on."""
     pixels, largest = activations.shape[1], NET_GRADIENT_BOUND * bound
-    if IS_FAST and bound <= LARGEST and pixels <= _EXACT_SHORT // largest:
+    if MULTIPLIES_PAIRS and bound <= LARGEST and pixels <= _EXACT_SHORT // largest:
         right = np.ascontiguousarray(column_pairs(gradients))
         products = product(column_pairs(activations), right, len(activations))
         for i in range(len(activations)):
