@@ -24,7 +24,7 @@ from dqcodec.exact.mixing.counters import (
 )
 from dqcodec.exact.mixing.logistic import Network, learn_twice, mixed_twice, rate_after, squash, stretch
 from dqcodec.exact.mixing.pixels import channel, clamped, neighbours, of_channel, pattern
-from dqcodec.exact.mixing.priors import UNTRAINED, Prior
+from dqcodec.exact.mixing.priors import Prior
 from dqcodec.exact.mixing.sample_laws import SampleLaws, law_logit, learn_laws, narrow_laws, set_laws
 from dqcodec.exact.mixing.slots import Slots
 from dqcodec.frozen.pixel_mixing import (
@@ -65,7 +65,7 @@ class BitMixer(NamedTuple):
     stage_bits: int
 
     @classmethod
-    def new(cls, samples: int, prior: Prior = UNTRAINED) -> "BitMixer":
+    def new(cls, samples: int, prior: Prior) -> "BitMixer":
         """samples: the number of samples that will be coded. prior: what is known before."""
         slot_bits = min(MAX_SLOT_BITS, (2 * samples).bit_length())
         stage_bits = min(MAX_STAGE_BITS, slot_bits)

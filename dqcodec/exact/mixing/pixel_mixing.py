@@ -75,7 +75,7 @@ class PixelMixer(NamedTuple):
     bits: int
 
     @classmethod
-    def new(cls, pixels: int, width: int, prior: Prior = UNTRAINED, *, has_canvas: bool = False) -> "PixelMixer":
+    def new(cls, pixels: int, width: int, prior: Prior, *, has_canvas: bool = False) -> "PixelMixer":
         """pixels: the number of pixels that will be coded. width: of the widest layer. prior: what is known before.
 
         has_canvas: whether layers may have a canvas.
