@@ -20,8 +20,8 @@ import numpy as np
 
 from dqcodec.base.errors import CorruptError
 from dqcodec.base.reader import Reader
-from dqcodec.exact.jpeg import decoding
-from dqcodec.exact.jpeg.decoding import SAMPLINGS, Jpeg
+from dqcodec.exact.jpeg.blocks import block_count
+from dqcodec.exact.jpeg.decoding import SAMPLINGS, Jpeg, component_size
 from dqcodec.exact.jpeg.recovery import recover
 from dqcodec.exact.jpeg.tables import standard
 from dqcodec.exact.mixing.binary_coder import BinaryCoder
@@ -128,6 +128,6 @@ def _read_table(reader: Reader, base: np.ndarray) -> np.ndarray:
 def _grids(jpeg: Jpeg, shape: tuple[int, int, int]) -> list[tuple[int, int]]:
     """The rows and columns of blocks of each component of a layer (H, W, C)."""
     height, width = shape[0] + jpeg.offset[0], shape[1] + jpeg.offset[1]
-    small = decoding.component_size(height, width, jpeg.sampling)
+    small = component_size(height, width, jpeg.sampling)
     sizes = [(height, width), *[small] * (shape[2] - 1)]
-    return [(decoding.blocks_of(rows), decoding.blocks_of(columns)) for rows, columns in sizes]
+    return [(block_count(rows), block_count(columns)) for rows, columns in sizes]
