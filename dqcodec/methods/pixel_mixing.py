@@ -1,6 +1,6 @@
 """The method pixel mixing: layers by context mixing, whole pixels where they are well predicted, see exact/mixing/.
 
-It suits icons, drawings, screenshots, scans, dithers, palette indices and masks. Layers with the same number of channels are
+Files of earlier versions have it; encoders choose trained_mixing.py, which begins with what training taught. Layers with the same number of channels are
 coded one after the other, and the mixers keep what they learn. A well predicted pixel takes about a microsecond;
 another takes five microseconds a sample.
 
