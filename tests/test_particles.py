@@ -1,4 +1,4 @@
-"""Coding at the importance-weighted bound: bits-back with coupled particles, and files that older releases made with them."""
+"""Coding at the importance-weighted bound: bits-back with coupled particles, and files that earlier versions made with them."""
 
 import math
 import sys

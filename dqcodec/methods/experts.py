@@ -4,9 +4,9 @@ It suits samples of more than 8 bits: photographs, medical images, heights. Codi
 sample. Layers with the same number of channels are coded one after the other, and the experts keep what they learn.
 
 The payload: for each channel of each layer, in the order of coding, 3 varints: the least sample; the step, at least 1, which
-divides all differences from the least sample; the largest difference in steps. Zeros before the step of a layer's first channel
-are the number of its Kind: narrow, wide or sharp. Then the bytes of the coder; channels with a single value need none. Alpha is coded
-first, then green, red and blue.
+divides all differences from the least sample; the largest difference in steps. The number of zeros
+before the first channel's step gives the layer's Kind. Then the bytes of the coder; channels with a single value need none. Alpha is
+coded first, then green, red and blue.
 """
 
 import itertools
@@ -50,7 +50,7 @@ def encode(layers: Sequence[np.ndarray]) -> Payload:
 
 
 def encode_as(layers: Sequence[np.ndarray], kinds: Sequence[Kind]) -> Payload:
-    """The same. kinds: of the layers."""
+    """encode, with the kind of each layer given."""
     coder, experts = BinaryCoder.writer(0), Experts.new()
     heads, ends = [], []
     for pixels, kind in zip(layers, kinds, strict=True):

@@ -9,8 +9,8 @@ are coded by methods/trained_mixing.py, and lie at the bottom of the stack, as i
 one shape. A batch has at most 1/loan_tiles of the number of tiles before it: `loan_tiles` coded tiles hold the bits
 that one more tile borrows.
 
-The payload: varint 0; varint loan_tiles; varint, the length of the seed in bytes; the stack, 32-bit words. Older
-releases wrote the number of particles in place of 0, see ans/particles.py, and a seed by methods/mixing.py.
+The payload: varint 0; varint loan_tiles; varint, the length of the seed in bytes; the stack, 32-bit words. Earlier
+versions wrote the number of particles in place of 0, see ans/particles.py, and a seed by methods/mixing.py.
 """
 
 from collections.abc import Iterator, Sequence

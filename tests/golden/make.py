@@ -1,4 +1,4 @@
-"""Writes golden files: what older releases wrote must stay readable, so files that are there are only written anew for a
+"""Writes golden files: what earlier versions wrote must stay readable, so files that are there are only written anew for a
 new version of the format, and models never.
 
     cd tests && python golden/make.py NAME ...      a name is that of a .dqc file, without the suffix; tiny/NAME for one of cases.py
