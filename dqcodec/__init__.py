@@ -21,83 +21,61 @@ from typing import IO, TYPE_CHECKING
 
 from PIL import Image as _Image
 
-if TYPE_CHECKING:  # _PUBLIC again, for type checkers
+if TYPE_CHECKING:  # _PUBLIC again. For type checkers, `X as X` and assignments make names public
     from PIL.ImageFile import ImageFile as _ImageFile
 
-    from dqcodec.base.errors import (
-        CorruptError,
-        DqcodecError,
-        FormatError,
-        LatentOverflow,
-        ModelError,
-        RegionError,
-        StackUnderflow,
-        SymbolError,
-        UnknownModelError,
-        UnsupportedImageError,
-        VerifyError,
-        WorkerError,
-    )
-    from dqcodec.codec.archive import Archive
-    from dqcodec.codec.codec import Info
-    from dqcodec.codec.library import compress, compress_archive, decompress, decompress_png, info
-    from dqcodec.codec.library import open_image as open  # noqa: F401
-    from dqcodec.codec.zoo import find as find_model
-    from dqcodec.codec.zoo import load as load_model
-    from dqcodec.codec.zoo import names as model_names
+    from dqcodec.base.errors import CorruptError as CorruptError
+    from dqcodec.base.errors import DqcodecError as DqcodecError
+    from dqcodec.base.errors import FormatError as FormatError
+    from dqcodec.base.errors import LatentOverflow as LatentOverflow
+    from dqcodec.base.errors import ModelError as ModelError
+    from dqcodec.base.errors import RegionError as RegionError
+    from dqcodec.base.errors import StackUnderflow as StackUnderflow
+    from dqcodec.base.errors import SymbolError as SymbolError
+    from dqcodec.base.errors import UnknownModelError as UnknownModelError
+    from dqcodec.base.errors import UnsupportedImageError as UnsupportedImageError
+    from dqcodec.base.errors import VerifyError as VerifyError
+    from dqcodec.base.errors import WorkerError as WorkerError
+    from dqcodec.codec import library as _library
+    from dqcodec.codec import zoo as _zoo
+    from dqcodec.codec.archive import Archive as Archive
+    from dqcodec.codec.codec import Info as Info
+    from dqcodec.codec.library import compress as compress
+    from dqcodec.codec.library import compress_archive as compress_archive
+    from dqcodec.codec.library import decompress as decompress
+    from dqcodec.codec.library import decompress_png as decompress_png
+    from dqcodec.codec.library import info as info
+
+    open = _library.open_image
+    find_model, load_model, model_names = _zoo.find, _zoo.load, _zoo.names
 
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "compress": ("codec.library", "compress"),
-    "compress_archive": ("codec.library", "compress_archive"),
-    "decompress": ("codec.library", "decompress"),
-    "decompress_png": ("codec.library", "decompress_png"),
-    "open": ("codec.library", "open_image"),
-    "Archive": ("codec.archive", "Archive"),
-    "info": ("codec.library", "info"),
-    "Info": ("codec.codec", "Info"),
-    "load_model": ("codec.zoo", "load"),
-    "find_model": ("codec.zoo", "find"),
-    "model_names": ("codec.zoo", "names"),
-    "DqcodecError": ("base.errors", "DqcodecError"),
-    "FormatError": ("base.errors", "FormatError"),
-    "CorruptError": ("base.errors", "CorruptError"),
-    "UnsupportedImageError": ("base.errors", "UnsupportedImageError"),
-    "VerifyError": ("base.errors", "VerifyError"),
-    "RegionError": ("base.errors", "RegionError"),
-    "ModelError": ("base.errors", "ModelError"),
-    "UnknownModelError": ("base.errors", "UnknownModelError"),
-    "StackUnderflow": ("base.errors", "StackUnderflow"),
-    "SymbolError": ("base.errors", "SymbolError"),
-    "WorkerError": ("base.errors", "WorkerError"),
-    "LatentOverflow": ("base.errors", "LatentOverflow"),
+    name.split(" as ")[-1]: (module, name.split(" as ")[0])
+    for module, names in {
+        "base.errors": (
+            "CorruptError",
+            "DqcodecError",
+            "FormatError",
+            "LatentOverflow",
+            "ModelError",
+            "RegionError",
+            "StackUnderflow",
+            "SymbolError",
+            "UnknownModelError",
+            "UnsupportedImageError",
+            "VerifyError",
+            "WorkerError",
+        ),
+        "codec.archive": ("Archive",),
+        "codec.codec": ("Info",),
+        "codec.library": ("compress", "compress_archive", "decompress", "decompress_png", "info", "open_image as open"),
+        "codec.zoo": ("find as find_model", "load as load_model", "names as model_names"),
+    }.items()
+    for name in names
 }
-__all__ = [  # without open: import * leaves Python's own alone
-    "Archive",
-    "CorruptError",
-    "DqcodecError",
-    "FormatError",
-    "Info",
-    "LatentOverflow",
-    "ModelError",
-    "RegionError",
-    "StackUnderflow",
-    "SymbolError",
-    "UnknownModelError",
-    "UnsupportedImageError",
-    "VerifyError",
-    "WorkerError",
-    "__version__",
-    "compress",
-    "compress_archive",
-    "decompress",
-    "decompress_png",
-    "find_model",
-    "info",
-    "load_model",
-    "model_names",
-]
+__all__ = sorted({*_PUBLIC, "__version__"} - {"open"})  # import * leaves Python's own open alone
 
 
 if not TYPE_CHECKING:  # a type checker that saw this would take any name for public

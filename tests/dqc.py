@@ -3,6 +3,8 @@
 import dataclasses
 import zlib
 
+import pngs
+
 from dqcodec import png
 from dqcodec.format.container import MAGIC, VERSION, Group, sample_checksum
 from dqcodec.format.head import Entry
@@ -11,7 +13,7 @@ from dqcodec.format.layer import Layer, Method
 
 def group(pixels, method: Method, payload: bytes, model_id: bytes = b"", before=()) -> Group:
     """Of (H, W, C) uint8 pixels."""
-    entry = Entry(png.plain(pixels, before).skeleton, rasters=((Layer(method, model_id),),))
+    entry = Entry(pngs.plain(pixels, before).skeleton, rasters=((Layer(method, model_id),),))
     return Group((entry,), (payload,), sample_checksum([pixels]))
 
 

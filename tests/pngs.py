@@ -1,16 +1,25 @@
 """A tiny PNG writer for tests: every bit depth, colour type and interlacing, and any chunks, valid or not."""
 
+import dataclasses
 import itertools
 import struct
 import zlib
 
 import numpy as np
 
+from dqcodec import png
+
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 BIT_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
 KINDS = [(color_type, bit_depth) for color_type, bit_depths in BIT_DEPTHS.items() for bit_depth in bit_depths]
 _ADAM7 = [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1)]
+
+
+def plain(pixels, before=()) -> png.Png:
+    """png.plain, with chunks before the image data."""
+    image = png.plain(pixels)
+    return dataclasses.replace(image, skeleton=dataclasses.replace(image.skeleton, parts=(before, ())))
 
 
 def chunk(kind: bytes, body: bytes = b"") -> bytes:

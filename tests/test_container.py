@@ -17,9 +17,10 @@ from dqcodec.codec import codec, zoo
 from dqcodec.codec.group import decode
 from dqcodec.format.container import MAGIC, Group, frame_bytes, may_be_short, owners, read_tail, sample_checksum
 from dqcodec.format.head import Entry, read_heads
-from dqcodec.format.layer import LEARNED, TOGETHER, Layer, Method
+from dqcodec.format.layer import LAYER_METHODS, LEARNED, TOGETHER, Layer, Method
 from dqcodec.format.section import LZMA_FILTERS, pack_section, read_section
 from dqcodec.format.split import Split, Step
+from dqcodec.methods.table import METHODS
 from dqcodec.png.chunks import KINDS
 
 TEXT = png.Chunk(b"tEXt", b"Comment\0hello")
@@ -208,6 +209,11 @@ def test_any_bytes_behind_a_valid_crc_parse_to_what_packs_again_or_are_a_named_e
         assert "\n" not in str(error)
     else:
         assert Group.unpack(group.pack()) == group
+
+
+def test_the_format_and_the_table_name_the_same_methods():
+    assert set(METHODS) == LAYER_METHODS
+    assert {row.number for row in METHODS.values() if row.needs} == LEARNED
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 3), (512, 768, 3), (16383, 8192, 3), (63, 1 << 21, 3), (1 << 27, 1, 1)])

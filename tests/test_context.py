@@ -16,11 +16,11 @@ from dqcodec.flows.planes import differences
 from dqcodec.frozen.autoregressive import (
     FEATURE_PLACES,
     GRID,
+    INPUT_BOUND,
     MOMENT_WEIGHTS,
     NEIGHBOURS,
     REACH,
     SLOPE,
-    STANDARD_BOUND,
     inputs,
 )
 
@@ -65,7 +65,7 @@ def planes_of(tiles: list[np.ndarray]) -> np.ndarray:
 
 
 def random_features(tiles: list[np.ndarray]) -> list[np.ndarray]:
-    rng, bound = np.random.default_rng(len(tiles)), STANDARD_BOUND * GRID
+    rng, bound = np.random.default_rng(len(tiles)), INPUT_BOUND
     return [rng.integers(-bound, bound + 1, (*x.shape[:2], FEATURES)) for x in tiles]
 
 
@@ -150,7 +150,7 @@ def test_inputs_of_networks_are_bounded_integers(channels):
     for x in images(channels, 8, 9, 11).values():
         seen = float_context(x, 8, *random_features([x]))[0]
         assert seen.shape[-1] == inputs(channels)
-        assert np.array_equal(seen, np.rint(seen)) and np.abs(seen).max() <= STANDARD_BOUND * GRID
+        assert np.array_equal(seen, np.rint(seen)) and np.abs(seen).max() <= INPUT_BOUND
 
 
 def test_neighbours_come_before_their_pixel_in_raster_order_and_in_fronts():
@@ -191,5 +191,5 @@ def test_planes_of_integers_are_standardised_in_single_precision():
     spreads = np.arange(32, 64 * 255 + 33, 2)
     for mean in range(3, 2041, 40):
         freed = np.float32(800 - mean) * (np.float32(256) / spreads.astype(np.float32))
-        expected = np.floor(freed + np.float32(0.5)).clip(-STANDARD_BOUND * GRID, STANDARD_BOUND * GRID)
+        expected = np.floor(freed + np.float32(0.5)).clip(-INPUT_BOUND, INPUT_BOUND)
         assert expected.dtype == np.float32 and np.array_equal(standards(100, mean, spreads), expected)

@@ -1,4 +1,4 @@
-"""Files that earlier releases wrote decode to the same pixels and metadata, with the models of then; tiny ones encode to the
+"""Files that earlier versions wrote decode to the same pixels and metadata, with the models of then; tiny ones encode to the
 same bytes. The compiler of loops is not the only witness of that."""
 
 import importlib.util

@@ -12,7 +12,8 @@ from dqcodec.base.compiled import compiled
 from dqcodec.base.errors import CorruptError
 from dqcodec.codec import candidates
 from dqcodec.exact.jpeg import fitting, recovery
-from dqcodec.exact.jpeg.decoding import SAMPLINGS, Jpeg, Sampling, blocks_of, component_size, samples
+from dqcodec.exact.jpeg.blocks import block_count
+from dqcodec.exact.jpeg.decoding import SAMPLINGS, Jpeg, Sampling, component_size, samples
 from dqcodec.exact.jpeg.rounding import Search, search_levels
 from dqcodec.exact.jpeg.tables import standard
 from dqcodec.frozen.jpeg import CHROMA, LUMA, MAX_NUMBER, ZIGZAG
@@ -38,7 +39,7 @@ def through_jpeg(pixels: np.ndarray, **options) -> tuple[np.ndarray, Image.Image
 def some_jpeg(height: int, width: int, channels: int, sampling: Sampling, largest: int, seed: int) -> Jpeg:
     rng = np.random.default_rng(seed)
     sizes = [(height, width)] + [component_size(height, width, sampling)] * (channels - 1)
-    shapes = [(*map(blocks_of, size), 64) for size in sizes]
+    shapes = [(*map(block_count, size), 64) for size in sizes]
     levels = [rng.integers(-largest, largest + 1, shape) * (rng.random(shape) < rng.random()) for shape in shapes]
     tables = standard(LUMA, int(rng.integers(1, 101))), rng.integers(1, 256, 64)
     return Jpeg(sampling, tables[: 1 + (channels == 3)], tuple(each.astype(np.int16) for each in levels))
@@ -86,6 +87,10 @@ def test_what_is_cut_off_comes_back_and_the_specification_agrees(offset, channel
     assert np.array_equal(layer, whole[offset[0] :, offset[1] :])
     assert np.array_equal(jpeg.decode(data, [layer.shape])[0], layer)
     assert np.array_equal(independent_decoder.jpeg(data, [layer.shape])[0], layer)
+
+
+def test_the_order_of_samplings_is_that_of_the_specification():
+    assert [tuple(sampling) for sampling in SAMPLINGS] == independent_decoder.SAMPLINGS
 
 
 @pytest.mark.parametrize("number", range(len(SAMPLINGS)))

@@ -1,4 +1,4 @@
-"""Coding at the importance-weighted bound: bits-back with coupled particles, and files that older releases made with them."""
+"""Coding at the importance-weighted bound: bits-back with coupled particles, and files that earlier versions made with them."""
 
 import math
 import sys
@@ -128,7 +128,7 @@ def test_the_coded_bits_are_the_float_models_coupled_bound(particles, bits):
     program, model, x = uniform(bits), programs.model("uniform", 1, 2, bits), digits(64, bits=bits)
     fraction_bits = program.description.fraction_bits
     stack = noise_stack(5, 1 << 18)
-    u, before = stack.clone().pop(1 << fraction_bits, x.shape), stack.bits
+    u, before = Stack.from_bytes(stack.to_bytes()).pop(1 << fraction_bits, x.shape), stack.bits
     told = coder(particles, bits).push(stack, x)
     offsets = coupled.coupled_offsets(particles, x.shape[1:], fraction_bits)
     log_weights = []

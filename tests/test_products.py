@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dqcodec.base.instructions import MULTIPLIES_PAIRS
 from dqcodec.exact.autoregressive import products
 from dqcodec.exact.autoregressive.linear import layers, linear
 
-pytestmark = pytest.mark.skipif(not products.IS_FAST, reason="this processor has no products of pairs")
+pytestmark = pytest.mark.skipif(not MULTIPLIES_PAIRS, reason="this processor has no products of pairs")
 
 sizes = st.integers(1, 90)
 largest = products.LARGEST

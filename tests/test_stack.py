@@ -207,10 +207,3 @@ def test_something_left_over_the_seed_is_corrupt():
     stack.push(np.array([1]), 1 << 20)
     with pytest.raises(CorruptError):
         stack.seed(len(SEED))
-
-
-def test_a_clone_is_independent():
-    stack = Stack(SEED)
-    twin = stack.clone()
-    twin.pop(1 << 16, (10,))
-    assert stack.to_bytes() == Stack(SEED).to_bytes() != twin.to_bytes()

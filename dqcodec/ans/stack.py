@@ -58,12 +58,6 @@ class Stack:
         """The size, bits."""
         return self._coder.num_valid_bits()
 
-    def clone(self) -> "Stack":
-        """An independent copy, to look ahead with."""
-        twin = type(self).__new__(type(self))
-        twin._coder = self._coder.clone()
-        return twin
-
     def push(self, symbols: np.ndarray, sizes: np.ndarray | int) -> None:
         """Push integers; see BitStack.push. A size is at most 2^23, because the coder's probabilities have 24 bits."""
         flat, least = checked_sizes(sizes)

@@ -41,7 +41,7 @@ def compiled(loop: Callable) -> Callable:
 
 
 def compiled_in_place(loop: Callable) -> Callable:
-    """The same for a loop that makes no arrays and returns none, apart from views within it.
+    """A decorator like `compiled`, for a loop that makes no arrays and returns none, apart from views within it.
 
     Compiled loops count who uses an array, atomically, at each call that passes it. This loop does not: it is up to twice as fast if
     it passes tuples of many arrays to loops for each pixel.
@@ -58,7 +58,7 @@ def part_of_loop(function: Callable) -> Callable:
 
 
 def part_of_loop_in_place(function: Callable) -> Callable:
-    """The same for a part of loops that are compiled in place."""
+    """A decorator like `part_of_loop`, for loops that are compiled in place."""
     return extending.register_jitable(nogil=True, error_model="numpy", _nrt=False, forceinline=True)(function)
 
 

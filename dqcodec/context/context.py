@@ -17,17 +17,16 @@ from dqcodec.frozen.autoregressive import (
     ERROR_FLOOR,
     FEATURE_PLACES,
     GRID,
+    INPUT_BOUND,
     MOMENT_WEIGHTS,
     NEIGHBOURS,
     PREDICTED,
     PREDICTION_BITS,
     REACH,
     SPREAD_FLOOR,
-    STANDARD_BOUND,
 )
 
-_BOUND = np.float32(STANDARD_BOUND * GRID)
-_ONE_SPREAD = np.float32(GRID)
+_BOUND, ONE_SPREAD = np.float32(INPUT_BOUND), np.float32(GRID)
 _MAX_SPREAD = 64 * 255 + SPREAD_FLOOR  # a mean absolute deviation is at most half a range of 510
 # loops take these as arguments: LLVM unrolls loops over constants, which takes long
 _NEIGHBOURS, _WEIGHTS, _FEATURE_PLACES = (np.array(a) for a in (NEIGHBOURS, MOMENT_WEIGHTS, FEATURE_PLACES))
@@ -149,7 +148,7 @@ def _set_predictions_seen(predictions, moments, out):
     for n in range(len(predictions)):
         centred = np.float32(predictions[n]) * np.float32(1 / 8) - np.float32(moments[0, n])
         out[0, n] = _scaled(centred, np.float32(256) / np.float32(moments[1, n]))
-        out[1, n] = min(max(out[0, n], -_ONE_SPREAD), _ONE_SPREAD)
+        out[1, n] = min(max(out[0, n], -ONE_SPREAD), ONE_SPREAD)
 
 
 @part_of_loop

@@ -9,10 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dqcodec.context.context import log_spreads
-from dqcodec.frozen.autoregressive import GRID, SPREAD_FLOOR, STANDARD_BOUND
+from dqcodec.frozen.autoregressive import INPUT_BOUND, SPREAD_FLOOR
 from dqcodec.frozen.interlaced import MEAN_NEIGHBOURS, NEIGHBOURS, PLACES, REACH, SPREAD_WEIGHTS
 
-_BOUND = STANDARD_BOUND * GRID
 LARGEST_SPREAD = 64 * 510 + SPREAD_FLOOR  # planes differ by at most 510
 
 
@@ -63,11 +62,11 @@ def standardised(values: np.ndarray, sums: np.ndarray, spreads: np.ndarray) -> n
     """
     gain = np.float32(256) / spreads.astype(np.float32)
     away = (8 * values - sums).astype(np.float32)
-    return np.clip(np.floor(away * gain + np.float32(0.5)), -_BOUND, _BOUND)
+    return np.clip(np.floor(away * gain + np.float32(0.5)), -INPUT_BOUND, INPUT_BOUND)
 
 
 def _level(sums: np.ndarray, bits: int) -> np.ndarray:
     """The local mean on a scale of its own: of the first plane from the middle of its range. sums: 8 times the mean."""
     level = sums.copy()
     level[..., 0] = ((sums[..., 0] - (4 << bits)) << 8 - bits) >> 4
-    return np.clip(level, -_BOUND, _BOUND)
+    return np.clip(level, -INPUT_BOUND, INPUT_BOUND)

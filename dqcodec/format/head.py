@@ -13,7 +13,7 @@ from dqcodec.base.errors import CorruptError, UnsupportedImageError
 from dqcodec.base.reader import Reader
 from dqcodec.base.varint import write_varint
 from dqcodec.format.canvas import Spot, spots
-from dqcodec.format.layer import LEARNED, METHODS, MODEL_ID_BYTES, WHOLE_CODES, Layer, Method
+from dqcodec.format.layer import LAYER_METHODS, LEARNED, MODEL_ID_BYTES, WHOLE_CODES, Layer, Method
 from dqcodec.format.section import RAW, pack_section, read_section
 from dqcodec.format.split import Split, Step
 from dqcodec.format.values import Map, Values
@@ -179,7 +179,7 @@ def _read_layers(reader: Reader, code: int, count: int, last_id: bytes) -> tuple
         if number:
             code = reader.byte()
         method, is_last = (code, 0) if code in WHOLE_CODES else (code & 7, code >> 3)
-        if method not in METHODS or is_last > (method in LEARNED and bool(last_id)):
+        if method not in LAYER_METHODS or is_last > (method in LEARNED and bool(last_id)):
             raise CorruptError("malformed layer in the .dqc file")
         if method in LEARNED and not is_last:
             last_id = reader.take(MODEL_ID_BYTES)

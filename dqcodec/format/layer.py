@@ -30,8 +30,8 @@ class Method(IntEnum):
 
 
 LEARNED = {Method.FLOW, Method.AUTOREGRESSIVE, Method.MODEL_MIXING}  # methods that need a model
-METHODS = set(Method) - {Method.STORED}  # methods that code layers
-TOGETHER = METHODS - {Method.CLASSICAL}  # methods that code layers together
+LAYER_METHODS = set(Method) - {Method.STORED}  # methods that code layers
+TOGETHER = LAYER_METHODS - {Method.CLASSICAL}  # methods that code layers together
 WHOLE_CODES = {
     Method.EXPERTS,
     Method.ANIMATION,

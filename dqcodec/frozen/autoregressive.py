@@ -11,6 +11,7 @@ REACH = 3  # the largest distance of a neighbour, rows or columns
 FEATURE_PLACES = ((0, -1), (0, -2), (1, -1), (1, 0), (1, 1), (2, 0))
 GRID = 32  # inputs of networks are in units of 1/32 ...
 STANDARD_BOUND = 8  # ... and within [-8, 8]
+INPUT_BOUND = STANDARD_BOUND * GRID
 SPREAD_FLOOR = 32  # added to a spread: half a pixel step, in units of 1/64
 
 # least squares

@@ -15,13 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from dqcodec.base.errors import CorruptError
-from dqcodec.base.varint import read_varint, write_varint
+from dqcodec.base.reader import Reader
+from dqcodec.base.varint import write_varint
 from dqcodec.exact.mixing.binary_coder import BinaryCoder
 from dqcodec.exact.mixing.pixel_mixing import code_layer, new_mixers, reader, writer
 from dqcodec.exact.mixing.pixels import Pixels, bits_of, part_of, place_of_first, stride_of
 from dqcodec.format.canvas import Canvas, Spot
 from dqcodec.frozen.pixel_mixing import DEFAULT_PERIODS, MARGIN
-from dqcodec.methods.payload import Payload
+from dqcodec.methods.payload import MALFORMED, Payload
 
 _MAX_CLEAR = 1 << 32
 
@@ -44,17 +45,17 @@ def decode(data: bytes, shapes: Sequence[tuple[int, int, int]], spots: Sequence[
 
     Raises CorruptError: its head is malformed, or it is too short for its layers.
     """
-    canvases, position = {}, 0
+    head, canvases = Reader(data, error=MALFORMED), {}
     for spot in spots:
         if spot.canvas not in canvases:
-            clear, position = read_varint(data, position)
+            clear = head.varint()
             if clear > _MAX_CLEAR:
-                raise CorruptError("malformed payload")
+                raise CorruptError(MALFORMED)
             canvases[spot.canvas] = spot.size, clear - 1 if clear else None
-    bits = data[position] if position < len(data) else 0
+    bits = head.byte()
     if not 1 <= bits <= 8:
-        raise CorruptError("malformed payload")
-    coder, pixels = reader(data[position + 1 :], shapes), Pixels(shapes, _before(shapes))
+        raise CorruptError(MALFORMED)
+    coder, pixels = reader(head.rest(), shapes), Pixels(shapes, _before(shapes))
     drawn = {canvas: Canvas(*each) for canvas, each in canvases.items()}
     for _ in _code(coder, pixels, bits, spots, drawn):
         pass

@@ -14,12 +14,13 @@ import numpy as np
 
 from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import CorruptError, StackUnderflow, SymbolError
+from dqcodec.base.reader import Reader
 from dqcodec.base.threads import map_in_threads, single_thread
-from dqcodec.base.varint import read_varint, write_varint
+from dqcodec.base.varint import write_varint
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram, Slots
 from dqcodec.exact.boxes import Box, Window, area, cut, inside, overlap, part, sides, whole
 from dqcodec.frozen.autoregressive import MAX_STACK_PIXELS
-from dqcodec.methods.payload import ModelReport, Payload
+from dqcodec.methods.payload import MALFORMED, ModelReport, Payload
 
 
 def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram) -> Payload:
@@ -69,16 +70,14 @@ def decode_windows(
         CorruptError: the payload is damaged, or was not made by this program.
     """
     layers = [window and np.empty((*sides(window), shape[2]), np.uint8) for shape, window in zip(shapes, windows)]
-    position, wanted = 0, []
+    reader, wanted = Reader(payload, error=MALFORMED), []
     for boxes in stacks([shape[:2] for shape in shapes], program):
-        seed_bytes, position = read_varint(payload, position)
-        length, position = read_varint(payload, position)
+        seed_bytes, stack = reader.varint(), reader.take(reader.varint())
         shared = [overlap(place, windows[number]) for number, *place in boxes]
         if any(shared):
-            wanted.append((boxes, shared, payload[position : position + length], seed_bytes))
-        position += length
-    if position != len(payload):
-        raise CorruptError("damaged payload")
+            wanted.append((boxes, shared, stack, seed_bytes))
+    if reader.rest():
+        raise CorruptError(MALFORMED)
 
     def pop(stack: tuple[list[Box], list[Window | None], bytes, int]) -> None:
         boxes, shared, data, seed_bytes = stack

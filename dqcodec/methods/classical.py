@@ -19,10 +19,11 @@ import numpy as np
 from PIL import Image, WebPImagePlugin
 
 from dqcodec.base.errors import CorruptError, UnsupportedImageError
+from dqcodec.base.reader import Reader
 from dqcodec.base.threads import map_in_threads
 from dqcodec.exact.boxes import Box, Window, area, cut, inside, overlap, part, sides, whole
 from dqcodec.frozen.classical import BLOCK, FRAMING_BYTES, FROM_WEBP, TO_WEBP
-from dqcodec.methods.payload import Payload
+from dqcodec.methods.payload import MALFORMED, Payload
 
 _RAW, _WEBP = b"\0", b"\1"
 _HAS_ALPHA = 1 << 28  # a flag in the size field
@@ -59,23 +60,17 @@ def decode_windows(data: bytes, shapes: Sequence[tuple[int, int, int]], windows:
     """The pixels (H, W, C) uint8 in a window of the one layer. Only blocks that hold some of them are decoded. Raises
     CorruptError: damaged, or of another shape."""
     (shape,), (window,) = shapes, windows
-    tag, position = data[:1], 1
+    reader = Reader(data, error=MALFORMED)
+    tag = reader.take(1)
     if tag == _RAW:
         if len(data) - 1 != int(np.prod(shape)):
             raise CorruptError("raw pixels of the wrong length")
         return [np.frombuffer(data, np.uint8, offset=1).reshape(shape)[window]]
     if tag != _WEBP:
         raise CorruptError("classical payload with an unknown tag")
-    streams, boxes = [], _blocks(shape)
-    for index in range(len(boxes)):  # check all lengths before the pixels take memory
-        length = len(data) - position
-        if index < len(boxes) - 1:
-            length = int.from_bytes(data[position : position + 4], "little")
-            position += 4
-        if length < 0 or position + length > len(data):
-            raise CorruptError("truncated classical payload")
-        streams.append(data[position : position + length])
-        position += length
+    boxes = _blocks(shape)
+    # all lengths are checked before the pixels take memory
+    streams = [reader.take(int.from_bytes(reader.take(4), "little")) for _ in boxes[1:]] + [reader.rest()]
     pixels = np.empty((*sides(window), shape[2]), np.uint8)
 
     def place(number: int) -> None:

@@ -4,9 +4,9 @@ It suits samples of more than 8 bits: photographs, medical images, heights. Codi
 sample. Layers with the same number of channels are coded one after the other, and the experts keep what they learn.
 
 The payload: for each channel of each layer, in the order of coding, 3 varints: the least sample; the step, at least 1, which
-divides all differences from the least sample; the largest difference in steps. Zeros before the step of a layer's first channel
-are the number of its Kind: narrow, wide or sharp. Then the bytes of the coder; channels with a single value need none. Alpha is coded
-first, then green, red and blue.
+divides all differences from the least sample; the largest difference in steps. The number of zeros
+before the first channel's step gives the layer's Kind. Then the bytes of the coder; channels with a single value need none. Alpha is
+coded first, then green, red and blue.
 """
 
 import itertools
@@ -17,12 +17,13 @@ from typing import NamedTuple
 import numpy as np
 
 from dqcodec.base.errors import CorruptError
-from dqcodec.base.varint import read_varint, write_varint
+from dqcodec.base.reader import Reader
+from dqcodec.base.varint import write_varint
 from dqcodec.exact.mixing.binary_coder import BinaryCoder
 from dqcodec.exact.mixing.experts import Experts, Kind, Padded, code_channel
 from dqcodec.frozen.experts import MAX_SAMPLES_A_BYTE, MAX_WIDTH
 from dqcodec.frozen.mixing import ORDERS
-from dqcodec.methods.payload import Payload
+from dqcodec.methods.payload import MALFORMED, Payload
 
 _TAKES = 255 / 256  # of the bytes, or less, a kind must take: a wide neighbourhood takes twice the time
 _LEAST_LARGEST, _LEAST_PIXELS = 256, 1 << 12  # below, it gains little
@@ -49,7 +50,7 @@ def encode(layers: Sequence[np.ndarray]) -> Payload:
 
 
 def encode_as(layers: Sequence[np.ndarray], kinds: Sequence[Kind]) -> Payload:
-    """The same. kinds: of the layers."""
+    """encode, with the kind of each layer given."""
     coder, experts = BinaryCoder.writer(0), Experts.new()
     heads, ends = [], []
     for pixels, kind in zip(layers, kinds, strict=True):
@@ -68,13 +69,11 @@ def encode_as(layers: Sequence[np.ndarray], kinds: Sequence[Kind]) -> Payload:
 
 def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarray]:
     """The layers (H, W, C) uint16 of a payload; raises CorruptError: malformed, too short, or too wide."""
-    position, heads = 0, []
-    for *_, channels in shapes:
-        *head, position = _read_head(data, position, channels)
-        heads.append(head)
+    reader = Reader(data, error=MALFORMED)
+    heads = [_read_head(reader, channels) for *_, channels in shapes]
     coded = [any(each.largest for each in ranges) for ranges, _ in heads]
     samples = sum(math.prod(shape) for shape, is_coded in zip(shapes, coded) if is_coded)
-    coder = BinaryCoder.reader(data[position:], samples, MAX_SAMPLES_A_BYTE)
+    coder = BinaryCoder.reader(reader.rest(), samples, MAX_SAMPLES_A_BYTE)
     if any(is_coded and width > MAX_WIDTH for (_, width, _), is_coded in zip(shapes, coded)):
         raise CorruptError("the image is too wide for its method")
     experts, layers = Experts.new(), []
@@ -97,26 +96,25 @@ def _range(samples: np.ndarray) -> Range:
 
 
 def _head(ranges: Sequence[Range], kind: Kind) -> bytes:
-    """The code of a layer's ranges."""
+    """The code of a layer's ranges and its kind."""
     first, *later = ranges
     numbers = [first.least, *[0] * kind, first.step, first.largest, *itertools.chain(*later)]
     return b"".join(map(write_varint, numbers))
 
 
-def _read_head(data: bytes, position: int, channels: int) -> tuple[list[Range], Kind, int]:
-    """The inverse of _head, and the position after the code; raises CorruptError."""
+def _read_head(reader: Reader, channels: int) -> tuple[list[Range], Kind]:
+    """The inverse of _head; raises CorruptError."""
     ranges, zeros = [], 0
     for channel in range(channels):
-        least, position = read_varint(data, position)
-        step, position = read_varint(data, position)
+        least, step = reader.varint(), reader.varint()
         while channel == 0 and step == 0 and zeros < max(Kind):
             zeros += 1
-            step, position = read_varint(data, position)
-        largest, position = read_varint(data, position)
+            step = reader.varint()
+        largest = reader.varint()
         if not step or least + step * largest > 65535:
-            raise CorruptError("malformed payload")
+            raise CorruptError(MALFORMED)
         ranges.append(Range(least, step, largest))
-    return ranges, Kind(zeros), position
+    return ranges, Kind(zeros)
 
 
 def _kind(pixels: np.ndarray) -> Kind:

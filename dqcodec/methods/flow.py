@@ -9,8 +9,8 @@ are coded by methods/trained_mixing.py, and lie at the bottom of the stack, as i
 one shape. A batch has at most 1/loan_tiles of the number of tiles before it: `loan_tiles` coded tiles hold the bits
 that one more tile borrows.
 
-The payload: varint 0; varint loan_tiles; varint, the length of the seed in bytes; the stack, 32-bit words. Older
-releases wrote the number of particles in place of 0, see ans/particles.py, and a seed by methods/mixing.py.
+The payload: varint 0; varint loan_tiles; varint, the length of the seed in bytes; the stack, 32-bit words. Earlier
+versions wrote the number of particles in place of 0, see ans/particles.py, and a seed by methods/mixing.py.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,12 +21,13 @@ from dqcodec.ans.bits_back import BitsBack
 from dqcodec.ans.particles import CoupledBitsBack
 from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import CorruptError, LatentOverflow, StackUnderflow, SymbolError
-from dqcodec.base.varint import read_varint, write_varint
+from dqcodec.base.reader import Reader
+from dqcodec.base.varint import write_varint
 from dqcodec.exact.boxes import Box, part, sides
 from dqcodec.exact.flow.program import FlowProgram, bound, stacked
 from dqcodec.frozen.flow import MAX_BATCH_DIMS, MAX_PARTICLES
 from dqcodec.methods import mixing, trained_mixing
-from dqcodec.methods.payload import ModelReport, Payload
+from dqcodec.methods.payload import MALFORMED, ModelReport, Payload
 
 _FIRST_LOAN_TILES = 3
 
@@ -76,13 +77,12 @@ def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Flow
         CorruptError: the payload is damaged, or was not made by this program.
     """
     strips, tiles = program.layout([shape[:2] for shape in shapes])
-    particles, position = read_varint(payload, 0)
-    loan_tiles, position = read_varint(payload, position)
-    seed_bytes, position = read_varint(payload, position)
+    reader = Reader(payload, error=MALFORMED)
+    particles, loan_tiles, seed_bytes = reader.varint(), reader.varint(), reader.varint()
     if not 0 < loan_tiles < len(tiles):
-        raise CorruptError("damaged flow payload")
+        raise CorruptError(MALFORMED)
     codec = _codec(program, particles)
-    stack = Stack.from_bytes(payload[position:])
+    stack = Stack.from_bytes(reader.rest())
     layers = [np.zeros(shape, np.uint8) for shape in shapes]
     try:
         for batch in reversed(list(_batches(tiles, loan_tiles, program.channels))):

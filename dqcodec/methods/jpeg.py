@@ -19,15 +19,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from dqcodec.base.errors import CorruptError
-from dqcodec.exact.jpeg import decoding
-from dqcodec.exact.jpeg.decoding import SAMPLINGS, Jpeg, Sampling
+from dqcodec.base.reader import Reader
+from dqcodec.exact.jpeg.blocks import block_count
+from dqcodec.exact.jpeg.decoding import SAMPLINGS, Jpeg, component_size
 from dqcodec.exact.jpeg.recovery import recover
 from dqcodec.exact.jpeg.tables import standard
 from dqcodec.exact.mixing.binary_coder import BinaryCoder
 from dqcodec.exact.mixing.coefficient_mixing import CoefficientMixer, code_component, code_differences
 from dqcodec.frozen.jpeg import CHROMA, LUMA, MAX_BLOCKS_A_BYTE, ZIGZAG
 from dqcodec.frozen.mixing import ORDERS
-from dqcodec.methods.payload import Payload
+from dqcodec.methods.payload import MALFORMED, Payload
 
 _DIFFERS, _IS_CUT = 8, 16
 _MAX_SAMPLE_BYTES = 7  # of a coefficient or a difference: 28 decisions of 11 bits, and a part of its block's decisions
@@ -53,14 +54,11 @@ def encode_as(layers: Sequence[np.ndarray], jpegs: Sequence[Jpeg]) -> Payload:
 
 def decode(data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarray]:
     """The layers (H, W, C) uint8 of a payload; raises CorruptError: malformed, or too short for its layers."""
-    position, jpegs, differs = 0, [], []
-    for shape in shapes:
-        jpeg, is_different, position = _unpack_head(data, position, shape)
-        jpegs.append(jpeg)
-        differs.append(is_different)
+    reader = Reader(data, error=MALFORMED)
+    jpegs, differs = zip(*[_read_head(reader, channels) for *_, channels in shapes])
     grids = [_grids(jpeg, shape) for jpeg, shape in zip(jpegs, shapes)]
     blocks = sum(rows * columns for each in grids for rows, columns in each)
-    coder = BinaryCoder.reader(data[position:], blocks, MAX_BLOCKS_A_BYTE)
+    coder = BinaryCoder.reader(reader.rest(), blocks, MAX_BLOCKS_A_BYTE)
     jpegs = [
         jpeg._replace(levels=tuple(np.zeros((*grid, 64), np.int16) for grid in each))
         for jpeg, each in zip(jpegs, grids)
@@ -103,43 +101,33 @@ def _pack_head(jpeg: Jpeg, *, differs: bool) -> bytes:
     return b"".join(out)
 
 
-def _unpack_head(data: bytes, position: int, shape: tuple[int, int, int]) -> tuple[Jpeg, bool, int]:
-    """The inverse of _pack_head: a Jpeg without levels, whether pixels differ, and the position after them."""
-    channels = shape[2]
+def _read_head(reader: Reader, channels: int) -> tuple[Jpeg, bool]:
+    """The inverse of _pack_head: a Jpeg without levels, and whether pixels differ. Raises CorruptError."""
     if channels not in (1, 3):
         raise CorruptError("a JPEG has 1 or 3 channels, the image has another number")
-    kind, position = _byte(data, position)
-    sampling = SAMPLINGS[kind & 7] if kind & 7 < len(SAMPLINGS) else Sampling(0, 0)
-    if kind >> 5 or not sampling.rows or (channels == 1 and kind & 7):
-        raise CorruptError("malformed payload")
-    cut, position = _byte(data, position) if kind & _IS_CUT else (0, position)
-    tables = []
-    for base in (LUMA, CHROMA)[: 1 + (channels == 3)]:
-        quality, position = _byte(data, position)
-        if quality:
-            if quality > 100:
-                raise CorruptError("malformed payload")
-            tables.append(standard(base, quality))
-        else:
-            steps = np.frombuffer(data, np.uint8)[position : position + 64]
-            if len(steps) < 64 or not steps.all():
-                raise CorruptError("malformed payload")
-            tables.append(np.empty(64, np.int64))
-            tables[-1][ZIGZAG] = steps
-            position += 64
-    return Jpeg(sampling, tuple(tables), (), (cut >> 4, cut & 15)), bool(kind & _DIFFERS), position
+    kind = reader.byte()
+    sampling = kind & 7
+    if kind >> 5 or sampling >= (1 if channels == 1 else len(SAMPLINGS)):
+        raise CorruptError(MALFORMED)
+    cut = reader.byte() if kind & _IS_CUT else 0
+    tables = tuple(_read_table(reader, base) for base in (LUMA, CHROMA)[: 1 + (channels == 3)])
+    return Jpeg(SAMPLINGS[sampling], tables, (), (cut >> 4, cut & 15)), bool(kind & _DIFFERS)
+
+
+def _read_table(reader: Reader, base: np.ndarray) -> np.ndarray:
+    """A table of a head. Raises CorruptError."""
+    quality = reader.byte()
+    table = standard(base, quality) if 1 <= quality <= 100 else np.zeros(64, np.int64)
+    if quality == 0:
+        table[ZIGZAG] = list(reader.take(64))
+    if not table.all():
+        raise CorruptError(MALFORMED)
+    return table
 
 
 def _grids(jpeg: Jpeg, shape: tuple[int, int, int]) -> list[tuple[int, int]]:
     """The rows and columns of blocks of each component of a layer (H, W, C)."""
     height, width = shape[0] + jpeg.offset[0], shape[1] + jpeg.offset[1]
-    small = decoding.component_size(height, width, jpeg.sampling)
+    small = component_size(height, width, jpeg.sampling)
     sizes = [(height, width), *[small] * (shape[2] - 1)]
-    return [(decoding.blocks_of(rows), decoding.blocks_of(columns)) for rows, columns in sizes]
-
-
-def _byte(data: bytes, position: int) -> tuple[int, int]:
-    """A byte, and the position after it; raises CorruptError: there is none."""
-    if position >= len(data):
-        raise CorruptError("malformed payload")
-    return data[position], position + 1
+    return [(block_count(rows), block_count(columns)) for rows, columns in sizes]

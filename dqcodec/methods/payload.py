@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+MALFORMED = "malformed payload"  # of a CorruptError
+
 
 @dataclass(frozen=True)
 class ModelReport:

@@ -1,6 +1,6 @@
 """The method pixel mixing: layers by context mixing, whole pixels where they are well predicted, see exact/mixing/.
 
-It suits icons, drawings, screenshots, scans, dithers, palette indices and masks. Layers with the same number of channels are
+Files of earlier versions have it; encoders choose trained_mixing.py, which begins with what training taught. Layers with the same number of channels are
 coded one after the other, and the mixers keep what they learn. A well predicted pixel takes about a microsecond;
 another takes five microseconds a sample.
 
@@ -9,19 +9,21 @@ follow. A period is two varints: rows up, and columns left with the sign in the 
 come the bytes of the coder. In each pixel alpha is coded first, then green, red and blue.
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from dqcodec.base.errors import CorruptError
-from dqcodec.base.varint import folded, read_varint, unfolded, write_varint
+from dqcodec.base.reader import Reader
+from dqcodec.base.varint import folded, unfolded, write_varint
 from dqcodec.exact.mixing.binary_coder import BinaryCoder
 from dqcodec.exact.mixing.periods import find_periods
 from dqcodec.exact.mixing.pixel_mixing import code_layer, new_mixers, reader, writer
 from dqcodec.exact.mixing.pixels import Pixels, bits_of, stride_of
 from dqcodec.exact.mixing.priors import UNTRAINED, Prior
 from dqcodec.frozen.pixel_mixing import DEFAULT_PERIODS
-from dqcodec.methods.payload import Payload
+from dqcodec.methods.payload import MALFORMED, Payload
 
 _HAS_PERIODS = 16
 _Periods = tuple[tuple[int, int], ...]
@@ -44,10 +46,7 @@ def encode_after(prior: Prior, layers: Sequence[np.ndarray]) -> Payload:
     """encode with what is known before the first pixel."""
     bits = list(map(bits_of, layers))
     periods = [find_periods(layer) for layer in layers]
-    heads = [
-        bytes([each | (_HAS_PERIODS if found != DEFAULT_PERIODS else 0)]) + _pack_periods(found)
-        for each, found in zip(bits, periods)
-    ]
+    heads = list(map(_pack_head, bits, periods))
     pixels = Pixels.of(layers)
     coder = writer(pixels.shapes, bits)
     ends = [*_code(prior, coder, pixels, bits, periods)]
@@ -56,18 +55,9 @@ def encode_after(prior: Prior, layers: Sequence[np.ndarray]) -> Payload:
 
 def decode_after(prior: Prior, data: bytes, shapes: Sequence[tuple[int, int, int]]) -> list[np.ndarray]:
     """The inverse of encode_after; errors: those of decode."""
-    bits, periods, position = [], [], 0
-    for height, width, _ in shapes:
-        head = data[position] if position < len(data) else 0
-        position += 1
-        found = DEFAULT_PERIODS
-        if head & _HAS_PERIODS:
-            found, position = _unpack_periods(data, position)
-        if not 1 <= head & ~_HAS_PERIODS <= 8 or not all(_fits(period, height, width) for period in found):
-            raise CorruptError("malformed payload")
-        bits.append(head & ~_HAS_PERIODS)
-        periods.append(found)
-    coder, pixels = reader(data[position:], shapes), Pixels(shapes)
+    head = Reader(data, error=MALFORMED)
+    bits, periods = zip(*[_read_head(head, height, width) for height, width, _ in shapes])
+    coder, pixels = reader(head.rest(), shapes), Pixels(shapes)
     for _ in _code(prior, coder, pixels, bits, periods):
         pass
     return pixels.layers()
@@ -91,17 +81,20 @@ def _fits(period: tuple[int, int], height: int, width: int) -> bool:
     return period in DEFAULT_PERIODS or (0 <= up < height and abs(left) < width and (up > 0 or left > 0))
 
 
-def _pack_periods(periods: _Periods) -> bytes:
-    """Periods as bytes; none for the default."""
+def _pack_head(bits: int, periods: _Periods) -> bytes:
+    """The head of a layer: its bits, and its periods unless they are the default."""
     if periods == DEFAULT_PERIODS:
-        return b""
-    return b"".join(write_varint(up) + write_varint(folded(left)) for up, left in periods)
+        return bytes([bits])
+    numbers = itertools.chain(*[(up, folded(left)) for up, left in periods])
+    return bytes([bits | _HAS_PERIODS, *b"".join(map(write_varint, numbers))])
 
 
-def _unpack_periods(data: bytes, position: int) -> tuple[_Periods, int]:
-    """The inverse of _pack_periods: periods, and the position after them. Raises CorruptError: too short."""
-    numbers = []
-    for _ in range(4):
-        number, position = read_varint(data, position)
-        numbers.append(number)
-    return tuple(zip(numbers[::2], map(unfolded, numbers[1::2]))), position
+def _read_head(head: Reader, height: int, width: int) -> tuple[int, _Periods]:
+    """The inverse of _pack_head, for a layer of this size. Raises CorruptError: malformed, too short, or without such pixels."""
+    kind, periods = head.byte(), DEFAULT_PERIODS
+    if kind & _HAS_PERIODS:
+        periods = tuple((head.varint(), unfolded(head.varint())) for _ in DEFAULT_PERIODS)
+    bits = kind & ~_HAS_PERIODS
+    if not 1 <= bits <= 8 or not all(_fits(period, height, width) for period in periods):
+        raise CorruptError(MALFORMED)
+    return bits, periods

@@ -13,6 +13,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dqcodec.base.errors import CorruptError
 from dqcodec.png import chunks, color_types
 from dqcodec.png.chunks import MAX_PIXELS, SIGNATURE, Chunk, Header, Skeleton, read_header
 
@@ -82,7 +83,6 @@ def read(data: bytes, max_pixels: int = MAX_PIXELS, *, decode: bool = True) -> P
     header, skeleton, streams = structure.header, structure.skeleton, structure.streams
     if not decode:
         return Png(header, skeleton, ())
-    from dqcodec.base.errors import CorruptError
     from dqcodec.png import samples
 
     raster, is_tidy = samples.decode(streams[0], (header.height, header.width), header, structure.interlace)
@@ -111,11 +111,11 @@ def write(image: Png) -> bytes:
     return chunks.assemble(image.skeleton.repacked(), streams)
 
 
-def plain(pixels: np.ndarray, before: tuple[Chunk, ...] = (), after: tuple[Chunk, ...] = ()) -> Png:
-    """The PNG of samples (H, W, 1 to 4), uint8 or uint16, with chunks before and after the image data."""
+def plain(pixels: np.ndarray) -> Png:
+    """The PNG of samples (H, W, 1 to 4), uint8 or uint16, without other chunks."""
     height, width, channels = pixels.shape
     header = Header(width, height, color_types.OF_SAMPLES[channels], 8 * pixels.dtype.itemsize)
-    return Png(header, Skeleton(header, (before, after)), (pixels,))
+    return Png(header, Skeleton(header, ((), ())), (pixels,))
 
 
 def _equal(samples: np.ndarray, others: np.ndarray) -> bool:

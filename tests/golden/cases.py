@@ -16,7 +16,8 @@ from dqcodec import png
 from dqcodec.codec.source import Source
 from dqcodec.codec.trial import multiplications
 from dqcodec.exact.identity import file_id
-from dqcodec.exact.jpeg.decoding import SAMPLINGS, Jpeg, blocks_of, component_size
+from dqcodec.exact.jpeg.blocks import block_count
+from dqcodec.exact.jpeg.decoding import SAMPLINGS, Jpeg, component_size
 from dqcodec.exact.jpeg.tables import standard
 from dqcodec.exact.mixing.experts import Kind
 from dqcodec.exact.program import Program, load_program
@@ -105,7 +106,7 @@ def decoded(height: int, width: int, channels: int) -> np.ndarray:
     rng = np.random.default_rng(7)
     sampling = SAMPLINGS[1 if channels == 3 else 0]
     sizes = [(height, width)] + [component_size(height, width, sampling)] * (channels - 1)
-    levels = [rng.integers(-3, 4, (*map(blocks_of, size), 64)) * (rng.random(64) < 0.2) for size in sizes]
+    levels = [rng.integers(-3, 4, (*map(block_count, size), 64)) * (rng.random(64) < 0.2) for size in sizes]
     tables = (standard(LUMA, 60), standard(CHROMA, 60))
     pixels = Jpeg(sampling, tables, tuple(each.astype(np.int16) for each in levels)).pixels(height, width)
     pixels[5, 6] ^= 3

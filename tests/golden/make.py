@@ -1,4 +1,4 @@
-"""Writes golden files: what older releases wrote must stay readable, so files that are there are only written anew for a
+"""Writes golden files: what earlier versions wrote must stay readable, so files that are there are only written anew for a
 new version of the format, and models never.
 
     cd tests && python golden/make.py NAME ...      a name is that of a .dqc file, without the suffix; tiny/NAME for one of cases.py
@@ -78,7 +78,7 @@ def make(name: str) -> None:
     text = (png.Chunk(b"tEXt", b"Comment\0golden"),)
     match name:
         case "image":
-            (HERE / "image.png").write_bytes(png.write(png.plain(pixels, text)))
+            (HERE / "image.png").write_bytes(png.write(pngs.plain(pixels, text)))
             return
         case "archive":
             (HERE / "archive.dqc").write_bytes(archived())
@@ -87,7 +87,7 @@ def make(name: str) -> None:
             (HERE / "archive-model.dqc").write_bytes(archived_with_model())
             return
         case "stored":
-            made = stored(png.write(png.plain(pixels, text)))
+            made = stored(png.write(pngs.plain(pixels, text)))
         case "classical":
             made = group(pixels, Method.CLASSICAL, classical.encode([pixels]).data, before=text)
         case "mixing":
@@ -115,7 +115,7 @@ def make(name: str) -> None:
 def members() -> dict[str, bytes]:
     """The files of the archive, by name, in its order."""
     photo, drawing = (HERE / "image.png").read_bytes(), png.write(png.plain(image(9, 8)))
-    told = png.write(png.plain(image(9, 8), (png.Chunk(b"tEXt", b"Comment\0again"),)))
+    told = png.write(pngs.plain(image(9, 8), (png.Chunk(b"tEXt", b"Comment\0again"),)))
     unpacked = pngs.chunk(b"IDAT", zlib.compress(bytes(5), 0))
     odd = pngs.SIGNATURE + pngs.header(4, 1, color_type=0) + unpacked + pngs.chunk(b"IEND") + b"more"
     return {

@@ -8,15 +8,15 @@ see dqcodec.context.context.
 import numpy as np
 
 from dqcodec.base.compiled import part_of_loop
+from dqcodec.base.instructions import MULTIPLIES_PAIRS
 from dqcodec.exact.autoregressive.context_net import trunk_width
-from dqcodec.exact.autoregressive.products import IS_FAST, LARGEST, column_pairs, pairs, product
-from dqcodec.frozen.autoregressive import GRID, NET_GRADIENT_BOUND, STANDARD_BOUND
+from dqcodec.exact.autoregressive.products import LARGEST, column_pairs, pairs, product
+from dqcodec.frozen.autoregressive import INPUT_BOUND, NET_GRADIENT_BOUND
 from dqcodec.frozen.networks import LEAK
 
 _BOUND = np.float32(NET_GRADIENT_BOUND)
 _EXACT = (1 << 24) - 1
 _EXACT_SHORT = (1 << 31) - 1  # of products of pairs
-_INPUT_BOUND = STANDARD_BOUND * GRID
 
 
 @part_of_loop
@@ -40,7 +40,7 @@ def add_known_gradients(net, known, p, gradients, sums):
     """
     first, trunk = p * len(gradients), trunk_width(net)
     matrix = net.heads.matrices[0]
-    _add(known, gradients, _INPUT_BOUND, sums[: matrix.size].reshape(matrix.shape), trunk, first)
+    _add(known, gradients, INPUT_BOUND, sums[: matrix.size].reshape(matrix.shape), trunk, first)
 
 
 @part_of_loop
@@ -79,7 +79,7 @@ def add_net_gradients(net, scales, inputs, activations, gradients, sums):
                 slope = passed if activations[block, i, n] > 0 else passed * np.float32(LEAK)
                 stream[i, n] = _bounded(stream[i, n] * own + branch[i, n] * slope)
         layer, end = layer + 2, end + 2 * size
-    _add_layer(inputs, stream, _INPUT_BOUND, sums[end:].reshape(first.shape))
+    _add_layer(inputs, stream, INPUT_BOUND, sums[end:].reshape(first.shape))
 
 
 @part_of_loop
@@ -140,7 +140,7 @@ def _add_layer(activations, gradients, bound, sums):
 def _add(activations, gradients, bound, sums, row, column):
     """Add the products of activations (I, N) up to a bound and gradients (O, N) to sums, from (row, column) on."""
     pixels, largest = activations.shape[1], NET_GRADIENT_BOUND * bound
-    if IS_FAST and bound <= LARGEST and pixels <= _EXACT_SHORT // largest:
+    if MULTIPLIES_PAIRS and bound <= LARGEST and pixels <= _EXACT_SHORT // largest:
         right = np.ascontiguousarray(column_pairs(gradients))
         products = product(column_pairs(activations), right, len(activations))
         for i in range(len(activations)):

@@ -11,17 +11,15 @@ from dqcodec.exact.model_file import Tensors
 from dqcodec.exact.networks import Linear, check_chain, load_level, load_linear
 from dqcodec.frozen.autoregressive import (
     FEATURE_PLACES,
-    GRID,
+    INPUT_BOUND,
     MAX_LOG_SCALE,
     MAX_LOGIT,
     MEAN_BOUND,
     PREDICTED,
-    STANDARD_BOUND,
     inputs,
     predicted_inputs,
 )
 
-_BOUND = STANDARD_BOUND * GRID
 _MAX_LEVEL = 1 << 16  # times gradients below 2^17, summed over the 2^20 pixels of a front at most, stays below 2^53
 
 
@@ -60,14 +58,18 @@ class ContextNet:
         if self.level > _MAX_LEVEL:
             raise ModelError("a network's learning is not proven exact")
         level = np.float32(self.level)
-        self.features = load_linear(tensors, "net.features", _BOUND, np.float32(-_BOUND), np.float32(_BOUND))
-        self.first = load_linear(tensors, "net.in", _BOUND, -level, level)
+        self.features = load_linear(
+            tensors, "net.features", INPUT_BOUND, np.float32(-INPUT_BOUND), np.float32(INPUT_BOUND)
+        )
+        self.first = load_linear(tensors, "net.in", INPUT_BOUND, -level, level)
         self.blocks = [
             tuple(load_linear(tensors, f"net.{index}.{part}", self.level, -level, level) for part in (1, 2))
             for index in range(blocks)
         ]
         self.heads = load_linear(tensors, "net.heads", self.level, -level, level)
-        self.known = [load_linear(tensors, f"net.known.{plane}", _BOUND, -level, level) for plane in range(1, planes)]
+        self.known = [
+            load_linear(tensors, f"net.known.{plane}", INPUT_BOUND, -level, level) for plane in range(1, planes)
+        ]
         bound = np.repeat([MAX_LOGIT, MEAN_BOUND, MAX_LOG_SCALE], mixtures).astype(np.float32)
         self.out = [load_linear(tensors, f"net.out.{plane}", self.level, -bound, bound) for plane in range(planes)]
         predicted = (predicted_inputs(planes), PREDICTED) if least_squares else (0, 0)
@@ -175,5 +177,5 @@ def successor_features(net, inputs, standards):
     known = np.dot(net.features[own:-1].T, standards)
     for f in range(features.shape[0]):
         for n in range(features.shape[1]):
-            features[f, n] = activated(features[f, n] + net.features[-1, f] + known[f, n], np.float32(_BOUND))
+            features[f, n] = activated(features[f, n] + net.features[-1, f] + known[f, n], np.float32(INPUT_BOUND))
     return features

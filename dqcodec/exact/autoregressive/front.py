@@ -7,15 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from dqcodec.base.compiled import compiled, part_of_loop
-from dqcodec.context.context import context, predict_next, standardised
+from dqcodec.context.context import ONE_SPREAD, context, predict_next, standardised
 from dqcodec.context.least_squares import predicts
 from dqcodec.exact.autoregressive.backward import add_known_gradients, add_net_gradients, head_gradients
 from dqcodec.exact.autoregressive.context_net import Weights, head_sums, successor_features
 from dqcodec.exact.autoregressive.heads import activations, add_gradients, known_inputs, outputs
 from dqcodec.exact.mixture import MixtureTables, edges, set_gradients, set_mixtures, set_slots
-from dqcodec.frozen.autoregressive import GRID, PREDICTED, PREDICTION_BITS
-
-_ONE_SPREAD = np.float32(GRID)
+from dqcodec.frozen.autoregressive import PREDICTED, PREDICTION_BITS
 
 
 class Gradients(NamedTuple):
@@ -142,7 +140,7 @@ def _record(pixels, places, seen, p, coded, known):
         values[n] = symbols[n] - offsets[n]
         value = standardised(np.int32(values[n]), moments[0, n], moments[1, n])
         standards[p, n] = known[2 * p, n] = value
-        known[2 * p + 1, n] = min(max(value, -_ONE_SPREAD), _ONE_SPREAD)
+        known[2 * p + 1, n] = min(max(value, -ONE_SPREAD), ONE_SPREAD)
     for n in range(len(symbols)):
         pixels.planes[places[n, 0], p] = values[n]
         pixels.errors[places[n, 0], p] = abs((np.int32(values[n]) << PREDICTION_BITS) - predictions[n])

@@ -40,20 +40,14 @@ class _Layers(NamedTuple):
 class LearningLinears:
     """P linear layers of one shape that learn.
 
-    Attributes:
-        matrices: the layers as they are now, float32 (P, I + 1, O), integers times 2^-shifts. Each step changes this array.
-
     Args:
-        shifts: integers (P, O).
-        rates: the step sizes, (I + 1, O).
-        bounds: of the inputs, (I + 1,), the last one that of the constant input, 1.
-        passed: the bound of the gradients with respect to the outputs, if they are passed back to the inputs; otherwise 0.
+        shifts: of the quanta, 2^-shifts, integers (P, O).
+        matrices, rates, bounds, passed: see _Layers. The last input is the constant 1.
     """
 
     def __init__(
         self, matrices: np.ndarray, shifts: np.ndarray, rates: np.ndarray, bounds: np.ndarray, passed: float = 0.0
     ):
-        self.matrices = matrices
         self._layers = _Layers(
             weights=matrices.astype(np.float64),
             first=np.zeros(matrices.shape),
@@ -65,6 +59,11 @@ class LearningLinears:
             passed=passed,
         )
         self._first_decay = self._second_decay = 1.0
+
+    @property
+    def matrices(self) -> np.ndarray:
+        """The layers as they are now. Each step changes this array."""
+        return self._layers.matrices
 
     @classmethod
     def copies(cls, linears: Sequence[Linear], rates: np.ndarray) -> "LearningLinears":

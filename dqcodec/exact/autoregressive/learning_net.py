@@ -11,9 +11,9 @@ from dqcodec.exact.autoregressive.context_net import ContextNet
 from dqcodec.exact.autoregressive.learning import LearningLinears, largest_passed
 from dqcodec.exact.autoregressive.linear import set_pairs
 from dqcodec.exact.networks import Linear
-from dqcodec.frozen.autoregressive import EXACT, GRID, NET_GRADIENT_BOUND, STANDARD_BOUND
+from dqcodec.frozen.autoregressive import EXACT, GRID, INPUT_BOUND, NET_GRADIENT_BOUND
 
-_INPUT_BOUND, _INPUT_BITS = float(STANDARD_BOUND * GRID), GRID.bit_length() - 1
+_INPUT_BITS = GRID.bit_length() - 1
 # times level: the sum of the finest quanta in the last layer's quanta that leaves float64 exact for gradients up to 2^16 in
 # steps that differ by 2^3
 _OUT_QUANTA = 1 << 53 - 24 - 16 - 3
@@ -98,6 +98,6 @@ def _learning(
         matrix[None],
         layer.shift[None],
         np.repeat(rates[:, None], layer.outputs, 1),
-        np.repeat([float(layer.max_input), _INPUT_BOUND, 1.0], counts),
+        np.repeat([float(layer.max_input), float(INPUT_BOUND), 1.0], counts),
         0.0 if is_last else float(NET_GRADIENT_BOUND),
     )

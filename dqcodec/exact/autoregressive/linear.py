@@ -6,10 +6,9 @@ import numpy as np
 import scipy.linalg.cython_blas  # noqa: F401 np.dot calls it; it must be loaded before its threads are limited
 
 from dqcodec.base.compiled import compiled, part_of_loop
-from dqcodec.exact.autoregressive.products import IS_FAST, LARGEST, pairs, product
+from dqcodec.base.instructions import MULTIPLIES_PAIRS
+from dqcodec.exact.autoregressive.products import LARGEST, pairs, product
 from dqcodec.frozen.networks import LEAK
-
-_LARGEST = np.float32(LARGEST)
 
 
 class Layers(NamedTuple):
@@ -21,7 +20,7 @@ class Layers(NamedTuple):
         inputs: the number of first inputs I' <= I for which `linear` computes the outputs.
         largest: the bound of their absolute values.
         pairs: the integers of the weights for these inputs, see products; int32 (L, ceil(I' / 2), O').
-        are_short: whether inputs and weights of each layer fit in pairs; else `pairs` has nothing of it. bool (L,).
+        are_short: whether inputs and weights of each layer fit in pairs; otherwise its pairs are not used. bool (L,).
     """
 
     matrices: np.ndarray
@@ -44,17 +43,11 @@ def layers(matrices: np.ndarray, shifts: np.ndarray, inputs: int, largest: int) 
 def set_pairs(layers):
     """Set the pairs of layers from their matrices."""
     for index in range(len(layers.matrices)):
-        matrix, steps, packed = layers.matrices[index], layers.steps[index], layers.pairs[index]
-        is_short = IS_FAST and layers.largest <= LARGEST
-        for i in range(layers.inputs):
-            for o in range(len(steps)):
-                integer = matrix[i, o] / steps[o]
-                is_short &= abs(integer) <= _LARGEST
-                if i % 2 == 0:
-                    packed[i // 2, o] = np.int32(integer) & 0xFFFF
-                else:
-                    packed[i // 2, o] |= np.int32(integer) << 16
+        integers = layers.matrices[index, : layers.inputs] / layers.steps[index]
+        is_short = MULTIPLIES_PAIRS and layers.largest <= LARGEST and np.sum(np.abs(integers) > LARGEST) == 0
         layers.are_short[index] = is_short
+        if is_short:
+            layers.pairs[index] = pairs(integers)
 
 
 @part_of_loop

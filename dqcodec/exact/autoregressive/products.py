@@ -2,14 +2,14 @@
 
 A processor may have an instruction that multiplies 16-bit integers two by two, and adds the two products. It takes both from one
 32-bit number, so matrices are stored as pairs. Nothing rounds: if the sums fit in 32 bits, they are exact.
+Without the instruction (MULTIPLIES_PAIRS), products of floats are used.
 """
 
 import numpy as np
 
 from dqcodec.base.compiled import part_of_loop
-from dqcodec.base.instructions import LANES, MULTIPLIES_PAIRS, ROWS, sums_of_pairs
+from dqcodec.base.instructions import LANES, ROWS, sums_of_pairs
 
-IS_FAST = MULTIPLIES_PAIRS  # else products of floats are used
 LARGEST = (1 << 15) - 1  # integer of a pair
 
 _VECTORS = 4  # of a row that are set together

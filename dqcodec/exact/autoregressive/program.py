@@ -86,12 +86,14 @@ class AutoregressiveProgram:
             return self.slots(parts).bits
 
     def push_images(self, stack: BitStack, x: np.ndarray) -> None:
+        """Code pixels (B, H, W, C), each image alone. Raises ValueError: wrong values; StackUnderflow."""
         if (x >> self.bits).any():
             raise ValueError(f"pixels that are no {self.bits}-bit ones")
         for image in reversed(x.astype(np.uint8)):
             self.push(stack, self.slots([image]))
 
     def pop_images(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:
+        """Undo push_images: int64 (count, height, width, C). Raises StackUnderflow."""
         return np.concatenate([self.pop(stack, [(height, width)]) for _ in range(count)]).astype(np.int64)
 
     def sample(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:

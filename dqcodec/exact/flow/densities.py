@@ -69,7 +69,7 @@ class FlowDensity:
             stack.push(g & (1 << self._refinement) - 1, 1 << self._refinement)
         return (g >> self._refinement) + self._offset
 
-    def _push_base(self, stack, g):
+    def _push_base(self, stack: BitStack, g: np.ndarray) -> np.ndarray:
         """Code latents with the logistic table; returns the cost."""
         check_range(g)  # pop checks the same range
         self.logistic.push(stack, g)

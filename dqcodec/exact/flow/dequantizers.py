@@ -84,7 +84,7 @@ class SigmoidCells:
         y[inner] = self.edges[u[inner] - 1] + stack.pop(self.edges[u[inner]] - self.edges[u[inner] - 1])
         return y
 
-    def _regions(self, u):
+    def _regions(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(inner, first, last) cells, bool arrays."""
         low, high = u == 0, u == self.cells - 1
         return ~(low | high), low, high
@@ -112,7 +112,7 @@ class FlowDequantizer:
         self.noise, self.cells, self.is_logistic = noise, cells, is_logistic
         self.grid_bits, self.fraction_bits = grid_bits, (cells.cells - 1).bit_length()
 
-    def _context(self, x):
+    def _context(self, x: np.ndarray) -> np.ndarray:
         """The context of pixels x, (B, H/2, W/2, context channels) float32."""
         features = self.features(x)
         if self.context_net is None:
@@ -146,7 +146,7 @@ class FlowDequantizer:
         """v -> the pixels x."""
         return v >> self.fraction_bits
 
-    def _log2_q(self, eps, y):
+    def _log2_q(self, eps: np.ndarray, y: np.ndarray) -> np.ndarray:
         """log2 of (density of eps times dy/du) of each image, (B,) float64. Only for reports."""
         if self.is_logistic:
             return logistic_bits(y, self.grid_bits) - logistic_bits(eps, self.grid_bits)

@@ -17,18 +17,17 @@ from dqcodec.exact.model_file import Tensors
 from dqcodec.exact.networks import Trunk, check_chain, leaky, load_conv, map_batch
 from dqcodec.frozen.autoregressive import (
     GRID,
+    INPUT_BOUND,
     MAX_LOG_SCALE,
     MAX_LOGIT,
     MEAN_BOUND,
     POSITION_BITS,
     SIGMOID_CELLS,
-    STANDARD_BOUND,
     TOTAL_BITS,
     WEIGHT_BITS,
 )
 from dqcodec.frozen.interlaced import CELL_BITS, CELL_TOTAL_BITS, NEIGHBOURS, PLACES
 
-_BOUND = STANDARD_BOUND * GRID
 _MASS_BITS = 16 + SIGMOID_SHIFT + WEIGHT_BITS
 
 
@@ -37,10 +36,10 @@ class CouplingNet:
 
     def __init__(self, tensors: Tensors, name: str, planes: int, mixtures: int):
         """Load the tensors `name`.*. Raises ModelError: they do not fit together, or the sums are not proven exact."""
-        self.trunk = Trunk(tensors, name, _BOUND)
+        self.trunk = Trunk(tensors, name, INPUT_BOUND)
         level, bound = self.trunk.level, np.repeat([MAX_LOGIT, MEAN_BOUND, MAX_LOG_SCALE], mixtures)
         self.heads = [load_conv(tensors, f"{name}.heads.{p}", level, -level, level) for p in range(planes)]
-        self.known = [load_conv(tensors, f"{name}.known.{p}", _BOUND, -level, level) for p in range(1, planes)]
+        self.known = [load_conv(tensors, f"{name}.known.{p}", INPUT_BOUND, -level, level) for p in range(1, planes)]
         self.outs = [load_conv(tensors, f"{name}.out.{p}", level, -bound, bound) for p in range(planes)]
         for head, out in zip(self.heads, self.outs):
             check_chain(name, self.trunk.conv_in, head, out)

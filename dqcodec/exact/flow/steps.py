@@ -33,10 +33,12 @@ class SampledAffine:
         self.net, self.affine = net, affine
 
     def sample(self, eps: np.ndarray, stack: BitStack, context: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """eps -> (y, cost of the Jacobian); see Step."""
         m, size, cost = self.affine.parameters(self.net, context)
         return unscale(eps, size, stack) + m, cost
 
     def unsample(self, y: np.ndarray, stack: BitStack, context: np.ndarray) -> np.ndarray:
+        """y -> eps."""
         m, size, _ = self.affine.parameters(self.net, context)
         return scale(y - m, size, stack)
 
@@ -49,10 +51,12 @@ class SampledCoupling:
         self.coupling = coupling
 
     def sample(self, eps: np.ndarray, stack: BitStack, context: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """eps -> (y, cost of the Jacobian); see Step."""
         y, cost = self.coupling.inverse_and_cost(eps, stack, context)
         return y[..., ::-1], cost
 
     def unsample(self, y: np.ndarray, stack: BitStack, context: np.ndarray) -> np.ndarray:
+        """y -> eps."""
         return self.coupling.forward(y[..., ::-1], stack, context)[0]
 
 
@@ -69,16 +73,17 @@ class SampledAutoregressive:
         self.net, self.affine, self.grid_bits = net, affine, grid_bits
         self.iterations = 0  # of the last unsample
 
-    def _context_sums(self, context):
+    def _context_sums(self, context: np.ndarray) -> np.ndarray:
         return map_batch(lambda piece: (self.net.context_sums(piece),), context)[0]
 
-    def _parameters(self, eps, context_sums):
-        def net(eps, context_sums):
+    def _parameters(self, eps: np.ndarray, context_sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        def net(eps: np.ndarray, context_sums: np.ndarray) -> np.ndarray:
             return self.net(to_input(eps, self.grid_bits), context_sums)
 
         return self.affine.parameters(net, eps, context_sums)
 
     def sample(self, eps: np.ndarray, stack: BitStack, context: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """eps -> (y, cost of the Jacobian); see Step."""
         check_range(eps)
         m, size, cost = self._parameters(eps, self._context_sums(context))
         t = eps * size + stack.pop(size)
@@ -86,6 +91,7 @@ class SampledAutoregressive:
         return (t >> SCALE_BITS) + m, cost
 
     def unsample(self, y: np.ndarray, stack: BitStack, context: np.ndarray) -> np.ndarray:
+        """y -> eps. Raises CorruptError: no eps gives y."""
         check_range(y)
         context_sums = self._context_sums(context)
         remainder = stack.pop(R, y.shape)
@@ -113,10 +119,12 @@ class Reversed:
         self.step = step
 
     def sample(self, eps: np.ndarray, stack: BitStack, context: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """eps -> (y, cost of the Jacobian); see Step."""
         y, cost = self.step.sample(_reversed(eps), stack, _reversed(context, channels=1))
         return _reversed(y), cost
 
     def unsample(self, y: np.ndarray, stack: BitStack, context: np.ndarray) -> np.ndarray:
+        """y -> eps; errors: those of the step."""
         return _reversed(self.step.unsample(_reversed(y), stack, _reversed(context, channels=1)))
 
 

@@ -6,6 +6,7 @@ bits.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -38,7 +39,7 @@ class TableLaw:
     unbounded: bool = True
 
     def __post_init__(self):
-        """Check the table (ModelError), and derive sums, slots and costs from it."""
+        """Raise ModelError unless the table is valid."""
         f = self.frequencies
         total = 1 << PRECISION
         is_law = f.ndim == 1 and len(f) >= 3 and f.min() >= 1 and f.max() <= total and f.sum() == total
@@ -46,10 +47,21 @@ class TableLaw:
             raise ModelError("a frequency table is not valid")
         if abs(self.first) > 1 << 24:
             raise ModelError("a frequency table starts too far from 0")
-        object.__setattr__(self, "starts", np.concatenate([[0], np.cumsum(f)[:-1]]).astype(np.int64))
-        slots = np.repeat(np.arange(len(f), dtype=np.int32), f)
-        object.__setattr__(self, "symbol_of_slot", slots)
-        object.__setattr__(self, "costs", (PRECISION + self.low_bits << LOG2_BITS) - log2(f))
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """The first slot of each cell, int64 (n,)."""
+        return np.cumsum(self.frequencies, dtype=np.int64) - self.frequencies
+
+    @cached_property
+    def symbol_of_slot(self) -> np.ndarray:
+        """The number of the cell of each slot, int32 (2^20,)."""
+        return np.repeat(np.arange(len(self.frequencies), dtype=np.int32), self.frequencies)
+
+    @cached_property
+    def costs(self) -> np.ndarray:
+        """The bits that an integer of each cell takes, int64 (n,) in fixed point."""
+        return (PRECISION + self.low_bits << LOG2_BITS) - log2(self.frequencies)
 
     def push(self, stack: BitStack, g: np.ndarray) -> None:
         """Code grid integers, int64 of any shape.

@@ -5,7 +5,7 @@ Both change the stack, and one undoes the other, stack included. `forward` also 
 -log2|det| of each image, (B,) int64 in fixed point (ans.logarithms). All raise LatentOverflow and StackUnderflow.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -113,21 +113,27 @@ class AffineCoupling:
         """kept: the number of first channels. grid_bits: K of the latent grid."""
         self.net, self.kept, self.affine, self.grid_bits = net, kept, affine, grid_bits
 
-    def _parameters(self, g1, context):
-        def net(g1, *context):
+    def _parameters(self, g1: np.ndarray, context: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        def net(g1: np.ndarray, *context: np.ndarray) -> np.ndarray:
             return self.net(to_input(g1, self.grid_bits), *context)
 
         return self.affine.parameters(net, g1, *([] if context is None else [context]))
 
-    def forward(self, g, stack, context=None):
+    def forward(
+        self, g: np.ndarray, stack: BitStack, context: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Data g -> (latent, cost of the Jacobian)."""
         g1, g2 = g[..., : self.kept], g[..., self.kept :]
         m, size, cost = self._parameters(g1, context)
         return np.concatenate([g1, scale(g2 - m, size, stack)], -1), cost
 
-    def inverse(self, g, stack, context=None):
+    def inverse(self, g: np.ndarray, stack: BitStack, context: np.ndarray | None = None) -> np.ndarray:
+        """Latent g -> data."""
         return self.inverse_and_cost(g, stack, context)[0]
 
-    def inverse_and_cost(self, g, stack, context=None):
+    def inverse_and_cost(
+        self, g: np.ndarray, stack: BitStack, context: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """(inverse, the cost that forward returns)."""
         g1, g2 = g[..., : self.kept], g[..., self.kept :]
         m, size, cost = self._parameters(g1, context)
@@ -157,8 +163,15 @@ class Conv1x1:
     A shear adds a rounded sum of other channels to a channel; its inverse subtracts the same sum.
     """
 
-    def __init__(self, permutation, lower, upper, sizes, negative):
-        """permutation: a list of C channels. lower, upper: int (C, C), strictly triangular, on a grid of 2^-14.
+    def __init__(
+        self,
+        permutation: Sequence[int],
+        lower: np.ndarray,
+        upper: np.ndarray,
+        sizes: np.ndarray | None,
+        negative: np.ndarray,
+    ):
+        """permutation: of C channels. lower, upper: int (C, C), strictly triangular, on a grid of 2^-14.
 
         sizes: (C,) S of the diagonal |d| = R/S, or None for |d| = 1. negative: (C,) bool, whether d < 0. Raises
         ModelError.
@@ -179,7 +192,8 @@ class Conv1x1:
         self.sign = np.where(negative, -1, 1)
         self._position_cost = 0 if sizes is None else int(scale_cost(self.sizes).sum())
 
-    def forward(self, g, stack):
+    def forward(self, g: np.ndarray, stack: BitStack) -> tuple[np.ndarray, np.ndarray]:
+        """Data g -> (latent, cost of the Jacobian)."""
         check_range(g)
         g = g + _rounded_product(g, self.upper)
         if self.sizes is not None:
@@ -189,7 +203,8 @@ class Conv1x1:
         positions = g.shape[1] * g.shape[2]
         return g[..., self.permutation], np.full(len(g), self._position_cost * positions)
 
-    def inverse(self, g, stack):
+    def inverse(self, g: np.ndarray, stack: BitStack) -> np.ndarray:
+        """Latent g -> data."""
         check_range(g)
         g = _solve_shear(g[..., self.inverse_permutation], self.lower, range(1, g.shape[-1]))
         if self.sizes is not None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dqcodec.base.compiled import compiled
+from dqcodec.exact.jpeg.blocks import pooled
 from dqcodec.exact.jpeg.decoding import SAMPLINGS, Sampling
 
 _STEPS = 40
@@ -66,14 +67,6 @@ def _evidence(planes: Sequence[np.ndarray], is_sure: np.ndarray, axis: int) -> d
         is_evident = possible > 10 * wrong + 20 or (other**2).sum() > 1.5 * (own**2).sum()
         found[is_fancy] = bool(is_evident) if is_possible else None
     return found
-
-
-def pooled(plane: np.ndarray, rows: int, columns: int) -> np.ndarray:
-    """Sums over cells of rows x columns pixels of a plane (H, W), float64. Pixels beyond the plane are 0."""
-    height, width = -(-plane.shape[0] // rows), -(-plane.shape[1] // columns)
-    whole = np.zeros((height * rows, width * columns))
-    whole[: plane.shape[0], : plane.shape[1]] = plane
-    return whole.reshape(height, rows, width, columns).sum((1, 3))
 
 
 @compiled

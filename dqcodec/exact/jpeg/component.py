@@ -1,9 +1,11 @@
 """One component of an image: its blocks, its table, and the levels that a search found."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from dqcodec.exact.jpeg import decoding, fitting
-from dqcodec.exact.jpeg.chroma import pooled
+from dqcodec.exact.jpeg.blocks import block_count, padded, pooled
 from dqcodec.exact.jpeg.decoding import Sampling
 from dqcodec.exact.jpeg.fitting import Aim, Plane, Workspace
 
@@ -24,7 +26,7 @@ class Component:
     def __init__(self, height: int, width: int, sampling: Sampling) -> None:
         """height, width: of the image. sampling: of the component."""
         self.sampling, self.size = sampling, decoding.component_size(height, width, sampling)
-        self.shape = decoding.blocks_of(self.size[0]), decoding.blocks_of(self.size[1])
+        self.shape = block_count(self.size[0]), block_count(self.size[1])
         self.table = np.ones(64, np.int64)
         self.levels = np.zeros((*self.shape, 64), np.int16)
 
@@ -45,32 +47,21 @@ class Component:
         aim = Aim(low, high, start, *self.sampling[:2], *self.size, is_fancy, 0)
         plane = Plane(self.table, self.levels, decoding.samples(self.levels, self.table))
 
-        def fit(trials: np.ndarray, most: int, sweeps: int, wanted: np.ndarray) -> np.ndarray:
-            variances = fitting.variances_of(self.levels[fits], self.table)
-            trials = trials * [fitting.spread(self.table, variances), 1.0]
-            return fitting.fit(aim, plane, wanted, variances, trials, sweeps, Workspace.new(most))
-
-        fits = np.zeros(self.shape, bool)
-        fits = fit(np.zeros((0, 2)), 1, 0, wanted)
-        for trials, most, sweeps in _PASSES:
-            fits |= fit(np.array(trials), most, sweeps, ~fits) & ~fits
+        fits = self._search(aim, plane, np.zeros(self.shape, bool), wanted, (), 1, 0)
+        for search in _PASSES:
+            fits |= self._search(aim, plane, fits, ~fits, *search) & ~fits
             if fits.all() or fits.mean() < _HOPELESS:
                 break
         return fits
 
+    def _search(
+        self, aim: Aim, plane: Plane, fits: np.ndarray, wanted: np.ndarray, trials: Sequence, most: int, sweeps: int
+    ) -> np.ndarray:
+        """Search once, with variances of the blocks that fit; which of all blocks fit then or were not wanted."""
+        variances = fitting.variances_of(self.levels[fits], self.table)
+        spreads = np.reshape(trials, (-1, 2)) * [fitting.spread(self.table, variances), 1.0]
+        return fitting.fit(aim, plane, wanted, variances, spreads, sweeps, Workspace.new(most))
+
     def wrong(self, pixels: np.ndarray) -> np.ndarray:
         """The number of wrong pixels in each block, (rows, columns). pixels: whether each is wrong, bool (H, W)."""
         return pooled(pixels, 8 * self.sampling.rows, 8 * self.sampling.columns)
-
-
-def padded(plane: np.ndarray) -> np.ndarray:
-    """A plane (rows, columns, ...), padded to whole blocks: with copies of its edges, or with False if it is bool."""
-    missing = [(0, -length % 8) for length in plane.shape[:2]] + [(0, 0)] * (plane.ndim - 2)
-    return np.pad(plane, missing) if plane.dtype == bool else np.pad(plane, missing, mode="edge")
-
-
-def blocks(plane: np.ndarray) -> np.ndarray:
-    """The blocks (n, 64, ...) of a plane (rows, columns, ...)."""
-    whole = padded(plane)
-    rest = whole.shape[2:]
-    return whole.reshape(whole.shape[0] // 8, 8, -1, 8, *rest).swapaxes(1, 2).reshape(-1, 64, *rest)

@@ -48,6 +48,7 @@ class Sampling(NamedTuple):
         return self.fancy and (self.columns == 1 or width > 2)
 
 
+# the order is part of the format
 SAMPLINGS = (
     Sampling(1, 1), Sampling(2, 2), Sampling(1, 2), Sampling(2, 1), Sampling(2, 2, False), Sampling(1, 2, False),
 )  # fmt: skip
@@ -85,11 +86,6 @@ class Jpeg(NamedTuple):
         """The decoded pixels, (H, W, 1 or 3) uint8, without the missing rows and columns."""
         down, right = self.offset
         return decoded(self.planes(), height + down, width + right, self.sampling)[down:, right:]
-
-
-def blocks_of(length: int) -> int:
-    """The number of blocks that cover this number of samples."""
-    return -(-length // 8)
 
 
 def component_size(height: int, width: int, sampling: Sampling) -> tuple[int, int]:

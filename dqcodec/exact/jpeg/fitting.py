@@ -49,7 +49,7 @@ def spread(table: np.ndarray, variances: np.ndarray) -> float:
 
 
 @compiled
-def transform(plane, basis):
+def _coefficients(plane, basis):
     """The coefficients, float64 (rows, columns, 64), of samples (8 rows, 8 columns)."""
     rows, columns = plane.shape[0] // 8, plane.shape[1] // 8
     out = np.empty((rows, columns, 64))
@@ -65,9 +65,14 @@ def transform(plane, basis):
     return out
 
 
+def coefficients(blocks: np.ndarray) -> np.ndarray:
+    """The coefficients, float64 (n, 64), of blocks of samples, (n, 64) or (n, 8, 8)."""
+    return _coefficients(blocks.reshape(-1, 8).astype(np.float64), BASIS)[:, 0]
+
+
 def rounded(plane: np.ndarray, table: np.ndarray) -> np.ndarray:
     """The levels, int16 (rows, columns, 64), that are nearest to samples (8 rows, 8 columns) float64."""
-    return np.clip(np.rint(transform(plane, BASIS) / table), -MAX_NUMBER, MAX_NUMBER).astype(np.int16)
+    return np.clip(np.rint(_coefficients(plane, BASIS) / table), -MAX_NUMBER, MAX_NUMBER).astype(np.int16)
 
 
 class Aim(NamedTuple):

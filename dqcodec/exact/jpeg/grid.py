@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dqcodec.exact.jpeg import fitting
-from dqcodec.exact.jpeg.chroma import pooled
-from dqcodec.exact.jpeg.component import blocks
+from dqcodec.exact.jpeg.blocks import blocks, pooled
 
 SHIFTS = [(down, right) for down in range(8) for right in range(8)]
 _BLOCKS = 160  # are enough to choose a shift
@@ -30,7 +29,7 @@ def likeliest(plane: np.ndarray, is_sure: np.ndarray, shifts: Sequence[tuple[int
     y, x = np.mgrid[:8, :8]
     counts = []
     for down, right in shifts:
-        strip = plane[(top + down)[:, None, None] + y, (left + right)[:, None, None] + x].reshape(-1, 8)
-        coefficients = fitting.transform(strip.astype(np.float64), fitting.BASIS)[:, 0]
+        chosen = plane[(top + down)[:, None, None] + y, (left + right)[:, None, None] + x]
+        coefficients = fitting.coefficients(chosen)
         counts.append((np.abs(coefficients[:, 1:]) > _ZERO).sum())
     return shifts[int(np.argmin(counts))]

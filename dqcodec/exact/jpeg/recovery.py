@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from dqcodec.exact.jpeg import chroma, decoding, fitting, grid, lattice, tables
-from dqcodec.exact.jpeg.component import Component, blocks, padded
-from dqcodec.exact.jpeg.decoding import BLUE_OFFSET, GREEN_BY_CB, GREEN_BY_CR, RED_OFFSET, Jpeg, Sampling
+from dqcodec.exact.jpeg.blocks import blocks, padded
+from dqcodec.exact.jpeg.component import Component
+from dqcodec.exact.jpeg.decoding import BLUE_OFFSET, GREEN_BY_CB, GREEN_BY_CR, RED_OFFSET, SAMPLINGS, Jpeg, Sampling
 from dqcodec.frozen.jpeg import CHROMA, LUMA, MAX_NUMBER
 
 _TOLERANCES = 0, 3, 8  # the error of luma's bounds that is allowed where chroma may be wrong
@@ -74,12 +75,12 @@ def _recover_gray(pixels: np.ndarray) -> Jpeg:
     offset = _offset(pixels) or (0, 0)
     pixels, is_there = _extended(pixels, offset)
     plane = pixels[..., 0].astype(np.int64)
-    component = Component(*plane.shape, Sampling(1, 1))
+    component = Component(*plane.shape, SAMPLINGS[0])
     component.table, *_ = tables.choose(blocks(plane), blocks(is_there & (plane > 0) & (plane < 255)), LUMA, 0)
     component.start(plane)
     low, high = np.where(is_there, plane, -fitting.OPEN), np.where(is_there, plane, fitting.OPEN)
     component.fit(*_clamped(low, high), plane, np.ones(component.shape, bool))
-    return Jpeg(Sampling(1, 1), (component.table,), (component.levels,), offset)
+    return Jpeg(SAMPLINGS[0], (component.table,), (component.levels,), offset)
 
 
 def _recover_colour(pixels: np.ndarray) -> Jpeg:
@@ -142,7 +143,7 @@ class _Image:
     def find(self, sampling: Sampling) -> None:
         """Find tables and levels: of chroma from all sure pixels, then of luma from chroma and the channels."""
         self.sampling = sampling
-        self.components = [Component(*self.shape, each) for each in (Sampling(1, 1), sampling, sampling)]
+        self.components = [Component(*self.shape, each) for each in (SAMPLINGS[0], sampling, sampling)]
         luma, *both = self.components
         luma.table, quality, _ = tables.choose(blocks(self.planes[0]), blocks(self.is_sure), LUMA, 0)
         small = [chroma.downsampled(plane, self.is_sure, self.sampling) for plane in self.planes[1:]]

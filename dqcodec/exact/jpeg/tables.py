@@ -105,8 +105,7 @@ def _found(samples: np.ndarray, is_sure: np.ndarray, base: np.ndarray, quality: 
     """
     if not is_sure.all():
         return [(standard(base, each), each) for each in dict.fromkeys((quality, *range(1, 101))) if each]
-    coefficients = fitting.transform(samples.reshape(-1, 8).astype(np.float64), fitting.BASIS)[:, 0]
-    return candidates(coefficients, base, quality)
+    return candidates(fitting.coefficients(samples), base, quality)
 
 
 def _part(blocks: np.ndarray, is_sure: np.ndarray, table: np.ndarray) -> float:

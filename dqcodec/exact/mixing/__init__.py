@@ -3,7 +3,10 @@
 All are Mahoney's scheme (PAQ, 2005). A binary decision is coded by a mixture of many probabilities, and all that gave them
 learns from it:
 
-    contexts -> hashes -> counters and histories    counters.py        what a context remembers
+    contexts -> hashes                              hashes.py
+                    |
+                    v
+        counters and histories                      counters.py        what a context remembers
                     |
                     v   logits ln p / (1 - p)
     laws, model -> network                          logistic.py        sum of weights times logits; contexts select weights
@@ -19,7 +22,7 @@ learns from it:
 Logits are in units of 1/256, probabilities in 65536ths, weights in 2^-16. A decoder learns in the same way.
 
     module                  codes                                      by
-    context_mixing.py       samples, bit by bit                        contexts
+    context_mixing.py       samples, bit by bit                        contexts; alone, only in files of earlier versions
     model_mixing.py         the same                                   contexts, and an autoregressive model
     pixel_mixing.py         pixels: is a whole pixel as guessed?       contexts, matches, an animation's canvas
       bit_mixing.py         samples of other pixels, bit by bit        contexts, matches, laws (sample_laws.py)

@@ -15,17 +15,16 @@ from dqcodec.exact.mixing.binary_coder import code_bit
 from dqcodec.exact.mixing.counters import (
     count,
     counted,
-    hashed,
     history_after,
     learn_stage,
-    place_of,
     prefetch_stage,
     staged,
 )
+from dqcodec.exact.mixing.hashes import hashed, place_of
 from dqcodec.exact.mixing.logistic import Network, learn_twice, mixed_twice, rate_after, squash, stretch
 from dqcodec.exact.mixing.pixels import channel, clamped, neighbours, of_channel, pattern
-from dqcodec.exact.mixing.priors import UNTRAINED, Prior
-from dqcodec.exact.mixing.sample_laws import SampleLaws, law_logit, learn_laws, narrow_laws, set_laws
+from dqcodec.exact.mixing.priors import Prior
+from dqcodec.exact.mixing.sample_laws import SampleLaws, law_logit, learn_sample_laws, narrow_laws, set_sample_laws
 from dqcodec.exact.mixing.slots import Slots
 from dqcodec.frozen.pixel_mixing import (
     CONTEXTS,
@@ -65,7 +64,7 @@ class BitMixer(NamedTuple):
     stage_bits: int
 
     @classmethod
-    def new(cls, samples: int, prior: Prior = UNTRAINED) -> "BitMixer":
+    def new(cls, samples: int, prior: Prior) -> "BitMixer":
         """samples: the number of samples that will be coded. prior: what is known before."""
         slot_bits = min(MAX_SLOT_BITS, (2 * samples).bit_length())
         stage_bits = min(MAX_STAGE_BITS, slot_bits)
@@ -224,7 +223,7 @@ def code_samples(mixer, coder, layer, at, predicted, missed, matches):
         near = of_channel(neighbours(layer.pixels, at, layer.stride), shift)
         _set_contexts(mixer.hashes, layer, at, c, known, near, rest > 0)
         if len(laws.means):
-            law_row = set_laws(laws, layer, at, c, known, near)
+            law_row = set_sample_laws(laws, layer, at, c, known, near)
         value, node = whole >> shift & 255, np.int64(1)
         for position in range(bits):
             place = c * 8 + position
@@ -252,7 +251,7 @@ def code_samples(mixer, coder, layer, at, predicted, missed, matches):
             node = node * 2 + bit
             if position % 4 == 3 or position == bits - 1:
                 slots.leave(mixer.contexts, inner * 2 + bit)
-        learn_laws(laws, law_row, node - (1 << bits))
+        learn_sample_laws(laws, law_row, node - (1 << bits))
         known = known << 8 | node - (1 << bits)
         if rest == 1 and known != np.int64(predicted) >> shift:
             rest = 2

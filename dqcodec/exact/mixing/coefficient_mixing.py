@@ -11,7 +11,8 @@ import numpy as np
 
 from dqcodec.base.compiled import compiled, part_of_loop_in_place
 from dqcodec.exact.mixing.binary_coder import code_bit
-from dqcodec.exact.mixing.counters import UNUSED, count, counted, hashed, learn_stage, place_of, staged
+from dqcodec.exact.mixing.counters import UNUSED, count, counted, learn_stage, staged
+from dqcodec.exact.mixing.hashes import hashed, place_of
 from dqcodec.exact.mixing.logistic import Network, learn_twice, mixed_twice, squash
 from dqcodec.frozen.jpeg import (
     CONTEXTS,

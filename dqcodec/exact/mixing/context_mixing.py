@@ -4,6 +4,8 @@ A context is a set of values: neighbours, and channels that are already known. I
 values were the same, and predicts the next bit from that. Weights, which are learned while coding, mix these predictions with
 that of a trained model, if there is one. An arithmetic coder codes the bit by the mixture. The decoder learns in the same way.
 All numbers are integers, so every machine decodes the same.
+
+New files have it with a model, see model_mixing.py; without one, pixel_mixing.py took its place.
 """
 
 import math
@@ -16,6 +18,7 @@ from dqcodec.base.compiled import compiled, part_of_loop_in_place
 from dqcodec.exact.mixing import slots
 from dqcodec.exact.mixing.binary_coder import BinaryCoder, bits_written, code_bit
 from dqcodec.exact.mixing.counters import history_after
+from dqcodec.exact.mixing.hashes import hashed_by_products
 from dqcodec.exact.mixing.logistic import mixed, rate_after, squash
 from dqcodec.exact.mixing.pixels import channel, clamped, neighbours, of_channel
 from dqcodec.exact.mixing.slots import Slots
@@ -83,11 +86,6 @@ class Mixer(NamedTuple):
             np.empty(CONTEXTS, np.uint64), np.empty((CONTEXTS, 9), np.int64),
             np.empty(INPUTS, np.int32), np.zeros(2, np.int64), np.zeros(2, np.int64), np.zeros(1, np.int64), coder,
         )  # fmt: skip
-
-
-@part_of_loop_in_place
-def _hashed(value, other):
-    return (value * np.uint64(0x9E3779B97F4A7C15) + np.uint64(other) + np.uint64(1)) * np.uint64(0xD6E8FEB86659FD93)
 
 
 class Sample(NamedTuple):
@@ -164,9 +162,9 @@ def _set_contexts(mixer, sample):
     values[16, 0], values[16, 1] = shifted, busy >> 2
     values[17, 0], values[17, 1], values[17, 2] = near.NE, near.NN, known
     for i in range(CONTEXTS):
-        value = _hashed(np.uint64(i), c << 4 | sample.bits)
+        value = hashed_by_products(np.uint64(i), c << 4 | sample.bits)
         for k in range(values.shape[1]):
-            value = _hashed(value, values[i, k])
+            value = hashed_by_products(value, values[i, k])
         hashes[i] = value
 
 
@@ -234,7 +232,7 @@ class Law(NamedTuple):
 
 
 @part_of_loop_in_place
-def code_sample(mixer, sample, law):
+def code_bits(mixer, sample, law):
     """Code a Sample by a Law, with a Mixer, which learns from it. Returns the bits that it takes, float64."""
     c, bits, before = sample.c, sample.bits, bits_written(mixer.coder)
     _set_contexts(mixer, sample)
@@ -264,8 +262,8 @@ def code_sample(mixer, sample, law):
 
 
 @compiled
-def code_layer(mixer, layer, lengths):
-    """Code the samples of a PixelLayer, row by row; see code_sample.
+def code_bits_of_layer(mixer, layer, lengths):
+    """Code the samples of a PixelLayer, row by row; see code_bits.
 
     lengths: set to the bits of each sample, float64 (H, W, channels); of shape (0, 0, 0) if they are not wanted.
     """
@@ -276,6 +274,6 @@ def code_layer(mixer, layer, lengths):
             at = layer.first + y * layer.stride + x
             for c in range(layer.channels):
                 sample = Sample(layer.pixels, layer.stride, layer.channels, layer.bits, at, c)
-                length = code_sample(mixer, sample, law)
+                length = code_bits(mixer, sample, law)
                 if lengths.size:
                     lengths[y, x, c] = length

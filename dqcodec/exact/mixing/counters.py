@@ -1,4 +1,4 @@
-"""Adaptive probabilities, in integers: what contexts remember, and where they find it.
+"""Adaptive probabilities, in integers: what contexts remember.
 
 Three kinds, as in Mahoney's PAQ (2005). All are probabilities of a 1.
 
@@ -17,18 +17,6 @@ from dqcodec.frozen.pixel_mixing import MAX_COUNT, NEXT, STAGE_CELLS, STAGE_RATE
 
 _LINE = 16  # numbers of 4 bytes in a line of the cache
 UNUSED = 1 << 31  # a counter: probability 1 / 2, no uses
-
-
-@part_of_loop_in_place
-def hashed(hash_, value):
-    """A hash (uint64), extended by a value."""
-    return (hash_ ^ np.uint64(value)) * np.uint64(0x9E3779B97F4A7C15) ^ (hash_ >> np.uint64(29))
-
-
-@part_of_loop_in_place
-def place_of(hash_, bits):
-    """The place of a hash in a table of 2^bits."""
-    return np.int64(hash_ * np.uint64(0xD6E8FEB86659FD93) >> np.uint64(64 - bits))
 
 
 @part_of_loop_in_place

@@ -14,6 +14,7 @@ import numpy as np
 from dqcodec.base.compiled import part_of_loop_in_place
 from dqcodec.exact.mixing.binary_coder import code_bit
 from dqcodec.exact.mixing.counters import UNUSED, interpolated, moved
+from dqcodec.exact.mixing.hashes import hashed_by_sum
 from dqcodec.exact.mixing.laws import SCALE, below
 from dqcodec.exact.mixing.logistic import Network, learn_twice, mixed_twice, squash, stretch
 from dqcodec.frozen.experts import (
@@ -210,7 +211,7 @@ def _decide(decisions, contexts, question, value, coder):
         inputs[laws + i] = stretch(histograms[slot] >> 16)
     gap = np.int64(threshold - contexts.base[0]) << 10 | min(end - threshold, 31) << 5 | min(threshold - low, 31)
     for i in range(DIRECT):
-        key = hashed(contexts.hashes[i], gap) * np.uint64(0xA0761D6478BD642F)
+        key = hashed_by_sum(contexts.hashes[i], gap) * np.uint64(0xA0761D6478BD642F)
         slot = (i << DIRECT_BITS) + np.int64(key >> np.uint64(64 - DIRECT_BITS))
         slots[HISTOGRAMS + i], check = slot, np.int64(key >> np.uint64(24) & np.uint64(65535))
         if direct[slot] & 65535 != check:
@@ -259,10 +260,3 @@ def _share(below, here, above):
     if rest < 1e-7:
         return np.int64(0)
     return min(65535, max(1, np.int64((above - here) / rest * 65536.0)))
-
-
-@part_of_loop_in_place
-def hashed(value, other):
-    """A hash (uint64), extended by a number."""
-    value = (value + np.uint64(other)) * np.uint64(0xE7037ED1A0B428DB)
-    return value ^ value >> np.uint64(29)

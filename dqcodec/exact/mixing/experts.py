@@ -11,7 +11,8 @@ import numpy as np
 
 from dqcodec.base.compiled import compiled_in_place, part_of_loop_in_place
 from dqcodec.exact.mixing.binary_coder import POSITION, BinaryCoder
-from dqcodec.exact.mixing.decisions import Contexts, Decisions, code_sample, hashed
+from dqcodec.exact.mixing.decisions import Contexts, Decisions, code_sample
+from dqcodec.exact.mixing.hashes import hashed_by_sum
 from dqcodec.exact.mixing.laws import (
     EARLIER_ERROR,
     SCALE,
@@ -167,10 +168,10 @@ def _set_contexts(contexts, laws, padded, y, x, c):
     west = np.int64(samples[y, x - 1, c])
     north, right = np.int64(samples[y - 1, x, c]) - west, np.int64(samples[y - 1, x + 1, c]) - west
     change = np.int64(samples[y, x, c - 1]) - np.int64(samples[y, x - 1, c - 1]) if c > 0 else np.int64(0)
-    hashes[0] = hashed(hashed(np.uint64(c), north), right)
-    value = hashed(hashes[0], np.int64(samples[y - 1, x - 1, c]) - west)
-    value = hashed(value, np.int64(samples[y, x - 2, c]) - west)
-    hashes[1] = hashed(hashed(value, np.int64(samples[y - 2, x, c]) - west), change)
+    hashes[0] = hashed_by_sum(hashed_by_sum(np.uint64(c), north), right)
+    value = hashed_by_sum(hashes[0], np.int64(samples[y - 1, x - 1, c]) - west)
+    value = hashed_by_sum(value, np.int64(samples[y, x - 2, c]) - west)
+    hashes[1] = hashed_by_sum(hashed_by_sum(value, np.int64(samples[y - 2, x, c]) - west), change)
     sets[0] = 64 * c
     sets[1] = 8 * level
     sets[2] = 8 * (32 * c + (keys[5] >> 1 if c == 0 else min(level_of(other), 63) >> 1))

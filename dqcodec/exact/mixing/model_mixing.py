@@ -13,9 +13,8 @@ from dqcodec.base.compiled import implements
 from dqcodec.exact.autoregressive.front import code_symbols
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram
 from dqcodec.exact.autoregressive.walk import Walk, by_tiles
-from dqcodec.exact.mixing.context_mixing import Law, Mixer, Sample, code_sample, value_of
-from dqcodec.exact.mixing.pixels import Pixels
-from dqcodec.frozen.pixel_mixing import MARGIN
+from dqcodec.exact.mixing.context_mixing import Law, Mixer, Sample, code_bits, value_of
+from dqcodec.exact.mixing.pixels import Pixels, stride_of
 
 
 def mix(program: AutoregressiveProgram, tiles: Sequence[np.ndarray], mixer: Mixer) -> list[np.ndarray]:
@@ -65,7 +64,7 @@ def _mix(coder, model, pixels, places, laws, p, symbols):
     channels = pixels.planes.shape[1]
     for n in range(len(places)):
         position, y, x, width, tile = places[n]
-        stride = width + 2 * MARGIN
+        stride = stride_of(width)
         sample = Sample(coder.pixels, stride, channels, model.bits, coder.firsts[tile] + y * stride + x, p)
-        coder.lengths[position, p] = code_sample(coder.mixer, sample, Law(laws, n, model.tables.sigmoid))
+        coder.lengths[position, p] = code_bits(coder.mixer, sample, Law(laws, n, model.tables.sigmoid))
         symbols[n] = value_of(sample)

@@ -21,7 +21,8 @@ import numpy as np
 from dqcodec.base.compiled import compiled_in_place, part_of_loop_in_place
 from dqcodec.exact.mixing.binary_coder import BinaryCoder, code_bit
 from dqcodec.exact.mixing.bit_mixing import BitMixer, code_samples
-from dqcodec.exact.mixing.counters import UNUSED, count, counted, hashed, learn_stage, place_of, staged
+from dqcodec.exact.mixing.counters import UNUSED, count, counted, learn_stage, staged
+from dqcodec.exact.mixing.hashes import hashed, place_of
 from dqcodec.exact.mixing.logistic import learn, mixed, squash
 from dqcodec.exact.mixing.pixels import equals, neighbours, pattern
 from dqcodec.exact.mixing.priors import UNTRAINED, Prior
@@ -75,7 +76,7 @@ class PixelMixer(NamedTuple):
     bits: int
 
     @classmethod
-    def new(cls, pixels: int, width: int, prior: Prior = UNTRAINED, *, has_canvas: bool = False) -> "PixelMixer":
+    def new(cls, pixels: int, width: int, prior: Prior, *, has_canvas: bool = False) -> "PixelMixer":
         """pixels: the number of pixels that will be coded. width: of the widest layer. prior: what is known before.
 
         has_canvas: whether layers may have a canvas.

@@ -84,6 +84,7 @@ class Pixels:
         return [_layer(self.part(number), shape[2]) for number, shape in enumerate(self.shapes)]
 
 
+@part_of_loop_in_place
 def stride_of(width: int) -> int:
     """Places from row to row."""
     return width + 2 * MARGIN

@@ -43,7 +43,7 @@ class SampleLaws(NamedTuple):
 
 
 @part_of_loop_in_place
-def set_laws(laws, layer, at, c, known, near):
+def set_sample_laws(laws, layer, at, c, known, near):
     """Set the laws of a sample, channel c; returns their row. Compass points: neighbours; small letters: the channel before.
 
     known: the channels before c. near: the sample's channel of the neighbours W, N, NW, NE, WW and NN.
@@ -119,7 +119,7 @@ def narrow_laws(laws, bit):
 
 
 @part_of_loop_in_place
-def learn_laws(laws, row, value):
+def learn_sample_laws(laws, row, value):
     """Learn from a sample, after it is coded."""
     errors = laws.errors
     for k in range(len(laws.means)):
