@@ -9,10 +9,11 @@ from dqcodec import png
 from dqcodec.codec import candidates, choose, codec, mixed_splits, trial
 from dqcodec.codec.effort import Effort
 from dqcodec.codec.suitability import new_part, repeated_part
+from dqcodec.codec.views import repeats_colors
 from dqcodec.codec.ways import CodedLayer
 from dqcodec.format.layer import Layer, Method
-from dqcodec.format.split import Split, Step, possible_splits
-from dqcodec.format.values import Values, repeats_colors
+from dqcodec.format.split import Split, Step
+from dqcodec.format.values import Values
 from dqcodec.methods import classical, table
 from dqcodec.methods.payload import Payload
 
@@ -49,7 +50,7 @@ def mixed_splits_of(data: bytes) -> set[Split]:
 @pytest.mark.parametrize(("pixels", "is_large"), [(blocks(4), True), (dithered(), False)])
 def test_indices_are_mixed_unless_their_table_is_a_large_part_of_the_image(pixels, is_large):
     source = codec.read(pngs.write(pixels))
-    (indices,) = [split for split in possible_splits(source.image) if split.step == Step.PAIRS]
+    (indices,) = [split for split in source.splits if split.step == Step.PAIRS]
     assert mixed_splits.has_large_table(source, indices) == is_large
     assert not mixed_splits.has_large_table(source, Split(Step.PLAIN))
 
@@ -151,7 +152,7 @@ def test_layers_that_leave_a_common_payload_do_not_make_a_split_look_smaller(mon
 @pytest.mark.parametrize(("size", "is_mixed"), [(1e5, True), (1e3, False)])
 def test_indices_are_mixed_only_if_they_may_save_more_than_their_table_takes(size, is_mixed):
     source = codec.read(pngs.write(dithered()))
-    (indices,) = [split for split in possible_splits(source.image) if split.step == Step.PAIRS]
+    (indices,) = [split for split in source.splits if split.step == Step.PAIRS]
     mixed = {(0, BESIDE, 0): [coded(Method.TRAINED_MIXING, size)]}
     assert mixed_splits.may_win(source, indices, mixed, {}) == is_mixed
     assert mixed_splits.may_win(source, indices, {}, {})  # nothing is known yet
@@ -162,7 +163,7 @@ def test_indices_are_mixed_only_if_they_may_save_more_than_their_table_takes(siz
 @pytest.mark.parametrize(("part", "is_mixed"), [(0.8, True), (1.0, False)])
 def test_a_sample_shows_whether_indices_of_a_large_image_save_more_than_their_table(monkeypatch, part, is_mixed):
     source = codec.read(pngs.write(dithered()))
-    (indices,) = [split for split in possible_splits(source.image) if split.step == Step.PAIRS]
+    (indices,) = [split for split in source.splits if split.step == Step.PAIRS]
     monkeypatch.setattr(trial, "mixing_bits", lambda layers: 1e4 * (part if layers[0].shape[2] == 2 else 1))
     mixed = {(0, BESIDE, 0): [coded(Method.TRAINED_MIXING, 1e4)]}
     assert mixed_splits.may_win(source, indices, mixed, {}) == is_mixed

@@ -21,8 +21,7 @@ from dqcodec.codec.ways import CodedLayer, by_model
 from dqcodec.exact.program import Program
 from dqcodec.format.canvas import Spot
 from dqcodec.format.layer import Layer, Method
-from dqcodec.format.split import Split, possible_splits
-from dqcodec.format.values import views
+from dqcodec.format.split import Split
 from dqcodec.methods import table
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ _MODEL_BITS = 1  # a sample: no model is tried if the frames take fewer
 
 def has_canvas(source: Source) -> bool:
     """Whether an image has frames that the method animation codes."""
-    return source.is_expressible and len(source.image.rasters) > 1 and bool(_splits(source))
+    return len(source.image.rasters) > 1 and bool(_splits(source))
 
 
 def code_animations(
@@ -60,7 +59,7 @@ def code_animations(
 def _splits(source: Source) -> list[Split]:
     """The splits with one layer of bytes for each frame that mixing codes in an acceptable time."""
     found = []
-    for split in possible_splits(source.image):
+    for split in source.splits:
         layers = source.layers(split)
         if len(layers) == len(source.image.rasters) and layers[0].dtype == np.uint8:
             if all(takes_mixing(layer, is_modelled=False) for layer in layers):
@@ -79,7 +78,7 @@ def _best_splits(source: Source, effort: Effort) -> list[Split]:
     def estimate(split: Split) -> float:
         parts = _places(0, source, split)[:count]
         trial_bytes = sum(way.bytes for way in _by_canvas(parts).values())
-        return trial_bytes * sum(sizes) / sum(sizes[:count]) + len(views(source.image)[split.values].code)
+        return trial_bytes * sum(sizes) / sum(sizes[:count]) + len(source.views[split.values].code)
 
     return [min(found, key=estimate)]
 

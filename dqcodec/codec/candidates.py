@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dqcodec.codec import mixed_splits, suitability, trial
+from dqcodec.codec.differences import differing
 from dqcodec.codec.effort import Effort
 from dqcodec.codec.image_layers import Place, is_alpha, is_drawing, is_icon, layers_for_models, splits_for_models
 from dqcodec.codec.suitability import is_drawn, mixing_samples, repeated_part, takes_experts, takes_mixing
 from dqcodec.codec.ways import CodedLayer, by_method, by_model, by_webp
 from dqcodec.exact.jpeg import recovery
-from dqcodec.format.differences import differing
 from dqcodec.format.layer import Method
-from dqcodec.format.split import Split, Step, possible_splits
+from dqcodec.format.split import Split, Step
 from dqcodec.methods import classical
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def _mixed(
     with_models = {number for number, _, _ in modelled}
     for number, source in sources.items():
         spent: Counter[int] = Counter()
-        for split in possible_splits(source.image) if source.is_expressible else ():
+        for split in source.splits:
             if (split.alpha and number in icons) or mixed_splits.has_large_table(source, split):
                 continue
             is_deep = source.view(split).header.bit_depth >= 8  # mixing is fast below 8 bits

@@ -28,8 +28,7 @@ from dqcodec.codec.ways import CodedLayer, by_webp
 from dqcodec.format.container import CHECKSUM_BYTES, frame_bytes
 from dqcodec.format.head import Entry
 from dqcodec.format.layer import Method
-from dqcodec.format.split import Split, possible_splits, skeleton
-from dqcodec.format.values import views
+from dqcodec.format.split import Split, skeleton
 from dqcodec.methods import classical, table
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ def _choices(
     def choice(split: Split, coded: Sequence[CodedLayer]) -> Choice:
         layers, count = tuple(each.layer for each in coded), len(coded) // len(image.rasters)
         rasters = tuple(layers[start : start + count] for start in range(0, len(layers), count))
-        values = views(image)[split.values].code
+        values = source.views[split.values].code
         return Choice(Entry(skeleton(image, split), split, rasters, source.recipe, values=values), tuple(coded))
 
     def quickest(split: Split) -> Choice:
@@ -108,7 +107,7 @@ def _choices(
         return choice(split, [_quickest(ways.get((number, split, layer), ()), pixels) for layer, pixels in arrays])
 
     tried = dict.fromkeys(split for each, split, _ in ways if each == number)
-    splits = tried if is_animated else [split for split in possible_splits(image) if not _is_needless(split, tried)]
+    splits = tried if is_animated else [split for split in source.splits if not _is_needless(split, tried)]
     choices = list(map(quickest, splits))
     if thorough and not is_animated:
         exact: list[Choice] = []

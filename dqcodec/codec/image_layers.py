@@ -11,8 +11,8 @@ import numpy as np
 from dqcodec.codec import suitability
 from dqcodec.codec.effort import Effort
 from dqcodec.codec.suitability import is_drawn, mixing_samples, new_part, takes_model
-from dqcodec.format.split import Split, for_models
-from dqcodec.format.values import MODES_BYTES, Values, views
+from dqcodec.format.split import Split
+from dqcodec.format.values import MODES_BYTES, Values
 from dqcodec.png.color_types import PALETTE
 
 if TYPE_CHECKING:
@@ -46,11 +46,9 @@ def splits_for_models(source: Source, *, every: bool) -> list[Split]:
     every: if this split needs a table of values, also the split of the image's own samples, because a table may cost more
     than it saves.
     """
-    first, *others = (for_models(source.image) if source.is_expressible else None) or [None]
-    if first is None:
-        return []
-    has_table = len(views(source.image)[first.values].code) > MODES_BYTES
-    return [first, *(split for split in others if every and has_table and split.values == Values.SAMPLES)]
+    found = source.splits_for_models
+    has_table = bool(found) and len(source.views[found[0].values].code) > MODES_BYTES
+    return found[:1] + [split for split in found[1:] if every and has_table and split.values == Values.SAMPLES]
 
 
 def is_alpha(source: Source, split: Split, layer: int) -> bool:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dqcodec.codec import trial
+from dqcodec.codec.splits import SMALL_PIXELS
 from dqcodec.codec.ways import CodedLayer, by_webp
-from dqcodec.format.split import SMALL_PIXELS, Split, Step
-from dqcodec.format.values import views
+from dqcodec.format.split import Split, Step
 from dqcodec.methods import classical
 
 if TYPE_CHECKING:
@@ -129,4 +129,4 @@ def _may_gain_by_alpha(layers: Sequence[np.ndarray], apart: Sequence[Sequence[Co
 
 def _table_bytes(source: Source, split: Split) -> int:
     """About the bytes that the table of a split's view takes."""
-    return len(zlib.compress(views(source.image)[split.values].code))
+    return len(zlib.compress(source.views[split.values].code))

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dqcodec.codec.differences import differing, distinct
 from dqcodec.codec.effort import Effort
-from dqcodec.format.differences import differing, distinct
-from dqcodec.format.split import MAX_WIDTH
+from dqcodec.frozen.experts import MAX_WIDTH
 
 # Mixing codes these samples bit by bit in six seconds, and in one: the limits of a layer without and with a model
 MAX_MIXING_SAMPLES, MAX_RIVAL_SAMPLES = 1 << 21, 1 << 18

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dqcodec.codec.differences import differing
 from dqcodec.codec.effort import Effort
-from dqcodec.format.differences import differing
 from dqcodec.format.layer import Method
 from dqcodec.methods import table
 

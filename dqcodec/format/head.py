@@ -202,7 +202,7 @@ def count_pixels(entries: Sequence[Entry]) -> int:
 def pack_chunks(skeleton: Skeleton, values: bytes = b"") -> tuple[int, bytes]:
     """The smallest (packing, section) of a skeleton's chunks and of values; (0, b"") if there are none.
 
-    The result is kept as long as the skeleton, because the search in codec/choose.py asks for it many times.
+    The result is kept as long as the skeleton, because a search for the smallest file asks for it many times.
     """
     packed = _PACKED_CHUNKS.setdefault(skeleton, {})
     if values not in packed:
