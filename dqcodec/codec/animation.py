@@ -105,11 +105,11 @@ def _modelled(
 
     It is tried only if a sample shows that it may be smaller. bits: of the image by the method animation alone.
     """
-    found = list(layers_for_models(source))
+    found = list(layers_for_models(source, number))
     if not found or (bits < _MODEL_BITS * source.dims and not effort.best):
         return {}
-    split, layers = found[0][1], [pixels for _, _, _, pixels in found]
-    fitting = [program for program in programs if program.bits == found[0][0]]
+    split, layers = found[0].split, [each.pixels for each in found]
+    fitting = [program for program in programs if program.bits == found[0].bits]
     program = trial.best_program(layers, fitting, effort)
     if program is None:
         return {}
@@ -117,10 +117,10 @@ def _modelled(
     expected = program.code_length(parts) * sum(pixels.size for pixels in layers) / sum(part.size for part in parts)
     if expected > bits:
         return {}
-    ways = dict(zip([layer for _, _, layer, _ in found], by_model(layers, [program], effort)))
-    rest = [part for part in _places(number, source, split) if part[0][2] not in ways]
+    ways = dict(zip([each.place for each in found], by_model(layers, [program], effort)))
+    rest = [part for part in _places(number, source, split) if part[0] not in ways]
     if not all(ways.values()) or len({pixels.shape[2] for _, pixels, _ in rest}) > 1:
         return {}
-    coded = {(number, split, layer): [min(each, key=lambda way: way.cost)] for layer, each in ways.items()}
+    coded = {place: [min(each, key=lambda way: way.cost)] for place, each in ways.items()}
     coded |= {place: [way] for place, way in (_by_canvas(rest) if rest else {}).items()}
     return coded if 8 * sum(way.cost for (way,) in coded.values()) < bits else {}

@@ -157,7 +157,7 @@ def _saved_bits(image: Png, channel: int) -> float:
         return 0.0
     parts = [raster[..., channel] for raster in image.rasters]
     changed = np.concatenate([part[:, 1:][part[:, 1:] != part[:, :-1]] for part in parts])
-    unit = 257 if image.header.bit_depth == 16 and not (present % 257).any() else 1  # see SCALED in split.py
+    unit = 257 if image.header.bit_depth == 16 and not (present % 257).any() else 1  # see Step.SCALED
     saved = np.log2(np.maximum(1, np.gradient(present / unit)))
     table_bytes = len(zlib.compress(pack_table(_present(image, channel)), 9))
     counts = np.bincount(changed, minlength=1 << image.header.bit_depth)[present]

@@ -76,9 +76,9 @@ def _most_alike(inputs: Sequence[tuple[Path, str]], options: Compressing) -> tup
             source = read(item.data, max_pixels=options.max_pixels, **options.reading)
         except FAILURES:
             continue
-        for bits, _, _, pixels in layers_for_models(source):
-            layers.setdefault((bits, pixels.shape[2]), []).append(pixels)
-            left -= pixels.size
+        for each in layers_for_models(source):
+            layers.setdefault((each.bits, each.pixels.shape[2]), []).append(each.pixels)
+            left -= each.pixels.size
         if left < 0:
             break
     if not layers:
