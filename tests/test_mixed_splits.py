@@ -143,7 +143,7 @@ def test_layers_that_leave_a_common_payload_do_not_make_a_split_look_smaller(mon
     }
     monkeypatch.setattr(table, "encode", lambda *_: Payload(bytes(700)))  # what a layer takes without the other
     source = codec.read(pngs.write(soft()[..., 2:]))
-    *choices, _ = choose._choices(0, source, ways, is_animated=False, thorough=True)
+    choices = choose._thorough(0, source, source.splits, ways)
     best = min(choices, key=lambda choice: choice.size)
     assert [each.layer.method for each in best.coded] == [Method.EXPERTS, Method.EXPERTS]
     assert sum(each.bytes for each in best.coded) == 950
@@ -200,11 +200,9 @@ def test_webp_searches_on_only_where_it_may_win_and_slowest_where_it_has_won(mon
     )
     source = codec.read(pngs.write(soft()[..., :3]))
     ways = {(0, BESIDE, 0): [coded(Method.MIXING, 1000)]}
-    choices = choose._choices(0, source, ways, is_animated=False, thorough=True)
+    choices = choose._thorough(0, source, source.splits, ways)
     assert found == made
-    assert min(choice.coded[0].bytes for choice in choices[:-1]) == (
-        0.95 * quick if classical.SLOWEST in made else 1000
-    )
+    assert min(choice.coded[0].bytes for choice in choices) == (0.95 * quick if classical.SLOWEST in made else 1000)
 
 
 @pytest.mark.parametrize("pixels", [soft(), soft(20, 30), blocks(4)], ids=["soft", "small", "blocks"])
