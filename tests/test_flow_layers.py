@@ -106,7 +106,7 @@ def test_images_of_an_archive_are_coded_together_by_the_models_of_their_bits(by_
     sources = [codec.read(gray(bits, count)) for bits, count in [(1, 90), (8, 40), (1, 95), (8, 30), (1, 80)]]
     coded = codec.encode(sources, models)
     assert [entry.method for entry in coded.group.entries] == ["flow"] * 5 and len(coded.group.payloads) == 2
-    codec.check(lambda: coded.group, sources, models, png.MAX_PIXELS)
+    codec.check(coded.group, sources, models, png.MAX_PIXELS)
 
 
 def test_an_image_that_cannot_be_coded_does_not_keep_a_flow_from_others(by_models_alone, monkeypatch):

@@ -78,7 +78,7 @@ def test_digits_of_an_archive_choose_it_too(digits):
     coded, plain = codec.encode(sources, [zoo.load("gray"), zoo.load("mnist-binary")]), codec.encode(sources, [])
     assert [program.name for program in coded.programs] == ["mnist-binary"]
     assert len(coded.group.pack()) < 0.95 * len(plain.group.pack())
-    codec.check(lambda: coded.group, sources, coded.programs, png.MAX_PIXELS)
+    codec.check(coded.group, sources, coded.programs, png.MAX_PIXELS)
 
 
 @pytest.mark.parametrize("samples", [

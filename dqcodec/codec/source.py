@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -50,6 +51,12 @@ class Source:
     def lost(self, *, is_stored: bool) -> tuple[str, ...]:
         """The types of chunks that the .dqc file lacks; is_stored: it stores the file."""
         return () if is_stored and not self.is_stripped else self.dropped
+
+    @cached_property
+    def samples_key(self) -> tuple:
+        """The same for two images, which can be coded, only if they have the same samples, header and sizes of frames."""
+        rasters = (hashlib.sha256(raster.tobytes()).digest() for raster in self.image.rasters)
+        return self.image.header, self.image.skeleton.sizes, *rasters
 
     @cached_property
     def views(self) -> Mapping[Values, View]:
