@@ -249,9 +249,9 @@ def test_a_program_codes_a_sample_once_however_many_methods_are_compared_with_it
     program, calls = fake_learned.Program("one"), []
     program.code_length = lambda parts: calls.append(parts) or 8.0
     layers = layers_of((96, 96))
-    ratios = [trial.beside_model(method, layers, program) for method in (Method.TRAINED_MIXING, Method.EXPERTS)]
+    ratios = [trial.bits_ratio(method, layers, program) for method in (Method.TRAINED_MIXING, Method.EXPERTS)]
     assert len(calls) == 1 and ratios[0] != ratios[1]
-    assert trial.beside_model(Method.EXPERTS, layers, program) == ratios[1] and len(calls) == 1
+    assert trial.bits_ratio(Method.EXPERTS, layers, program) == ratios[1] and len(calls) == 1
 
 
 def test_a_small_lone_layer_takes_the_largest_model_without_a_trial():

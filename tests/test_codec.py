@@ -450,7 +450,7 @@ def by_model(monkeypatch):
         return [[CodedLayer(layer, payload.data, 1000, model, payload.report, len(layers))] for _ in layers]
 
     monkeypatch.setattr(candidates, "by_model", by_model)
-    monkeypatch.setattr(trial, "beside_model", lambda method, layers, program: 1)
+    monkeypatch.setattr(trial, "bits_ratio", lambda method, layers, program: 1)
     return model, calls
 
 

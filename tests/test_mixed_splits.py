@@ -171,7 +171,7 @@ def test_a_sample_shows_whether_indices_of_a_large_image_save_more_than_their_ta
 
 def test_a_sample_shows_whether_alpha_is_better_beside_the_colours():
     same = np.repeat(RNG.integers(0, 256, (64, 64, 1)), 4, 2).astype(np.uint8)
-    assert trial.beside_colours([same]) < 0.7 and trial.beside_colours([soft(64, 64)]) > 0.98
+    assert trial.alpha_ratio([same]) < 0.7 and trial.alpha_ratio([soft(64, 64)]) > 0.98
 
 
 def searches(monkeypatch, sizes: dict) -> list:

@@ -9,9 +9,10 @@ from PIL import Image, ImageDraw
 from programs import AUTOREGRESSIVE
 
 from dqcodec import png
-from dqcodec.codec import codec, sampling, suitability, ways, zoo
+from dqcodec.codec import codec, suitability, ways, zoo
 from dqcodec.codec.effort import Effort
 from dqcodec.context.fronts import Fronts
+from dqcodec.exact import generating
 from dqcodec.format.layer import Method
 from dqcodec.methods import model_mixing
 
@@ -38,7 +39,7 @@ def text(height: int = 300, width: int = 420) -> np.ndarray:
 @pytest.fixture(scope="module")
 def digits() -> np.ndarray:
     """What the shipped model takes for digits, (60, 28, 28)."""
-    return sampling.sample(zoo.load("mnist-binary"), 60, 28)[..., 0]
+    return generating.generate(zoo.load("mnist-binary"), 60, 28)[..., 0]
 
 
 @few

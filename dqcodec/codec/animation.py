@@ -15,6 +15,7 @@ import numpy as np
 from dqcodec.codec import trial
 from dqcodec.codec.effort import Effort
 from dqcodec.codec.image_layers import layers_for_models
+from dqcodec.codec.sampling import sample
 from dqcodec.codec.source import Source
 from dqcodec.codec.suitability import takes_mixing
 from dqcodec.codec.ways import CodedLayer, by_model
@@ -113,7 +114,7 @@ def _modelled(
     program = trial.best_program(layers, fitting, effort)
     if program is None:
         return {}
-    parts = list(trial.sample(layers))
+    parts = list(sample(layers))
     expected = program.code_length(parts) * sum(pixels.size for pixels in layers) / sum(part.size for part in parts)
     if expected > bits:
         return {}

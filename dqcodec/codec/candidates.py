@@ -25,6 +25,7 @@ from dqcodec.codec.image_layers import (
     layers_of,
     splits_for_models,
 )
+from dqcodec.codec.sampling import is_small
 from dqcodec.codec.suitability import is_drawn, mixing_samples, repeated_part, takes_experts, takes_mixing
 from dqcodec.codec.ways import CodedLayer, by_method, by_model, by_webp
 from dqcodec.exact.jpeg import recovery
@@ -249,7 +250,7 @@ def _photographs(
 def _loses_by_mixing(layers: Sequence[np.ndarray], program: Program) -> bool:
     """Whether mixing surely takes more bits than a program, by a sample of layers that are not small."""
     limit = 1 + _REPEAT_GAIN * repeated_part(layers)
-    return not trial.is_small(layers) and trial.beside_model(Method.TRAINED_MIXING, layers, program) > limit
+    return not is_small(layers) and trial.bits_ratio(Method.TRAINED_MIXING, layers, program) > limit
 
 
 def _expert(

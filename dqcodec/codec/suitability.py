@@ -12,9 +12,10 @@ import numpy as np
 
 from dqcodec.codec.differences import differing, distinct
 from dqcodec.codec.effort import Effort
+from dqcodec.format import palette
 from dqcodec.frozen.experts import MAX_WIDTH
 
-# Mixing codes these samples bit by bit in six seconds, and in one: the limits of a layer without and with a model
+# Limits of a layer, in samples coded bit by bit: 2^21 take six seconds (no model codes it), 2^18 one second (a model does)
 MAX_MIXING_SAMPLES, MAX_RIVAL_SAMPLES = 1 << 21, 1 << 18
 MAX_SLOW_PIXELS = 1 << 20  # that a model and mixing code together in ten seconds or some more
 _WHOLE_PIXELS = 4  # that mixing codes whole in the time of a sample
@@ -73,7 +74,7 @@ def repeated_part(layers: Sequence[np.ndarray]) -> float:
 def _surroundings(pixels: np.ndarray) -> np.ndarray:
     """A hash, uint64, of each pixel that differs from its left or upper neighbour, with five pixels around it."""
     differs = differing(pixels)[:, :-1]
-    whole = sum(pixels[..., channel].astype(np.uint64) << 8 * channel for channel in range(pixels.shape[2]))
+    whole = palette.numbers(pixels)
     around = np.zeros(int(differs.sum()), np.uint64)
     for y, x in itertools.product(range(2), range(3)):  # the pixel, its left and right neighbours, and the three above
         height, width = differs.shape

@@ -100,11 +100,11 @@ def _rows(layers: Sequence[np.ndarray], program: Program, effort: Effort) -> lis
     """
     is_small = 8 * suitability.MAX_RIVAL_SAMPLES >= program.bits * sum(pixels.size for pixels in layers)
     if not (effort.best or is_small):
-        if program.bits < 8 and trial.beside_model(Method.TRAINED_MIXING, layers, program) < 1:
+        if program.bits < 8 and trial.bits_ratio(Method.TRAINED_MIXING, layers, program) < 1:
             return []
         return _rows_of_large(layers, program, effort)
     rows = [row for row in table.rows_of(program) if not row.is_slow or trial.may_win(row.number, layers, program)]
-    if len(layers) == 1 < len(rows) and trial.is_ahead(rows[-1].number, layers, program):
+    if len(layers) == 1 < len(rows) and trial.surely_wins(rows[-1].number, layers, program):
         return rows[-1:]
     return rows
 
@@ -113,7 +113,7 @@ def _rows_of_large(layers: Sequence[np.ndarray], program: Program, effort: Effor
     """The methods that may code large layers: a slow one alone if it surely gains much, else those that are not slow."""
     rows = table.rows_of(program)
     is_tried = not effort.fast and sum(pixels[..., 0].size for pixels in layers) <= suitability.MAX_SLOW_PIXELS
-    gaining = [row for row in rows if is_tried and row.is_slow and trial.gains(row.number, layers, program)]
+    gaining = [row for row in rows if is_tried and row.is_slow and trial.gains_much(row.number, layers, program)]
     return gaining or [row for row in rows if not row.is_slow]
 
 
