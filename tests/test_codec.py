@@ -483,7 +483,7 @@ def test_a_model_is_tried_on_a_drawing_only_if_a_sample_shows_that_it_may_beat_m
     monkeypatch.setattr(candidates, "by_model", lambda layers, *_: tried.extend(layers) or [[] for _ in layers])
     monkeypatch.setattr(trial, "drawing_bits", lambda *_: estimate)
     tiles = codec.read(pngs.write(np.tile(noise(20, 20), (tiles_in_a_row, tiles_in_a_row, 1))))
-    ways = candidates.code_together({0: tiles}, [fake_learned.Program(kind="autoregressive")], Effort())
+    ways = candidates.code_together({0: tiles}, [fake_learned.Program(kind="autoregressive")], Effort.USUAL)
     assert bool(tried) == is_tried and {way.layer.method for each in ways.values() for way in each} == {
         Method.TRAINED_MIXING
     }
@@ -501,11 +501,13 @@ def test_the_bits_of_a_drawing_are_estimated_from_where_they_are(seed):
     rng = np.random.default_rng(seed)
     flat = np.zeros((400, 500, 3), np.uint8)
     program = _CountingProgram(kind="autoregressive")
-    assert trial.drawing_bits(flat, [program], Effort()) == 0 and trial.drawing_bits(flat, [], Effort()) == np.inf
+    assert (
+        trial.drawing_bits(flat, [program], Effort.USUAL) == 0 and trial.drawing_bits(flat, [], Effort.USUAL) == np.inf
+    )
     top, left = rng.integers(0, 300, 2)
     flat[top : top + 60, left : left + 60] = noise(60, 60)  # little of the image, all of its bits
     total = suitability.differing(flat).sum()
-    assert trial.drawing_bits(flat, [program], Effort()) == pytest.approx(total, rel=0.1)
+    assert trial.drawing_bits(flat, [program], Effort.USUAL) == pytest.approx(total, rel=0.1)
 
 
 def test_a_group_that_was_altered_is_found():
@@ -557,6 +559,6 @@ def test_with_the_effort_best_a_layer_is_coded_by_the_usual_model_too(monkeypatc
         for name, size in (("large", 1_000_000), ("usual", 50_000))
     )
     layers = [np.random.default_rng(0).integers(0, 256, (9, 9, 3)).astype(np.uint8)]
-    for effort, names in ((Effort(), ["usual"]), (Effort(best=True), ["large", "usual"])):
+    for effort, names in ((Effort.USUAL, ["usual"]), (Effort.BEST, ["large", "usual"])):
         (tried,) = ways.by_model(layers, [large, usual], effort)
         assert [way.program.name for way in tried] == names

@@ -122,7 +122,7 @@ def test_an_image_that_cannot_be_coded_does_not_keep_a_flow_from_others(by_model
     monkeypatch.setattr(flow, "encode", careful)
     monkeypatch.setattr(program, "code_length", lambda parts: math.inf if parts[0].shape[0] == 9 else length_of(parts))
     layers = [*LAYERS[:60], np.eye(9, 12, dtype=np.uint8)[..., None], *LAYERS[60:]]
-    coded = ways.by_model(layers, [program], Effort())
+    coded = ways.by_model(layers, [program], Effort.USUAL)
     assert [len(each) for each in coded] == [1] * 60 + [0] + [1] * 30
 
 

@@ -44,7 +44,7 @@ def coded(method: Method, size: float) -> CodedLayer:
 
 def mixed_splits_of(data: bytes) -> set[Split]:
     """The splits of a lone image in which something is mixed, or coded by experts."""
-    return {split for _, split, _ in candidates._mixed({0: codec.read(data)}, set(), {}, set(), Effort())}
+    return {split for _, split, _ in candidates._mixed({0: codec.read(data)}, set(), {}, set(), Effort.USUAL)}
 
 
 @pytest.mark.parametrize(("pixels", "is_large"), [(blocks(4), True), (dithered(), False)])
@@ -111,11 +111,11 @@ def test_the_alpha_of_a_drawing_is_settled_if_its_colours_foretell_it(monkeypatc
         {3: 1e9, 1: 8 * 1.4 * 1000},
     )  # of a model, by channels
     monkeypatch.setattr(trial, "drawing_bits", lambda pixels, *_: bits[pixels.shape[2]])
-    settled = candidates._far_smaller({0: source}, programs, Effort(), mixed)
+    settled = candidates._far_smaller({0: source}, programs, Effort.USUAL, mixed)
     assert settled == {(0, APART, 0)} | (set() if is_tried else {(0, APART, 1)})
-    assert not candidates._far_smaller({0: source}, [], Effort(), mixed)
+    assert not candidates._far_smaller({0: source}, [], Effort.USUAL, mixed)
     bits[3] = 0.0  # a model codes the colours, so both layers may be smaller apart
-    assert not candidates._far_smaller({0: source}, programs, Effort(), mixed)
+    assert not candidates._far_smaller({0: source}, programs, Effort.USUAL, mixed)
 
 
 @pytest.mark.parametrize(("estimate", "tried"), [(1e9, {3}), (1, {1, 3})])
@@ -128,7 +128,7 @@ def test_no_model_is_tried_on_drawn_alpha_that_mixing_codes_in_few_bits(monkeypa
     monkeypatch.setattr(trial, "drawing_bits", lambda *_: estimate)
     pixels = np.dstack([RNG.integers(0, 256, (140, 150, 3)), 255 * (soft(140, 150)[..., 3] > 80)]).astype(np.uint8)
     programs = [fake_learned.Program(kind="autoregressive")]
-    ways = candidates.code_together({0: codec.read(pngs.write(pixels))}, programs, Effort())
+    ways = candidates.code_together({0: codec.read(pngs.write(pixels))}, programs, Effort.USUAL)
     assert channels == tried and [way.layer.method for way in ways[0, APART, 1]][0] == Method.TRAINED_MIXING
 
 

@@ -100,14 +100,14 @@ def test_models_of_other_bits_are_not_tried(bits):
 def test_large_images_that_a_model_does_not_know_are_coded_without_it(monkeypatch):
     """For them it would take long, and keep mixing, which is better at them, from the largest."""
     program, page = zoo.load("mnist-binary"), text(150, 200).astype(np.uint8)[..., None]
-    ((small,),) = ways.by_model([page], [program], Effort())
+    ((small,),) = ways.by_model([page], [program], Effort.USUAL)
     monkeypatch.setattr(suitability, "MAX_RIVAL_SAMPLES", page.size // 8 - 1)
-    assert ways.by_model([page], [program], Effort()) == [[]]
-    ((best,),) = ways.by_model([page], [program], Effort(best=True))
+    assert ways.by_model([page], [program], Effort.USUAL) == [[]]
+    ((best,),) = ways.by_model([page], [program], Effort.BEST)
     assert small.layer.method == best.layer.method == Method.MODEL_MIXING
 
 
 def test_large_images_that_it_knows_are_coded_with_it(monkeypatch, digits):
     sheet = digits.reshape(6, 10, 28, 28).swapaxes(1, 2).reshape(168, 280, 1)
     monkeypatch.setattr(suitability, "MAX_RIVAL_SAMPLES", 100)
-    assert len(ways.by_model([sheet], [zoo.load("mnist-binary")], Effort())[0]) == 1
+    assert len(ways.by_model([sheet], [zoo.load("mnist-binary")], Effort.USUAL)[0]) == 1

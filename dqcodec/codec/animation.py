@@ -73,7 +73,7 @@ def _best_splits(source: Source, effort: Effort) -> list[Split]:
     found, sizes = _splits(source), [height * width for height, width in source.image.skeleton.sizes]
     enough = max(_TRIAL_PIXELS, _TRIAL_PART * sum(sizes))
     count = max(2, 1 + sum(before < enough for before in itertools.accumulate(sizes)))
-    if len(found) == 1 or count >= len(sizes) or effort.best:
+    if len(found) == 1 or count >= len(sizes) or effort == Effort.BEST:
         return found
 
     def estimate(split: Split) -> float:
@@ -107,7 +107,7 @@ def _modelled(
     It is tried only if a sample shows that it may be smaller. bits: of the image by the method animation alone.
     """
     found = list(layers_for_models(source, number))
-    if not found or (bits < _MODEL_BITS * source.dims and not effort.best):
+    if not found or (bits < _MODEL_BITS * source.dims and effort != Effort.BEST):
         return {}
     split, layers = found[0].split, [each.pixels for each in found]
     fitting = [program for program in programs if program.bits == found[0].bits]

@@ -92,7 +92,7 @@ def encode(
     members: Sequence[Member],
     contents: Sequence[Content],
     programs: Sequence[Program],
-    effort: Effort = Effort(),
+    effort: Effort = Effort.USUAL,
     *,
     verify: bool = True,
     max_pixels: int = MAX_PIXELS,

@@ -122,7 +122,7 @@ def _far_smaller(
 ) -> set[Place]:
     """The layers of drawings, colours or alpha, that mixing has coded in so few bits that nothing else is tried."""
     found: set[Place] = set()
-    if not mixed or effort.best:
+    if not mixed or effort == Effort.BEST:
         return found
     for each in _for_models(sources):
         fitting = [program for program in programs if program.bits == each.bits]
@@ -142,7 +142,7 @@ def _drawn(sources: Mapping[int, Source], effort: Effort) -> dict[Place, list[Co
     Layers with the same number of channels are coded together, so all of them must be drawn.
     """
     coded: dict[Place, list[CodedLayer]] = {}
-    if len(sources) > 1 or effort.best:
+    if len(sources) > 1 or effort == Effort.BEST:
         return coded
     for number, source in sources.items():
         for split in splits_for_models(source, every=True):
@@ -220,7 +220,7 @@ def _to_mix(
             is_modelled = has_model and not each.is_alpha and each.depth >= 8  # mixing is fast below 8 bits
             samples = spent[layer] + mixing_samples(each.pixels)
             is_quick = samples <= suitability.MAX_MIXING_SAMPLES and takes_mixing(each.pixels, is_modelled=is_modelled)
-            if effort.best or is_quick:
+            if effort == Effort.BEST or is_quick:
                 spent[layer] = samples
                 yield each
 
@@ -237,7 +237,7 @@ def _photographs(
     for (number, split, layer), (coded, *_) in modelled.items():
         if layer == 0 and sources[number].view(split).header.bit_depth >= 8:
             pixels = sources[number].layers(split)[0]
-            if (effort.best or takes_mixing(pixels, is_modelled=True)) and not is_drawn(pixels):
+            if (effort == Effort.BEST or takes_mixing(pixels, is_modelled=True)) and not is_drawn(pixels):
                 images.setdefault(coded.program, {})[number] = pixels
     return {
         number
@@ -259,7 +259,7 @@ def _expert(
     effort: Effort,
     settled: Collection[Place],
 ) -> dict[Place, list[CodedLayer]]:
-    """The layers of 8 bits that experts code: small gray ones; with effort.best, all that may suit a model.
+    """The layers of 8 bits that experts code: small gray ones; with the effort BEST, all that may suit a model.
 
     Layers are left out if they are settled, or if a sample of them shows that their model is much smaller.
     """

@@ -49,7 +49,7 @@ class Info:
 def compress(
     data: bytes,
     programs: Sequence[Program] = (),
-    effort: Effort = Effort(),
+    effort: Effort = Effort.USUAL,
     *,
     strip: bool = False,
     exact: bool = False,

@@ -62,7 +62,7 @@ class CodedGroup:
         return list({program.id: program for program in used}.values())
 
 
-def encode(sources: Sequence[Source], programs: Sequence[Program], effort: Effort = Effort()) -> CodedGroup:
+def encode(sources: Sequence[Source], programs: Sequence[Program], effort: Effort = Effort.USUAL) -> CodedGroup:
     """Code images as one group: each image by the smallest of all methods and `programs`.
 
     An image with the same samples as an earlier one refers to that one.
@@ -74,7 +74,7 @@ def encode(sources: Sequence[Source], programs: Sequence[Program], effort: Effor
 
 
 def encode_sets(
-    sources: Sequence[Source], programs: Sequence[Program], effort: Effort = Effort()
+    sources: Sequence[Source], programs: Sequence[Program], effort: Effort = Effort.USUAL
 ) -> list[tuple[list[int], CodedGroup]]:
     """Divide images into sets and code each set as one group. Returns (numbers of its images, group) of each set.
 

@@ -83,7 +83,7 @@ def is_icon(source: Source, programs: Sequence[Program], effort: Effort) -> bool
     """Whether an image is a small drawing in colours: only trained mixing is tried, as models take longer and gain nothing."""
     header, pixels = source.image.header, source.image.area
     limit = _MAX_SOFT_PIXELS if header.samples == 4 else _MAX_ICON_PIXELS
-    if effort.best or not source.is_expressible or header.bit_depth == 16 or pixels > limit:
+    if effort == Effort.BEST or not source.is_expressible or header.bit_depth == 16 or pixels > limit:
         return False
     layers = list(layers_for_models(source))
     if any(program.bits == each.bits < 8 for program in programs for each in layers):  # these models are for icons

@@ -56,7 +56,7 @@ def compress(
     """
     reading = {"strip": strip, "exact": exact, "keep_broken": keep_broken}
     data = _png_bytes(source, max_pixels, is_whole=exact)
-    programs, effort = _programs(models), Effort(fast, best)
+    programs, effort = _programs(models), Effort.of(fast=fast, best=best)
     file, _ = codec.compress(data, programs, effort, verify=verify, max_pixels=max_pixels, **reading)
     return file
 
@@ -79,7 +79,8 @@ def compress_archive(
 
     Raises ValueError (a name cannot be a file's, or of two images, or of an image and a folder), and the errors of `compress`.
     """
-    programs, names, stream = _programs(models), [], io.BytesIO()
+    programs, effort = _programs(models), Effort.of(fast=fast, best=best)
+    names, stream = [], io.BytesIO()
     writer = Writer(stream)
 
     def read_files() -> Iterator[_File]:
@@ -94,7 +95,7 @@ def compress_archive(
                 [Member(file.name) for file in batch],
                 [contents[file.data] for file in batch],
                 programs,
-                Effort(fast, best),
+                effort,
                 verify=verify,
                 max_pixels=max_pixels,
             ).packed

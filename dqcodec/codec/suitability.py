@@ -40,8 +40,8 @@ def takes_mixing(pixels: np.ndarray, *, is_modelled: bool) -> bool:
 
 def takes_experts(pixels: np.ndarray, effort: Effort) -> bool:
     """Whether experts may suit a layer of 8 bits and take an acceptable time."""
-    is_quick = pixels.shape[2] == 1 and pixels.size <= MAX_RIVAL_SAMPLES and not effort.fast
-    return takes_model(pixels) and pixels.shape[1] <= MAX_WIDTH and (effort.best or is_quick)
+    is_quick = pixels.shape[2] == 1 and pixels.size <= MAX_RIVAL_SAMPLES and effort != Effort.FAST
+    return takes_model(pixels) and pixels.shape[1] <= MAX_WIDTH and (effort == Effort.BEST or is_quick)
 
 
 def mixing_samples(pixels: np.ndarray) -> int:

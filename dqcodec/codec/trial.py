@@ -31,7 +31,7 @@ _LARGEST_SUITS = 1 << 10  # pixels: the largest program codes a lone layer best 
 
 
 def best_program(
-    layers: Sequence[np.ndarray], programs: Sequence[Program], effort: Effort = Effort()
+    layers: Sequence[np.ndarray], programs: Sequence[Program], effort: Effort = Effort.USUAL
 ) -> Program | None:
     """The program that codes a sample of the layers with the fewest bits, or None if no program fits all layers.
 
@@ -42,7 +42,9 @@ def best_program(
     fitting = _fitting(layers, programs, effort)
     if len(fitting) < 2:
         return fitting[0] if fitting else None
-    is_untried = len(layers) == 1 and is_small(layers) and count_pixels(layers) >= _LARGEST_SUITS and not effort.best
+    is_untried = (
+        len(layers) == 1 and is_small(layers) and count_pixels(layers) >= _LARGEST_SUITS and effort != Effort.BEST
+    )
     if is_untried and all(map(multiplications, fitting)):
         return max(fitting, key=multiplications)
     parts = list(sample(layers))

@@ -209,7 +209,7 @@ class Compressing(Converting):
     @property
     def effort(self) -> Effort:
         """How much time coding may take."""
-        return Effort(self.fast, self.best)
+        return Effort.of(fast=self.fast, best=self.best)
 
     @property
     def is_whole(self) -> bool:
