@@ -27,7 +27,7 @@ from dqcodec.format.head import Entry
 from dqcodec.format.layer import Layer, Method
 from dqcodec.format.split import Split, Step
 from dqcodec.methods import table
-from dqcodec.png import chunks
+from dqcodec.png.skeleton import MAX_TAIL_BYTES
 
 PROGRAM = fake_learned.Program()
 CHUNKS = {"before": pngs.chunk(b"gAMA", b"\0\0\xb1\x8f"), "after": pngs.chunk(b"tEXt", b"Comment\0" + b"hello " * 50)}
@@ -209,7 +209,7 @@ def test_stripping_tells_of_bytes_after_the_end():
 
 
 def test_very_many_bytes_after_the_end_are_kept_with_the_file():
-    source = pngs.write(photo(), tail=bytes(chunks.MAX_TAIL_BYTES + 1))
+    source = pngs.write(photo(), tail=bytes(MAX_TAIL_BYTES + 1))
     dqc, report = codec.compress(source)
     assert report.method == "stored" and codec.decompress(dqc, no_programs)[0] == source
 

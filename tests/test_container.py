@@ -20,7 +20,7 @@ from dqcodec.format.head import Entry, read_heads
 from dqcodec.format.layer import LEARNED, TOGETHER, Layer, Method
 from dqcodec.format.section import LZMA_FILTERS, pack_section, read_section
 from dqcodec.format.split import Split, Step
-from dqcodec.png.chunks import KINDS
+from dqcodec.png.skeleton import KINDS
 
 TEXT = png.Chunk(b"tEXt", b"Comment\0hello")
 RGB = 6  # the kind of a file

@@ -41,7 +41,7 @@ from dqcodec.format.layer import Layer, Method
 from dqcodec.format.section import LZMA_FILTERS
 from dqcodec.format.split import Split, skeleton
 from dqcodec.methods import table
-from dqcodec.png.chunks import KINDS
+from dqcodec.png.skeleton import KINDS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from fuzzing import targets  # noqa: E402

@@ -25,8 +25,9 @@ from dqcodec.base.errors import CorruptError, UnsupportedImageError
 from dqcodec.codec.image_kinds import BY_PILLOW, NOT_AN_IMAGE
 from dqcodec.format import colors
 from dqcodec.png import MAX_PIXELS, SIGNATURE, Chunk, Header, Png, Skeleton, color_types
-from dqcodec.png.chunks import check_size, walk
+from dqcodec.png.chunks import walk
 from dqcodec.png.color_types import PALETTE
+from dqcodec.png.skeleton import check_size
 
 _NPY_MAGIC = b"\x93NUMPY"
 _PNM_NUMBER = rb"(?:\s|#[^\r\n]*[\r\n])+(\d{1,10})"

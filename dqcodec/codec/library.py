@@ -28,7 +28,7 @@ from dqcodec.format.archive import Member, Writer, is_archive
 from dqcodec.format.container import Group
 from dqcodec.format.names import Names, is_name
 from dqcodec.png import MAX_PIXELS
-from dqcodec.png.chunks import check_size
+from dqcodec.png.skeleton import check_size
 
 Images = str | os.PathLike | bytes | Image.Image | np.ndarray
 

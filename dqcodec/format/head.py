@@ -18,7 +18,7 @@ from dqcodec.format.section import RAW, pack_section, read_section
 from dqcodec.format.split import Split, Step
 from dqcodec.format.values import Map, Values
 from dqcodec.png import Header, Png, Skeleton, metadata
-from dqcodec.png.chunks import KINDS, check_palette, check_size
+from dqcodec.png.skeleton import KINDS, check_palette, check_size
 
 _REPEAT = 6 << 4
 _PACKED_CHUNKS: weakref.WeakKeyDictionary[Skeleton, dict[bytes, tuple[int, bytes]]] = weakref.WeakKeyDictionary()

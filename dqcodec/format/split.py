@@ -30,8 +30,8 @@ from dqcodec.base.errors import CorruptError
 from dqcodec.format import palette
 from dqcodec.format.values import Values
 from dqcodec.png import Png, Skeleton, color_types
-from dqcodec.png.chunks import check_palette
 from dqcodec.png.color_types import PALETTE
+from dqcodec.png.skeleton import check_palette
 
 
 class Step(IntEnum):

@@ -34,7 +34,7 @@ from dqcodec.base.reader import Reader
 from dqcodec.base.varint import write_varint
 from dqcodec.format import palette
 from dqcodec.png import Header, Png, Skeleton, color_types
-from dqcodec.png.chunks import check_palette
+from dqcodec.png.skeleton import check_palette
 
 KEPT, COPY, RANKED, ZERO, FULL = 0, 1, 5, 6, 7  # modes of a channel
 _MALFORMED = "malformed values in the .dqc file"
