@@ -13,7 +13,7 @@ from typing import BinaryIO
 import numpy as np
 
 from dqcodec.base.errors import CorruptError, DqcodecError, FormatError, UnsupportedImageError, VerifyError
-from dqcodec.codec import formats, own_models, zoo
+from dqcodec.codec import conversion, own_models, zoo
 from dqcodec.codec.group import Decoded, decode, decode_regions, restore
 from dqcodec.codec.region import Region
 from dqcodec.exact.program import FindProgram
@@ -124,10 +124,10 @@ class Archive(Mapping[str, bytes]):
             raise UnsupportedImageError("the file was kept verbatim, not as an image")
         if region is not None and id(part) not in decoded:
             regions = {image: Region.of(region)}
-            return formats.pixels(decode_regions(part, regions, self._finder(group), self._max_pixels)[image])
-        whole = formats.lone_image(self._images(group, part, decoded)[image], self._max_pixels)
+            return conversion.array_of(decode_regions(part, regions, self._finder(group), self._max_pixels)[image])
+        whole = conversion.lone_image(self._images(group, part, decoded)[image], self._max_pixels)
         part = whole if region is None else Region.of(region).cut(whole)
-        return formats.pixels(part).copy()  # the image is kept, and the caller may write into the array
+        return conversion.array_of(part).copy()  # the image is kept, and the caller may write into the array
 
     def kind(self, name: str) -> str:
         """`image` or `verbatim`. Nothing is decoded. Raises KeyError, CorruptError, UnsupportedImageError, OSError."""

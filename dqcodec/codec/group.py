@@ -27,7 +27,7 @@ from dqcodec.base.errors import (
     UnsupportedImageError,
     VerifyError,
 )
-from dqcodec.codec import formats
+from dqcodec.codec import conversion
 from dqcodec.codec.choose import Choice, choose
 from dqcodec.codec.effort import Effort
 from dqcodec.codec.region import Region
@@ -184,7 +184,7 @@ def decode_regions(
     windows = _windows(entries, regions)
     layers, stored = _decode_windows(group, windows, find_program)
     return {
-        number: region.cut(formats.lone_image(stored[number], max_pixels))
+        number: region.cut(conversion.lone_image(stored[number], max_pixels))
         if entries[number].skeleton is None
         else _part(entries, number, region, windows, layers)
         for number, region in regions.items()

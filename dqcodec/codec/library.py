@@ -17,8 +17,9 @@ from dqcodec.base.errors import FormatError
 from dqcodec.codec import archive_group, codec, zoo
 from dqcodec.codec.archive import check
 from dqcodec.codec.codec import Info
+from dqcodec.codec.conversion import array_of, from_array, from_pillow, lone_image, unmasked
 from dqcodec.codec.effort import Effort
-from dqcodec.codec.formats import from_array, from_pillow, lone_image, pixels, to_png, unmasked
+from dqcodec.codec.foreign import to_png
 from dqcodec.codec.group import decode
 from dqcodec.codec.region import Region
 from dqcodec.codec.source import Source, read
@@ -47,7 +48,7 @@ def compress(
 ) -> bytes:
     """Code an image as a .dqc file.
 
-    source: the path or the bytes of a file (PNG, or another format that formats.to_png reads), a Pillow image of one
+    source: the path or the bytes of a file (PNG, or another format that foreign.to_png reads), a Pillow image of one
     frame, or an array (H, W) or (H, W, 1 to 4), uint8 or uint16. models: one or several model names, model files or
     loaded programs; None: all models at hand. strip, exact, keep_broken: see source.read. fast, best: see effort.Effort.
     verify: decode the result and compare.
@@ -126,9 +127,9 @@ def decompress(
     """
     data, find_program = _dqc_bytes(data), _finder(models)
     if region is not None:
-        return pixels(codec.decompress_region(data, Region.of(region), find_program, max_pixels=max_pixels)[0])
+        return array_of(codec.decompress_region(data, Region.of(region), find_program, max_pixels=max_pixels)[0])
     (image,) = decode(Group.unpack(data, max_pixels), find_program, max_pixels)
-    return pixels(lone_image(image, max_pixels))
+    return array_of(lone_image(image, max_pixels))
 
 
 def decompress_png(
@@ -205,7 +206,7 @@ def _programs(models: ModelLike | Iterable[ModelLike] | None) -> list[Program]:
 
 
 def _png_bytes(source: Images, max_pixels: int, *, is_whole: bool) -> bytes:
-    """The PNG file of a source, see `compress`; is_whole: see formats.to_png."""
+    """The PNG file of a source, see `compress`; is_whole: see foreign.to_png."""
     if isinstance(source, str | os.PathLike | bytes | bytearray | memoryview):
         return to_png(_bytes(source), max_pixels, is_whole=is_whole)
     if isinstance(source, Image.Image):

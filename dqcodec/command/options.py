@@ -213,7 +213,7 @@ class Compressing(Converting):
 
     @property
     def is_whole(self) -> bool:
-        """Whether files must be kept with all they hold; see formats.to_png."""
+        """Whether files must be kept with all they hold; see foreign.to_png."""
         return self.rm or self.exact
 
     @property
