@@ -77,7 +77,7 @@ def _inspect(path: str, targets: Sequence[Path | None], options: Inspecting) -> 
 def _peers(image: bytes, *, is_given: bool) -> dict[str, int | str]:
     """The sizes of a PNG file by other codecs: title -> bytes, or the reason for none. is_given: it is the user's own
     file."""
-    from dqcodec.base.threads import available_cpus
+    from dqcodec.base.processors import available_cpus
     from dqcodec.bench import images
     from dqcodec.bench.peers import PEERS
 
