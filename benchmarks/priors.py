@@ -23,7 +23,6 @@ from dqcodec.exact.mixing import priors
 from dqcodec.exact.mixing.pixel_mixing import code_layer, new_mixers, writer
 from dqcodec.exact.mixing.pixels import Pixels, bits_of, stride_of
 from dqcodec.exact.mixing.priors import UNTRAINED, Prior
-from dqcodec.format.split import possible_splits
 from dqcodec.frozen import trained_mixing as constants
 from dqcodec.frozen.mixing import FINE_STRETCH
 from dqcodec.frozen.pixel_mixing import DEFAULT_PERIODS, FIRST_WEIGHT
@@ -53,7 +52,7 @@ def main() -> None:
 def layers_of(data: bytes) -> Iterator[np.ndarray]:
     """The layers of an image that mixing may code, in all views."""
     source = read(data)
-    for split in possible_splits(source.image):
+    for split in source.splits:
         yield from (layer for layer in source.layers(split) if layer.dtype == np.uint8 and np.ptp(layer))
 
 

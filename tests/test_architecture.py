@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "flows": {"context", "frozen"},
     "export": {"base", "exact", "flows", "frozen"},
     "methods": {"ans", "base", "exact", "format", "frozen"},
-    "codec": {"ans", "base", "exact", "format", "methods", "png"},
+    "codec": {"ans", "base", "exact", "format", "frozen", "methods", "png"},
     "arrays": {"base", "codec", "format", "png"},
     "page": {"base", "codec", "exact", "format", "methods", "png"},
     "training": {"ans", "base", "exact", "export", "flows"},

@@ -231,7 +231,7 @@ def test_a_program_must_fit_all_layers_to_be_chosen():
 
 
 @pytest.mark.parametrize(
-    ("effort", "chosen"), [(Effort(fast=True), "small"), (Effort(), "usual"), (Effort(best=True), "large")]
+    ("effort", "chosen"), [(Effort.FAST, "small"), (Effort.USUAL, "usual"), (Effort.BEST, "large")]
 )
 def test_the_effort_bounds_the_multiplications_of_a_model(effort, chosen):
     def sized(name: str, multiplications: int, bits_per_sample: float) -> fake_learned.Program:
@@ -249,9 +249,9 @@ def test_a_program_codes_a_sample_once_however_many_methods_are_compared_with_it
     program, calls = fake_learned.Program("one"), []
     program.code_length = lambda parts: calls.append(parts) or 8.0
     layers = layers_of((96, 96))
-    ratios = [trial.beside_model(method, layers, program) for method in (Method.TRAINED_MIXING, Method.EXPERTS)]
+    ratios = [trial.bits_ratio(method, layers, program) for method in (Method.TRAINED_MIXING, Method.EXPERTS)]
     assert len(calls) == 1 and ratios[0] != ratios[1]
-    assert trial.beside_model(Method.EXPERTS, layers, program) == ratios[1] and len(calls) == 1
+    assert trial.bits_ratio(Method.EXPERTS, layers, program) == ratios[1] and len(calls) == 1
 
 
 def test_a_small_lone_layer_takes_the_largest_model_without_a_trial():
@@ -264,7 +264,7 @@ def test_a_small_lone_layer_takes_the_largest_model_without_a_trial():
     assert trial.best_program(layers_of((32, 32)), known).name == "usual"
     for shapes in ([(31, 33)], [(32, 32)] * 2, [(128, 128)]):  # too few pixels, not alone, not small
         assert trial.best_program(layers_of(*shapes), known).name == "small"
-    assert trial.best_program(layers_of((32, 32)), known, Effort(best=True)).name == "small"
+    assert trial.best_program(layers_of((32, 32)), known, Effort.BEST).name == "small"
 
 
 # --- the choice

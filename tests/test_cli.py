@@ -21,7 +21,7 @@ from PIL import Image, ImageSequence
 import dqcodec
 from dqcodec import png
 from dqcodec.base.errors import ModelError, UnknownModelError
-from dqcodec.codec import archive_group, choose, codec, formats, zoo
+from dqcodec.codec import archive_group, choose, codec, export, foreign, zoo
 from dqcodec.codec.archive import Archive
 from dqcodec.command import names
 from dqcodec.command.cli import main
@@ -750,7 +750,7 @@ def test_other_files_are_taken_as_pixels_and_given_back_in_other_formats(folder,
     for format in names.FORMATS[1:]:
         told = run("decompress", "a.bmp.dqc", "--format", format, "-f")
         assert told.exit_code == 0 and ", pixels only" in told.stderr
-        pixels = formats.from_png(formats.to_png((folder / f"a.{format}").read_bytes()), "npy")
+        pixels = export.from_png(foreign.to_png((folder / f"a.{format}").read_bytes()), "npy")
         assert np.array_equal(np.load(io.BytesIO(pixels)), PIXELS)
     (folder / "deep.png").write_bytes(DEEP)
     assert run("compress", "deep.png", "a.png", "-o", "set.dqc").exit_code == 0

@@ -21,7 +21,7 @@ from dqcodec.format.layer import LAYER_METHODS, LEARNED, TOGETHER, Layer, Method
 from dqcodec.format.section import LZMA_FILTERS, pack_section, read_section
 from dqcodec.format.split import Split, Step
 from dqcodec.methods.table import METHODS
-from dqcodec.png.chunks import KINDS
+from dqcodec.png.skeleton import KINDS
 
 TEXT = png.Chunk(b"tEXt", b"Comment\0hello")
 RGB = 6  # the kind of a file

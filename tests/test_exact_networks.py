@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dqcodec.base.errors import ModelError
 from dqcodec.base.threads import set_threads
-from dqcodec.exact import networks
+from dqcodec.exact.flow import networks
 from dqcodec.exact.networks import Conv
 from dqcodec.frozen.flow import INPUT_BITS, INPUT_BOUND, LOG_SCALE_BITS
 

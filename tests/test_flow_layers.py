@@ -106,7 +106,7 @@ def test_images_of_an_archive_are_coded_together_by_the_models_of_their_bits(by_
     sources = [codec.read(gray(bits, count)) for bits, count in [(1, 90), (8, 40), (1, 95), (8, 30), (1, 80)]]
     coded = codec.encode(sources, models)
     assert [entry.method for entry in coded.group.entries] == ["flow"] * 5 and len(coded.group.payloads) == 2
-    codec.check(lambda: coded.group, sources, models, png.MAX_PIXELS)
+    codec.check(coded.group, sources, models, png.MAX_PIXELS)
 
 
 def test_an_image_that_cannot_be_coded_does_not_keep_a_flow_from_others(by_models_alone, monkeypatch):
@@ -122,7 +122,7 @@ def test_an_image_that_cannot_be_coded_does_not_keep_a_flow_from_others(by_model
     monkeypatch.setattr(flow, "encode", careful)
     monkeypatch.setattr(program, "code_length", lambda parts: math.inf if parts[0].shape[0] == 9 else length_of(parts))
     layers = [*LAYERS[:60], np.eye(9, 12, dtype=np.uint8)[..., None], *LAYERS[60:]]
-    coded = ways.by_model(layers, [program], Effort())
+    coded = ways.by_model(layers, [program], Effort.USUAL)
     assert [len(each) for each in coded] == [1] * 60 + [0] + [1] * 30
 
 

@@ -28,6 +28,7 @@ from dqcodec import png
 from dqcodec.base.errors import CorruptError, DqcodecError, ModelError, UnsupportedImageError
 from dqcodec.base.varint import write_varint
 from dqcodec.codec import codec
+from dqcodec.codec.source import read
 from dqcodec.exact.flow.dequantizers import SigmoidCells
 from dqcodec.exact.flow.tables import TableLaw
 from dqcodec.exact.mixing import model_mixing
@@ -38,9 +39,9 @@ from dqcodec.format.canvas import Spot
 from dqcodec.format.container import MAGIC, Group, sample_checksum
 from dqcodec.format.layer import Layer, Method
 from dqcodec.format.section import LZMA_FILTERS
-from dqcodec.format.split import Split, possible_splits, skeleton
+from dqcodec.format.split import Split, skeleton
 from dqcodec.methods import table
-from dqcodec.png.chunks import KINDS
+from dqcodec.png.skeleton import KINDS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from fuzzing import targets  # noqa: E402
@@ -313,8 +314,9 @@ def test_a_recipes_number_of_too_many_digits_is_refused_in_linear_time():
 
 def test_a_palette_with_two_lists_of_alphas_is_split_without_loss():
     alphas = pngs.chunk(b"tRNS", b"\x80" * 3) + pngs.chunk(b"tRNS", b"\x70" * 5)
-    image = png.read(pngs.write(np.arange(9).reshape(3, 3, 1), 8, 3, before=alphas))
-    for split in possible_splits(image):
+    source = read(pngs.write(np.arange(9).reshape(3, 3, 1), 8, 3, before=alphas))
+    image = source.image
+    for split in source.splits:
         parts = [split.apply(raster, image.skeleton) for raster in image.rasters]
         assert split.undo(parts, skeleton(image, split)).same(image)
 

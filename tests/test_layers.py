@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from dqcodec import png
 from dqcodec.base.errors import CorruptError
+from dqcodec.codec.source import Source
 from dqcodec.format import palette
 from dqcodec.format.head import Entry
-from dqcodec.format.split import Split, Step, for_models, possible_splits, skeleton
-from dqcodec.format.values import views
+from dqcodec.format.split import Split, Step, skeleton
 
 quick = settings(max_examples=60)
 
@@ -19,9 +19,14 @@ def image(color_type, bit_depth, samples, chunks=()):
     return png.Png(header, png.Skeleton(header, (chunks, ())), (samples,))
 
 
+def source_of(image):
+    return Source(image, b"")
+
+
 def assert_every_split_is_undone(source):
-    for split in possible_splits(source):
-        found = views(source)[split.values]
+    tried = source_of(source)
+    for split in tried.splits:
+        found = tried.views[split.values]
         view = found.image
         arrays = split.apply(view.pixels, view.skeleton)
         assert {array.dtype for array in arrays} == {np.dtype(np.uint16 if split.step == Step.WHOLE else np.uint8)}
@@ -61,9 +66,9 @@ def test_a_palette_comes_back_from_colours_with_alpha_together_or_apart(has_alph
 
 def test_scaled_samples_are_bytes_and_others_are_whole_or_cut_if_small():
     scaled = np.arange(60).reshape(4, 5, 3).astype(np.uint16) * np.uint16(257)
-    assert possible_splits(image(2, 16, scaled)) == [Split(Step.SCALED)]
+    assert source_of(image(2, 16, scaled)).splits == [Split(Step.SCALED)]
     scaled[3, 4, 2] ^= 1
-    assert possible_splits(image(2, 16, scaled)) == [Split(Step.WHOLE), Split(Step.BYTES), Split(Step.RESIDUAL)]
+    assert source_of(image(2, 16, scaled)).splits == [Split(Step.WHOLE), Split(Step.BYTES), Split(Step.RESIDUAL)]
     assert_every_split_is_undone(image(2, 16, scaled))
 
 
@@ -80,7 +85,7 @@ def test_models_do_not_code_indices_and_whole_samples():
             samples += np.random.default_rng(1).permutation(320).astype(np.uint16).reshape(16, 20, 1)
             samples[0] += np.arange(samples.shape[2], dtype=np.uint16)
         source = image(color_type, bit_depth, samples, (png.Chunk(b"PLTE", bytes(768)),))
-        assert bool(for_models(source)) == (color_type != 3 and bit_depth < 16)
+        assert bool(source_of(source).splits_for_models) == (color_type != 3 and bit_depth < 16)
 
 
 @quick
@@ -132,7 +137,7 @@ def test_ambiguous_indices_stay_indices():
     twice = (png.Chunk(b"PLTE", bytes(6)),)
     indices = np.array([[[1], [0]]], np.uint8)
     for samples, chunks in ((indices, twice), (indices * 9, twice), (indices, (*twice, png.Chunk(b"tRNS", bytes(3))))):
-        assert possible_splits(image(3, 8, samples, chunks)) == [Split(Step.PLAIN)]
+        assert source_of(image(3, 8, samples, chunks)).splits == [Split(Step.PLAIN)]
 
 
 @quick

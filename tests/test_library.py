@@ -17,7 +17,7 @@ import dqcodec
 from dqcodec import png
 from dqcodec.base import errors
 from dqcodec.base.errors import CorruptError, FormatError, UnsupportedImageError
-from dqcodec.codec import codec, formats, library
+from dqcodec.codec import codec, conversion, export, foreign, library
 from dqcodec.codec.archive import Archive
 from dqcodec.command import names
 from dqcodec.format import archive
@@ -268,7 +268,7 @@ def test_an_animation_is_no_array(source):
         frame.tobytes() for frame in ImageSequence.Iterator(Image.open(io.BytesIO(source)))
     ]
     with pytest.raises(UnsupportedImageError, match="animation"):
-        formats.from_png(restored, "npy")
+        export.from_png(restored, "npy")
 
 
 def test_an_animation_of_one_frame_is_an_array():
@@ -440,7 +440,7 @@ def test_pillow_opens_animations_and_refuses_what_is_no_dqc_file():
 )  # fmt: skip
 def test_files_of_other_formats_are_taken_as_pixels(mode, format, options):
     data = saved(pillow(mode), format, **options)
-    converted, given = Image.open(io.BytesIO(formats.to_png(data))), Image.open(io.BytesIO(data))
+    converted, given = Image.open(io.BytesIO(foreign.to_png(data))), Image.open(io.BytesIO(data))
     assert np.array_equal(looks(converted), looks(given)) and converted.mode == given.mode
 
 
@@ -458,9 +458,9 @@ def test_exact_refuses_files_of_which_only_the_pixels_would_come_back():
 
 def test_a_tiff_whose_profile_is_cut_off_is_corrupt():
     content = saved(pillow("RGB"), "tiff", compression="tiff_lzw", icc_profile=bytes(range(256)) * 20)
-    assert formats.to_png(content)
+    assert foreign.to_png(content)
     with pytest.raises(CorruptError):
-        formats.to_png(content[:-2000])
+        foreign.to_png(content[:-2000])
 
 
 @pytest.mark.parametrize("pixels", [COLORS, COLORS[..., 0], RNG.integers(0, 1 << 16, (5, 6, 4)).astype(np.uint16)])
@@ -468,11 +468,11 @@ def test_npy_files_come_back_and_cut_ones_are_named_errors(pixels):
     for array in (pixels, np.asfortranarray(pixels), pixels.astype(pixels.dtype.newbyteorder(">"))):
         stream = io.BytesIO()
         np.save(stream, array)
-        back = np.load(io.BytesIO(formats.from_png(formats.to_png(stream.getvalue()), "npy")))
+        back = np.load(io.BytesIO(export.from_png(foreign.to_png(stream.getvalue()), "npy")))
         assert back.dtype == pixels.dtype and np.array_equal(back, pixels)
     for cut in range(0, 130, 7):
         with pytest.raises((CorruptError, UnsupportedImageError)):
-            formats.to_png(stream.getvalue()[:cut])
+            foreign.to_png(stream.getvalue()[:cut])
 
 
 @pytest.mark.parametrize(
@@ -488,7 +488,7 @@ def test_npy_files_come_back_and_cut_ones_are_named_errors(pixels):
 )
 def test_headers_of_npy_files_that_mislead_numpy_are_named_errors(header):
     with pytest.raises((CorruptError, UnsupportedImageError)):
-        formats.to_png(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + bytes(4))
+        foreign.to_png(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + bytes(4))
 
 
 def npy(array):
@@ -545,14 +545,14 @@ def test_a_fourth_byte_in_a_bmp_that_says_nothing_is_no_sample():
     for alpha in (0, 255):
         image = pillow("RGBA")
         image.putalpha(alpha)
-        back = np.asarray(Image.open(io.BytesIO(formats.to_png(saved(image, "bmp")))))
+        back = np.asarray(Image.open(io.BytesIO(foreign.to_png(saved(image, "bmp")))))
         assert np.array_equal(back, np.asarray(image)[..., :3])
 
 
 @pytest.mark.parametrize("reason, data", list(refused()))
 def test_conversions_that_would_not_be_exact_are_refused(reason, data):
     with pytest.raises((UnsupportedImageError, CorruptError), match=reason) as caught:
-        formats.to_png(data, 1 << 20)
+        foreign.to_png(data, 1 << 20)
     assert "\n" not in str(caught.value)
 
 
@@ -562,7 +562,7 @@ def test_the_images_of_a_long_file_are_not_counted(monkeypatch):
 
     monkeypatch.setattr(TiffImageFile, "n_frames", property(count))
     with pytest.raises(UnsupportedImageError, match="several images"):
-        formats.to_png(saved(pillow("L"), "tiff", save_all=True, append_images=[pillow("L")]))
+        foreign.to_png(saved(pillow("L"), "tiff", save_all=True, append_images=[pillow("L")]))
 
 
 @pytest.mark.parametrize("format", names.FORMATS)
@@ -570,13 +570,13 @@ def test_the_images_of_a_long_file_are_not_counted(monkeypatch):
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
 def test_a_format_gives_every_sample_or_says_that_it_cannot(format, dtype, channels):
     pixels = RNG.integers(0, np.iinfo(dtype).max, (5, 6, channels), endpoint=True).astype(dtype)
-    source = png.write(formats.from_array(pixels))
+    source = png.write(conversion.from_array(pixels))
     try:
-        written = formats.from_png(source, format)
+        written = export.from_png(source, format)
     except UnsupportedImageError as error:
         assert "exactly" in str(error) and (format in ("bmp", "ppm") and channels in (2, 4) or dtype == np.uint16)
         return
-    back = np.load(io.BytesIO(formats.from_png(formats.to_png(written), "npy")))
+    back = np.load(io.BytesIO(export.from_png(foreign.to_png(written), "npy")))
     if format == "webp":  # has no gray
         back, pixels = looks(Image.fromarray(back)), looks(Image.fromarray(pixels[..., 0] if channels == 1 else pixels))
     assert np.array_equal(back.reshape(pixels.shape), pixels)
@@ -584,16 +584,16 @@ def test_a_format_gives_every_sample_or_says_that_it_cannot(format, dtype, chann
 
 def test_animations_and_large_images_are_refused_by_formats_that_cannot_hold_them():
     with pytest.raises(UnsupportedImageError, match="animation"):
-        formats.from_png(pngs.animated(COLORS, [((0, 0), COLORS)]), "tiff")
+        export.from_png(pngs.animated(COLORS, [((0, 0), COLORS)]), "tiff")
     with pytest.raises(UnsupportedImageError, match="webp"):
-        formats.from_png(png.write(formats.from_array(np.zeros((1, 20000), np.uint8))), "webp")
+        export.from_png(png.write(conversion.from_array(np.zeros((1, 20000), np.uint8))), "webp")
 
 
 def test_sources_that_are_removed_must_be_png_files():
     with pytest.raises(UnsupportedImageError, match="not a PNG file"):
-        formats.to_png(saved(pillow("RGB"), "bmp"), is_whole=True)
+        foreign.to_png(saved(pillow("RGB"), "bmp"), is_whole=True)
     source = pngs.write(COLORS)
-    assert formats.to_png(source, is_whole=True) is source
+    assert foreign.to_png(source, is_whole=True) is source
 
 
 def test_a_pillow_image_is_loaded_before_it_is_taken():

@@ -9,10 +9,11 @@ from dqcodec import png
 from dqcodec.codec import candidates, choose, codec, mixed_splits, trial
 from dqcodec.codec.effort import Effort
 from dqcodec.codec.suitability import new_part, repeated_part
+from dqcodec.codec.views import repeats_colors
 from dqcodec.codec.ways import CodedLayer
 from dqcodec.format.layer import Layer, Method
-from dqcodec.format.split import Split, Step, possible_splits
-from dqcodec.format.values import Values, repeats_colors
+from dqcodec.format.split import Split, Step
+from dqcodec.format.values import Values
 from dqcodec.methods import classical, table
 from dqcodec.methods.payload import Payload
 
@@ -43,13 +44,13 @@ def coded(method: Method, size: float) -> CodedLayer:
 
 def mixed_splits_of(data: bytes) -> set[Split]:
     """The splits of a lone image in which something is mixed, or coded by experts."""
-    return {split for _, split, _ in candidates._mixed({0: codec.read(data)}, set(), {}, set(), Effort())}
+    return {split for _, split, _ in candidates._mixed({0: codec.read(data)}, set(), {}, set(), Effort.USUAL)}
 
 
 @pytest.mark.parametrize(("pixels", "is_large"), [(blocks(4), True), (dithered(), False)])
 def test_indices_are_mixed_unless_their_table_is_a_large_part_of_the_image(pixels, is_large):
     source = codec.read(pngs.write(pixels))
-    (indices,) = [split for split in possible_splits(source.image) if split.step == Step.PAIRS]
+    (indices,) = [split for split in source.splits if split.step == Step.PAIRS]
     assert mixed_splits.has_large_table(source, indices) == is_large
     assert not mixed_splits.has_large_table(source, Split(Step.PLAIN))
 
@@ -110,11 +111,11 @@ def test_the_alpha_of_a_drawing_is_settled_if_its_colours_foretell_it(monkeypatc
         {3: 1e9, 1: 8 * 1.4 * 1000},
     )  # of a model, by channels
     monkeypatch.setattr(trial, "drawing_bits", lambda pixels, *_: bits[pixels.shape[2]])
-    settled = candidates._far_smaller({0: source}, programs, Effort(), mixed)
+    settled = candidates._far_smaller({0: source}, programs, Effort.USUAL, mixed)
     assert settled == {(0, APART, 0)} | (set() if is_tried else {(0, APART, 1)})
-    assert not candidates._far_smaller({0: source}, [], Effort(), mixed)
+    assert not candidates._far_smaller({0: source}, [], Effort.USUAL, mixed)
     bits[3] = 0.0  # a model codes the colours, so both layers may be smaller apart
-    assert not candidates._far_smaller({0: source}, programs, Effort(), mixed)
+    assert not candidates._far_smaller({0: source}, programs, Effort.USUAL, mixed)
 
 
 @pytest.mark.parametrize(("estimate", "tried"), [(1e9, {3}), (1, {1, 3})])
@@ -127,7 +128,7 @@ def test_no_model_is_tried_on_drawn_alpha_that_mixing_codes_in_few_bits(monkeypa
     monkeypatch.setattr(trial, "drawing_bits", lambda *_: estimate)
     pixels = np.dstack([RNG.integers(0, 256, (140, 150, 3)), 255 * (soft(140, 150)[..., 3] > 80)]).astype(np.uint8)
     programs = [fake_learned.Program(kind="autoregressive")]
-    ways = candidates.code_together({0: codec.read(pngs.write(pixels))}, programs, Effort())
+    ways = candidates.code_together({0: codec.read(pngs.write(pixels))}, programs, Effort.USUAL)
     assert channels == tried and [way.layer.method for way in ways[0, APART, 1]][0] == Method.TRAINED_MIXING
 
 
@@ -142,7 +143,7 @@ def test_layers_that_leave_a_common_payload_do_not_make_a_split_look_smaller(mon
     }
     monkeypatch.setattr(table, "encode", lambda *_: Payload(bytes(700)))  # what a layer takes without the other
     source = codec.read(pngs.write(soft()[..., 2:]))
-    *choices, _ = choose._choices(0, source, ways, is_animated=False, thorough=True)
+    choices = choose._thorough(0, source, source.splits, ways)
     best = min(choices, key=lambda choice: choice.size)
     assert [each.layer.method for each in best.coded] == [Method.EXPERTS, Method.EXPERTS]
     assert sum(each.bytes for each in best.coded) == 950
@@ -151,7 +152,7 @@ def test_layers_that_leave_a_common_payload_do_not_make_a_split_look_smaller(mon
 @pytest.mark.parametrize(("size", "is_mixed"), [(1e5, True), (1e3, False)])
 def test_indices_are_mixed_only_if_they_may_save_more_than_their_table_takes(size, is_mixed):
     source = codec.read(pngs.write(dithered()))
-    (indices,) = [split for split in possible_splits(source.image) if split.step == Step.PAIRS]
+    (indices,) = [split for split in source.splits if split.step == Step.PAIRS]
     mixed = {(0, BESIDE, 0): [coded(Method.TRAINED_MIXING, size)]}
     assert mixed_splits.may_win(source, indices, mixed, {}) == is_mixed
     assert mixed_splits.may_win(source, indices, {}, {})  # nothing is known yet
@@ -162,7 +163,7 @@ def test_indices_are_mixed_only_if_they_may_save_more_than_their_table_takes(siz
 @pytest.mark.parametrize(("part", "is_mixed"), [(0.8, True), (1.0, False)])
 def test_a_sample_shows_whether_indices_of_a_large_image_save_more_than_their_table(monkeypatch, part, is_mixed):
     source = codec.read(pngs.write(dithered()))
-    (indices,) = [split for split in possible_splits(source.image) if split.step == Step.PAIRS]
+    (indices,) = [split for split in source.splits if split.step == Step.PAIRS]
     monkeypatch.setattr(trial, "mixing_bits", lambda layers: 1e4 * (part if layers[0].shape[2] == 2 else 1))
     mixed = {(0, BESIDE, 0): [coded(Method.TRAINED_MIXING, 1e4)]}
     assert mixed_splits.may_win(source, indices, mixed, {}) == is_mixed
@@ -170,7 +171,7 @@ def test_a_sample_shows_whether_indices_of_a_large_image_save_more_than_their_ta
 
 def test_a_sample_shows_whether_alpha_is_better_beside_the_colours():
     same = np.repeat(RNG.integers(0, 256, (64, 64, 1)), 4, 2).astype(np.uint8)
-    assert trial.beside_colours([same]) < 0.7 and trial.beside_colours([soft(64, 64)]) > 0.98
+    assert trial.alpha_ratio([same]) < 0.7 and trial.alpha_ratio([soft(64, 64)]) > 0.98
 
 
 def searches(monkeypatch, sizes: dict) -> list:
@@ -199,11 +200,9 @@ def test_webp_searches_on_only_where_it_may_win_and_slowest_where_it_has_won(mon
     )
     source = codec.read(pngs.write(soft()[..., :3]))
     ways = {(0, BESIDE, 0): [coded(Method.MIXING, 1000)]}
-    choices = choose._choices(0, source, ways, is_animated=False, thorough=True)
+    choices = choose._thorough(0, source, source.splits, ways)
     assert found == made
-    assert min(choice.coded[0].bytes for choice in choices[:-1]) == (
-        0.95 * quick if classical.SLOWEST in made else 1000
-    )
+    assert min(choice.coded[0].bytes for choice in choices) == (0.95 * quick if classical.SLOWEST in made else 1000)
 
 
 @pytest.mark.parametrize("pixels", [soft(), soft(20, 30), blocks(4)], ids=["soft", "small", "blocks"])

@@ -108,13 +108,13 @@ def test_large_images_are_coded_by_it_only_if_asked_for_or_if_it_gains_much(by_m
     monkeypatch.setattr(suitability, "MAX_RIVAL_SAMPLES", 100)
     few = png.write(png.plain(np.random.default_rng(0).integers(0, 2, (40, 50, 3)).astype(np.uint8) * 200))
     assert codec.compress(few, [programs.program(AUTOREGRESSIVE)])[1].method == "model-mixing"
-    assert codec.compress(few, [programs.program(AUTOREGRESSIVE)], Effort(fast=True))[1].method != "model-mixing"
+    assert codec.compress(few, [programs.program(AUTOREGRESSIVE)], Effort.FAST)[1].method != "model-mixing"
     program, source = programs.program(AUTOREGRESSIVE), png.write(png.plain(image(40, 50)))
     assert codec.compress(source, [program])[1].method == "autoregressive"
     monkeypatch.setattr(
         candidates, "_photographs", lambda sources, modelled, effort: {0}
     )  # no mixing without the model
-    assert codec.compress(source, [program], Effort(best=True))[1].method == "model-mixing"
+    assert codec.compress(source, [program], Effort.BEST)[1].method == "model-mixing"
 
 
 def test_a_flow_is_no_model_for_it():

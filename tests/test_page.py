@@ -14,7 +14,7 @@ from PIL import Image
 
 from dqcodec import png
 from dqcodec.bench import peers
-from dqcodec.codec import codec, formats, group, zoo
+from dqcodec.codec import codec, conversion, group, zoo
 from dqcodec.codec.source import read
 from dqcodec.command.cli import main
 from dqcodec.format import archive
@@ -50,7 +50,7 @@ def test_a_sample_that_surprises_takes_more_bits():
 
 def test_layers_have_the_names_that_info_gives(quick_folder):
     gray = np.random.default_rng(0).integers(0, 255, (20, 20, 1), np.uint8).repeat(3, axis=2)
-    data = codec.compress(png.write(formats.from_array(gray)))[0]
+    data = codec.compress(png.write(conversion.from_array(gray)))[0]
     assert [layer.name for layer in lengths.layer_bits(data, zoo.find)] == [
         layer.name for layer in codec.info(data).layers
     ]
@@ -58,7 +58,7 @@ def test_layers_have_the_names_that_info_gives(quick_folder):
 
 def test_methods_without_a_map_are_spread_evenly(quick_folder):
     pixels = np.add.outer(np.arange(30), np.arange(40)).astype(np.uint8)
-    coded = group.encode([read(png.write(formats.from_array(pixels)))], [])
+    coded = group.encode([read(png.write(conversion.from_array(pixels)))], [])
     (layer,) = lengths.layer_bits(coded.group.pack(), zoo.find)
     assert layer.is_even and layer.bound_bits is None and layer.method == "classical"
     assert np.isclose(layer.coded_bits, 8 * len(coded.group.payloads[0])) and np.ptp(layer.bits) == 0

@@ -15,7 +15,7 @@ from test_archive import kinds
 import dqcodec
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, RegionError, UnsupportedImageError
-from dqcodec.codec import codec, formats, zoo
+from dqcodec.codec import codec, conversion, zoo
 from dqcodec.codec.archive import Archive
 from dqcodec.codec.group import decode, decode_regions, encode
 from dqcodec.codec.region import Region
@@ -167,13 +167,13 @@ def test_regions_of_images_that_share_payloads_or_samples(folder):
     pixels = [LAYERS[1], LAYERS[1], LAYERS[0]]
     program = programs.program(programs.AUTOREGRESSIVE)
     find = {program.id: program}.__getitem__
-    coded = encode([read(png.write(formats.from_array(each))) for each in pixels], [program]).group
+    coded = encode([read(png.write(conversion.from_array(each))) for each in pixels], [program]).group
     regions = {1: Region(1, 2, 4, 6), 2: Region(5, 5, 30, 6)}
     parts = decode_regions(coded, regions, find)
     images = decode(coded, find)
     assert set(parts) == {1, 2} and coded.entries[1].repeats
     for number, region in regions.items():
-        whole_image = formats.lone_image(images[number], png.MAX_PIXELS)
+        whole_image = conversion.lone_image(images[number], png.MAX_PIXELS)
         assert parts[number].same(region.cut(whole_image))
 
 
@@ -206,7 +206,7 @@ def test_an_archive_reads_pixels_and_regions(folder):
     names = [name for name in kinds() if name != "animated"]
     with Archive("set.dqc") as regions, Archive("set.dqc") as images:
         for name in names:
-            pixels = formats.to_array(images[name], png.MAX_PIXELS)
+            pixels = conversion.to_array(images[name], png.MAX_PIXELS)
             assert np.array_equal(regions.read(name, region=(1, 0, 3, 2)), pixels[0:2, 1:3])
             assert np.array_equal(regions.read(name), pixels)
             assert np.array_equal(regions.read(name, region=(1, 0, 3, 2)), pixels[0:2, 1:3])

@@ -9,9 +9,10 @@ from PIL import Image, ImageDraw
 from programs import AUTOREGRESSIVE
 
 from dqcodec import png
-from dqcodec.codec import codec, sampling, suitability, ways, zoo
+from dqcodec.codec import codec, suitability, ways, zoo
 from dqcodec.codec.effort import Effort
 from dqcodec.context.fronts import Fronts
+from dqcodec.exact import generating
 from dqcodec.format.layer import Method
 from dqcodec.methods import model_mixing
 
@@ -38,7 +39,7 @@ def text(height: int = 300, width: int = 420) -> np.ndarray:
 @pytest.fixture(scope="module")
 def digits() -> np.ndarray:
     """What the shipped model takes for digits, (60, 28, 28)."""
-    return sampling.sample(zoo.load("mnist-binary"), 60, 28)[..., 0]
+    return generating.generate(zoo.load("mnist-binary"), 60, 28)[..., 0]
 
 
 @few
@@ -78,7 +79,7 @@ def test_digits_of_an_archive_choose_it_too(digits):
     coded, plain = codec.encode(sources, [zoo.load("gray"), zoo.load("mnist-binary")]), codec.encode(sources, [])
     assert [program.name for program in coded.programs] == ["mnist-binary"]
     assert len(coded.group.pack()) < 0.95 * len(plain.group.pack())
-    codec.check(lambda: coded.group, sources, coded.programs, png.MAX_PIXELS)
+    codec.check(coded.group, sources, coded.programs, png.MAX_PIXELS)
 
 
 @pytest.mark.parametrize("samples", [
@@ -99,14 +100,14 @@ def test_models_of_other_bits_are_not_tried(bits):
 def test_large_images_that_a_model_does_not_know_are_coded_without_it(monkeypatch):
     """For them it would take long, and keep mixing, which is better at them, from the largest."""
     program, page = zoo.load("mnist-binary"), text(150, 200).astype(np.uint8)[..., None]
-    ((small,),) = ways.by_model([page], [program], Effort())
+    ((small,),) = ways.by_model([page], [program], Effort.USUAL)
     monkeypatch.setattr(suitability, "MAX_RIVAL_SAMPLES", page.size // 8 - 1)
-    assert ways.by_model([page], [program], Effort()) == [[]]
-    ((best,),) = ways.by_model([page], [program], Effort(best=True))
+    assert ways.by_model([page], [program], Effort.USUAL) == [[]]
+    ((best,),) = ways.by_model([page], [program], Effort.BEST)
     assert small.layer.method == best.layer.method == Method.MODEL_MIXING
 
 
 def test_large_images_that_it_knows_are_coded_with_it(monkeypatch, digits):
     sheet = digits.reshape(6, 10, 28, 28).swapaxes(1, 2).reshape(168, 280, 1)
     monkeypatch.setattr(suitability, "MAX_RIVAL_SAMPLES", 100)
-    assert len(ways.by_model([sheet], [zoo.load("mnist-binary")], Effort())[0]) == 1
+    assert len(ways.by_model([sheet], [zoo.load("mnist-binary")], Effort.USUAL)[0]) == 1

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import run
 
-from dqcodec.base import threads
+from dqcodec.base import processors, threads
 from dqcodec.base.threads import in_threads, map_in_threads, set_threads, single_thread
 
 few = settings(max_examples=60)
@@ -57,9 +57,9 @@ def test_every_part_has_a_thread_of_its_own_and_the_caller_the_first():
 
 
 def test_without_a_count_there_is_a_thread_for_each_processor_that_may_be_used(monkeypatch):
-    for processors in (3, 1):
-        monkeypatch.setattr(threads, "available_cpus", lambda: processors)
-        assert len(parts_of(100, 1)) == processors
+    for count in (3, 1):
+        monkeypatch.setattr(threads, "available_cpus", lambda: count)
+        assert len(parts_of(100, 1)) == count
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system has no such limit")
@@ -67,7 +67,7 @@ def test_processors_that_this_process_may_not_use_do_not_count():
     before = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, {min(before)})
-        assert threads.available_cpus() == 1
+        assert processors.available_cpus() == 1
     finally:
         os.sched_setaffinity(0, before)
 
@@ -96,11 +96,11 @@ def test_the_quota_of_a_control_group_and_of_those_around_it_counts(tmp_path, mo
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert threads._quota(tmp_path) == quota
-    monkeypatch.setattr(threads, "_quota", lambda: quota)
-    monkeypatch.setattr(threads.os, "sched_getaffinity", lambda process: {*range(64)}, raising=False)
-    monkeypatch.setattr(threads.os, "process_cpu_count", lambda: 64, raising=False)
-    assert threads.available_cpus() == (64 if quota == math.inf else math.ceil(quota))
+    assert processors._quota(tmp_path) == quota
+    monkeypatch.setattr(processors, "_quota", lambda: quota)
+    monkeypatch.setattr(processors.os, "sched_getaffinity", lambda process: {*range(64)}, raising=False)
+    monkeypatch.setattr(processors.os, "process_cpu_count", lambda: 64, raising=False)
+    assert processors.available_cpus() == (64 if quota == math.inf else math.ceil(quota))
 
 
 class Broken(BaseException):

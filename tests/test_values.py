@@ -1,8 +1,5 @@
 """Views of images: samples <-> ranks of values and indices of colours."""
 
-import gc
-import weakref
-
 import numpy as np
 import pngs
 import pytest
@@ -12,7 +9,8 @@ from hypothesis import strategies as st
 from dqcodec import png
 from dqcodec.base.errors import CorruptError
 from dqcodec.codec import codec
-from dqcodec.format.values import Map, Values, _chain, views
+from dqcodec.codec.views import chain, find_views
+from dqcodec.format.values import Map, Values
 
 quick = settings(max_examples=80)
 
@@ -46,7 +44,7 @@ def test_every_view_gives_the_image_again(bit_depth, kinds, height, width, seed)
             }[kind]
         )
     source = image(np.stack(channels, axis=-1), bit_depth)
-    for kind, view in views(source).items():
+    for kind, view in find_views(source).items():
         if not view.code:
             assert view.image is source and kind == Values.SAMPLES
             continue
@@ -82,7 +80,7 @@ def test_modes_that_no_image_has_are_refused(modes):
 
 def test_a_place_beyond_its_table_is_refused():
     source = image(np.array([[[3], [9], [200]]]))
-    view = views(source)[Values.RANKS]
+    view = find_views(source)[Values.RANKS]
     view.image.pixels[0, 0] = 3
     with pytest.raises(CorruptError):
         Map.unpack(view.code, source.header).undo(view.image, source.skeleton)
@@ -91,7 +89,7 @@ def test_a_place_beyond_its_table_is_refused():
 def test_gray_that_is_stored_as_opaque_colour_has_one_channel():
     gray = np.add.outer(np.arange(300), np.arange(300)) % 251
     source = image(np.stack([gray, gray, gray, np.full_like(gray, 255)], axis=-1))
-    (view,) = views(source).values()
+    (view,) = find_views(source).values()
     assert view.code == (1 << 3 | 1 << 6 | 7 << 9).to_bytes(2, "little")
     assert view.image.header[2:] == (0, 8) and np.array_equal(view.image.pixels[..., 0], gray)
 
@@ -99,16 +97,16 @@ def test_gray_that_is_stored_as_opaque_colour_has_one_channel():
 def test_stretched_photographs_have_ranks_and_others_their_samples():
     rng = np.random.default_rng(0)
     smooth = np.add.outer(np.arange(300), np.arange(300))[..., None] // 5 + rng.integers(0, 30, (300, 300, 1))
-    assert list(views(image(smooth))) == [Values.SAMPLES]
+    assert list(find_views(image(smooth))) == [Values.SAMPLES]
     stretched = np.round(smooth * 1.6).astype(int)
-    (view,) = views(image(stretched)).values()
+    (view,) = find_views(image(stretched)).values()
     assert np.array_equal(view.image.pixels, smooth)
-    assert list(views(image(smooth * 257, 16))) == [Values.SAMPLES]
+    assert list(find_views(image(smooth * 257, 16))) == [Values.SAMPLES]
 
 
 def test_depth_of_few_values_has_one_layer_of_bytes():
     depth = np.add.outer(np.arange(280), np.arange(280))[..., None] // 3 * 97
-    (view,) = views(image(depth, 16)).values()
+    (view,) = find_views(image(depth, 16)).values()
     assert view.image.header[2:] == (0, 8) and view.image.pixels.dtype == np.uint8
 
 
@@ -124,21 +122,21 @@ def test_shades_in_a_palette_of_any_order_are_seen_by_brightness(has_alpha):
     data = pngs.write(order[surface][..., None], color_type=3)
     data = data.replace(pngs.chunk(b"PLTE", bytes(range(256)) * 3), chunks)
     source = png.read(data)
-    view = views(source)[Values.RANKS]
+    view = find_views(source)[Values.RANKS]
     assert view.image.header[2:] == (0, 8) and np.array_equal(view.image.pixels[..., 0], surface)
     coded, _ = codec.compress(data)
     assert codec.decompress(coded, lambda model_id: None)[0] == png.write(source)
     in_order = pngs.write(surface[..., None], color_type=3)
-    assert list(views(png.read(in_order))) == [Values.SAMPLES]
+    assert list(find_views(png.read(in_order))) == [Values.SAMPLES]
     assert len(coded) < len(codec.compress(in_order)[0]) + 400  # the palette's order
 
 
 def test_each_colour_of_a_chain_is_followed_by_the_nearest_that_is_left():
     colors = np.unique(np.random.default_rng(2).integers(0, 1 << 16, (90, 4)), axis=0)
-    chain = colors[_chain(colors)]
-    assert sorted(map(tuple, chain)) == sorted(map(tuple, colors)) and chain[0].sum() == colors.sum(1).min()
-    for place, color in enumerate(chain[:-1]):
-        away = ((chain[place + 1 :] - color) ** 2).sum(1)
+    ordered = colors[chain(colors)]
+    assert sorted(map(tuple, ordered)) == sorted(map(tuple, colors)) and ordered[0].sum() == colors.sum(1).min()
+    for place, color in enumerate(ordered[:-1]):
+        away = ((ordered[place + 1 :] - color) ** 2).sum(1)
         assert away[0] == away.min()
 
 
@@ -151,7 +149,7 @@ def test_hues_in_a_palette_of_any_order_are_seen_in_a_chain():
     surface = np.add.outer(np.arange(90), np.arange(90)) // 2
     data = pngs.write(order[surface][..., None], color_type=3)
     data = data.replace(pngs.chunk(b"PLTE", bytes(range(256)) * 3), pngs.chunk(b"PLTE", entries.tobytes()))
-    seen = views(png.read(data))[Values.RANKS].image.pixels[..., 0].astype(int)
+    seen = find_views(png.read(data))[Values.RANKS].image.pixels[..., 0].astype(int)
     assert abs(np.diff(seen)).max() == 1
 
 
@@ -161,12 +159,3 @@ def test_a_file_says_what_its_layers_hold():
     coded, report = codec.compress(data)
     assert [layer.name for layer in report.layers] == ["gray"]
     assert codec.decompress(coded, lambda model_id: None)[0] == png.write(png.read(data))
-
-
-def test_views_last_as_long_as_their_image():
-    source = image(np.add.outer(np.arange(30), np.arange(30))[..., None])
-    views(source)
-    seen = weakref.ref(source)
-    del source
-    gc.collect()
-    assert seen() is None

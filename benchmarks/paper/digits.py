@@ -65,7 +65,7 @@ def packed(paths: Sequence[Path], programs: Sequence[Program]) -> tuple[int, str
     coded, out = codec.encode(sources, programs), io.BytesIO()
     members = tuple(Member(path.name, path.stat().st_mtime_ns, path.stat().st_mode & 0o777) for path in paths)
     group = archive.pack_group(ArchiveGroup(members, tuple(range(len(paths))), (coded.group,)))
-    codec.check(lambda: archive.unpack_group(group.header, group.body).parts[0], sources, coded.programs, 1 << 27)
+    codec.check(archive.unpack_group(group.header, group.body).parts[0], sources, coded.programs, 1 << 27)
     writer = archive.Writer(out)
     writer.add(group)
     writer.finish()

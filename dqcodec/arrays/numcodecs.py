@@ -11,7 +11,7 @@ from numcodecs.registry import register_codec
 
 from dqcodec.arrays import chunks
 from dqcodec.base.errors import UnsupportedImageError
-from dqcodec.codec.formats import unmasked
+from dqcodec.codec.conversion import unmasked
 
 
 class Dqcodec(Codec):

@@ -1,17 +1,20 @@
-"""The number of threads that work on an image. The results are the same with any number."""
+"""Threads: their number, those that help with loops over slices or items, and one thread for matrix products.
 
-import math
+The results are the same with any number.
+"""
+
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
-from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, Thread, get_ident
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
+
+from dqcodec.base.processors import available_cpus
 
 _threads = 0  # 0: one per processor
 
@@ -20,53 +23,6 @@ def set_threads(count: int) -> None:
     """Set the number of threads; 0: one per processor that this process may use. It changes only the speed."""
     global _threads
     _threads = count
-
-
-def available_cpus() -> int:
-    """The number of processors that this process may use at once, by its affinity and the quota of its control
-    group."""
-    if hasattr(os, "process_cpu_count"):  # Python 3.13
-        cpus = os.process_cpu_count()
-    elif hasattr(os, "sched_getaffinity"):
-        cpus = len(os.sched_getaffinity(0))
-    else:
-        cpus = os.cpu_count()
-    return max(1, math.ceil(min(cpus or 1, _quota())))
-
-
-@cache
-def _quota(root: Path = Path("/")) -> float:
-    """The processors that Linux grants to the control group of this process and to its parents; inf without a quota."""
-    quota = math.inf
-    try:
-        groups = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return quota
-    for line in groups:
-        _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        base = root / "sys/fs/cgroup" / ("cpu" if controllers else "")
-        group = base / path.strip("/")
-        for folder in (group, *group.parents):
-            if folder.is_relative_to(base):
-                quota = min(quota, _quota_of(folder))
-    return quota
-
-
-def _quota_of(folder: Path) -> float:
-    """The processors of one control group: quota / period.
-
-    Version 2 has both in one file, `150000 100000` or `max 100000`. Version 1 has a file for each; -1 is no quota.
-    """
-    try:
-        if (folder / "cpu.max").exists():
-            time, period = (folder / "cpu.max").read_text().split()
-        else:
-            time, period = ((folder / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
-        return int(time) / int(period) if time != "max" and int(time) > 0 else math.inf
-    except (OSError, ValueError):
-        return math.inf
 
 
 _lock = Lock()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dqcodec.base.threads import available_cpus
+from dqcodec.base.processors import available_cpus
 
 _PACKAGES = ("numpy", "constriction", "pillow", "imagecodecs", "pyoxipng")
 

@@ -42,7 +42,7 @@ class Dqcodec(Codec):
         name, title = "-".join(["dqcodec", *effort]), " --".join(["dqcodec", *effort])
         self.name = f"{name}:{shown}" if model else name
         self.title = f"{title}, {shown} alone" if model else title
-        self._effort = Effort(**effort)
+        self._effort = Effort.of(**effort)
         self.models = [zoo.locate(model).resolve()] if model else [path.resolve() for path in zoo.paths().values()]
         for path in self.models:
             zoo.load(str(path))

@@ -15,14 +15,14 @@ import numpy as np
 from dqcodec.codec import trial
 from dqcodec.codec.effort import Effort
 from dqcodec.codec.image_layers import layers_for_models
+from dqcodec.codec.sampling import sample
 from dqcodec.codec.source import Source
 from dqcodec.codec.suitability import takes_mixing
 from dqcodec.codec.ways import CodedLayer, by_model
 from dqcodec.exact.program import Program
 from dqcodec.format.canvas import Spot
 from dqcodec.format.layer import Layer, Method
-from dqcodec.format.split import Split, possible_splits
-from dqcodec.format.values import views
+from dqcodec.format.split import Split
 from dqcodec.methods import table
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _MODEL_BITS = 1  # a sample: no model is tried if the frames take fewer
 
 def has_canvas(source: Source) -> bool:
     """Whether an image has frames that the method animation codes."""
-    return source.is_expressible and len(source.image.rasters) > 1 and bool(_splits(source))
+    return len(source.image.rasters) > 1 and bool(_splits(source))
 
 
 def code_animations(
@@ -60,7 +60,7 @@ def code_animations(
 def _splits(source: Source) -> list[Split]:
     """The splits with one layer of bytes for each frame that mixing codes in an acceptable time."""
     found = []
-    for split in possible_splits(source.image):
+    for split in source.splits:
         layers = source.layers(split)
         if len(layers) == len(source.image.rasters) and layers[0].dtype == np.uint8:
             if all(takes_mixing(layer, is_modelled=False) for layer in layers):
@@ -73,13 +73,13 @@ def _best_splits(source: Source, effort: Effort) -> list[Split]:
     found, sizes = _splits(source), [height * width for height, width in source.image.skeleton.sizes]
     enough = max(_TRIAL_PIXELS, _TRIAL_PART * sum(sizes))
     count = max(2, 1 + sum(before < enough for before in itertools.accumulate(sizes)))
-    if len(found) == 1 or count >= len(sizes) or effort.best:
+    if len(found) == 1 or count >= len(sizes) or effort == Effort.BEST:
         return found
 
     def estimate(split: Split) -> float:
         parts = _places(0, source, split)[:count]
         trial_bytes = sum(way.bytes for way in _by_canvas(parts).values())
-        return trial_bytes * sum(sizes) / sum(sizes[:count]) + len(views(source.image)[split.values].code)
+        return trial_bytes * sum(sizes) / sum(sizes[:count]) + len(source.views[split.values].code)
 
     return [min(found, key=estimate)]
 
@@ -106,22 +106,22 @@ def _modelled(
 
     It is tried only if a sample shows that it may be smaller. bits: of the image by the method animation alone.
     """
-    found = list(layers_for_models(source))
-    if not found or (bits < _MODEL_BITS * source.dims and not effort.best):
+    found = list(layers_for_models(source, number))
+    if not found or (bits < _MODEL_BITS * source.dims and effort != Effort.BEST):
         return {}
-    split, layers = found[0][1], [pixels for _, _, _, pixels in found]
-    fitting = [program for program in programs if program.bits == found[0][0]]
+    split, layers = found[0].split, [each.pixels for each in found]
+    fitting = [program for program in programs if program.bits == found[0].bits]
     program = trial.best_program(layers, fitting, effort)
     if program is None:
         return {}
-    parts = list(trial.sample(layers))
+    parts = list(sample(layers))
     expected = program.code_length(parts) * sum(pixels.size for pixels in layers) / sum(part.size for part in parts)
     if expected > bits:
         return {}
-    ways = dict(zip([layer for _, _, layer, _ in found], by_model(layers, [program], effort)))
-    rest = [part for part in _places(number, source, split) if part[0][2] not in ways]
+    ways = dict(zip([each.place for each in found], by_model(layers, [program], effort)))
+    rest = [part for part in _places(number, source, split) if part[0] not in ways]
     if not all(ways.values()) or len({pixels.shape[2] for _, pixels, _ in rest}) > 1:
         return {}
-    coded = {(number, split, layer): [min(each, key=lambda way: way.cost)] for layer, each in ways.items()}
+    coded = {place: [min(each, key=lambda way: way.cost)] for place, each in ways.items()}
     coded |= {place: [way] for place, way in (_by_canvas(rest) if rest else {}).items()}
     return coded if 8 * sum(way.cost for (way,) in coded.values()) < bits else {}

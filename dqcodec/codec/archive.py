@@ -13,7 +13,7 @@ from typing import BinaryIO
 import numpy as np
 
 from dqcodec.base.errors import CorruptError, DqcodecError, FormatError, UnsupportedImageError, VerifyError
-from dqcodec.codec import formats, own_models, zoo
+from dqcodec.codec import conversion, own_models, zoo
 from dqcodec.codec.group import Decoded, decode, decode_regions, restore
 from dqcodec.codec.region import Region
 from dqcodec.exact.program import FindProgram
@@ -124,10 +124,10 @@ class Archive(Mapping[str, bytes]):
             raise UnsupportedImageError("the file was kept verbatim, not as an image")
         if region is not None and id(part) not in decoded:
             regions = {image: Region.of(region)}
-            return formats.pixels(decode_regions(part, regions, self._finder(group), self._max_pixels)[image])
-        whole = formats.lone_image(self._images(group, part, decoded)[image], self._max_pixels)
+            return conversion.array_of(decode_regions(part, regions, self._finder(group), self._max_pixels)[image])
+        whole = conversion.lone_image(self._images(group, part, decoded)[image], self._max_pixels)
         part = whole if region is None else Region.of(region).cut(whole)
-        return formats.pixels(part).copy()  # the image is kept, and the caller may write into the array
+        return conversion.array_of(part).copy()  # the image is kept, and the caller may write into the array
 
     def kind(self, name: str) -> str:
         """`image` or `verbatim`. Nothing is decoded. Raises KeyError, CorruptError, UnsupportedImageError, OSError."""
@@ -219,41 +219,50 @@ class Archive(Mapping[str, bytes]):
         return decoded[id(part)]
 
 
+_MOVED = Damage("its index gives wrong places for its groups", is_loss=False)
+
+
 def _open(file: Positional, salvage: bool) -> list[Directory]:
     """The archives in a file. Raises FormatError, and without `salvage` CorruptError if a name may be lost."""
-    if not salvage:
-        start = file.read(0, len(START))
-        if not is_archive(start):
-            raise FormatError("not an archive")
-        if start != START:
-            version = start[len(MAGIC) :].hex() or "unknown"
-            raise FormatError(f"archive of version {version}, but this release reads version {VERSION} only")
-        directory = read_index(file)
-        if directory:
-            return [directory]
-    directories = scan(file)
-    if not directories and salvage:
-        raise FormatError("not an archive, or no group of it is whole")
-    if not directories:
-        raise CorruptError("damaged archive: no group is whole")
-    if len(directories) > 1:
-        if not salvage:
-            raise CorruptError("damaged archive: several archives are joined in the file")
-        directories[0].damage.append(Damage("several archives are joined in the file", is_loss=False))
-        return directories
-    (directory,) = directories
-    moved = Damage("its index gives wrong places for its groups", is_loss=False)
     if salvage:
+        return _salvaged(file)
+    start = file.read(0, len(START))
+    if not is_archive(start):
+        raise FormatError("not an archive")
+    if start != START:
+        version = start[len(MAGIC) :].hex() or "unknown"
+        raise FormatError(f"archive of version {version}, but this release reads version {VERSION} only")
+    return [read_index(file) or _rebuilt(file)]
+
+
+def _salvaged(file: Positional) -> list[Directory]:
+    """All archives in a file, with the groups that are whole. Raises FormatError: there are none."""
+    directories = scan(file)
+    if not directories:
+        raise FormatError("not an archive, or no group of it is whole")
+    first = directories[0]
+    if len(directories) > 1:
+        first.damage.append(Damage("several archives are joined in the file", is_loss=False))
+    elif not first.damage:
         index = read_index(file)
-        if not directory.damage and (index is None or index.places != directory.places):
-            directory.damage.append(moved)
-        return directories
+        if index is None or index.places != first.places:
+            first.damage.append(_MOVED)
+    return directories
+
+
+def _rebuilt(file: Positional) -> Directory:
+    """The directory of an archive whose index is damaged, from its groups. Raises CorruptError: a name may be lost."""
+    directories = scan(file)
+    if len(directories) != 1:
+        what = "several archives are joined in the file" if directories else "no group is whole"
+        raise CorruptError(f"damaged archive: {what}")
+    (directory,) = directories
     for each in directory.damage:
         if each.is_loss and not each.names:
             raise CorruptError(f"damaged archive: {each.what}")
     places = sorted(directory.places + directory.lost, key=lambda place: place.number)
     harmless = [each for each in directory.damage if not each.is_loss]
-    return [Directory(directory.archive_id, places, harmless or [moved], models=directory.models)]
+    return Directory(directory.archive_id, places, harmless or [_MOVED], models=directory.models)
 
 
 def check(file: BinaryIO, names: Sequence[str], max_pixels: int) -> None:

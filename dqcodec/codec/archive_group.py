@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -93,7 +92,7 @@ def encode(
     members: Sequence[Member],
     contents: Sequence[Content],
     programs: Sequence[Program],
-    effort: Effort = Effort(),
+    effort: Effort = Effort.USUAL,
     *,
     verify: bool = True,
     max_pixels: int = MAX_PIXELS,
@@ -125,10 +124,10 @@ def _check(
     max_pixels: int,
 ) -> None:
     """Decode a packed group in full and compare it with its sources; raises VerifyError on any difference."""
-    parsed = functools.cache(lambda: archive.unpack_group(packed.header, packed.body, max_pixels))
-    for number, (numbers, coded) in enumerate(sets):
-        wanted = [sources[each] for each in numbers]
-        groups.check(lambda: parsed().parts[number], wanted, coded.programs, max_pixels)
-    back, count = parsed(), len(sets)
+    with groups.verifying():
+        back = archive.unpack_group(packed.header, packed.body, max_pixels)
+    for part, (numbers, coded) in zip(back.parts, sets):
+        groups.check(part, [sources[each] for each in numbers], coded.programs, max_pixels)
+    count = len(sets)
     if (back.members, back.contents, back.parts[count:]) != (group.members, group.contents, group.parts[count:]):
         raise VerifyError("the group reads back as another; nothing is written")

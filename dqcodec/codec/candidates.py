@@ -6,23 +6,31 @@ Layers are (H, W, C) uint8; those for experts may be uint16.
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dqcodec.codec import mixed_splits, suitability, trial
+from dqcodec.codec.differences import differing
 from dqcodec.codec.effort import Effort
-from dqcodec.codec.image_layers import Place, is_alpha, is_drawing, is_icon, layers_for_models, splits_for_models
+from dqcodec.codec.image_layers import (
+    Candidate,
+    Place,
+    is_drawing,
+    is_icon,
+    layers_for_models,
+    layers_of,
+    splits_for_models,
+)
+from dqcodec.codec.sampling import is_small
 from dqcodec.codec.suitability import is_drawn, mixing_samples, repeated_part, takes_experts, takes_mixing
 from dqcodec.codec.ways import CodedLayer, by_method, by_model, by_webp
 from dqcodec.exact.jpeg import recovery
-from dqcodec.format.differences import differing
 from dqcodec.format.layer import Method
-from dqcodec.format.split import Split, Step, possible_splits
+from dqcodec.format.split import Split, Step
 from dqcodec.methods import classical
 
 if TYPE_CHECKING:
@@ -69,15 +77,12 @@ def code_together(
 def _jpeg(sources: Mapping[int, Source]) -> dict[Place, list[CodedLayer]]:
     """The layers that a JPEG decoder may have made, by the coefficients of the JPEG files. No decoder makes alpha."""
     places = {
-        (number, split, layer): pixels
+        each.place: each.pixels
         for number, source in sources.items()
-        for bits, split, layer, pixels in layers_for_models(source)
-        if bits == 8
-        and source.view(split).header.bit_depth == 8
-        and not is_alpha(source, split, layer)
-        and recovery.may_be_decoded(pixels)
+        for each in layers_for_models(source, number)
+        if each.depth == 8 and not each.is_alpha and recovery.may_be_decoded(each.pixels)
     }
-    return _by_channels(places, functools.partial(by_method, method=Method.JPEG))
+    return _by_method(places, Method.JPEG)
 
 
 def _is_whole(layers: Sequence[np.ndarray], coded: CodedLayer) -> bool:
@@ -98,12 +103,10 @@ def _modelled(
     """
     if not programs:
         return {}
-    together: dict[tuple[int, Split | None], dict[Place, np.ndarray]] = {}
-    is_lone = len(sources) == 1
-    for number, source in sources.items():
-        for bits, split, layer, pixels in layers_for_models(source, every=is_lone):
-            if (number, split, layer) not in settled:
-                together.setdefault((bits, split if is_lone else None), {})[number, split, layer] = pixels
+    together: defaultdict[tuple[int, Split | None], dict[Place, np.ndarray]] = defaultdict(dict)
+    for each in _for_models(sources):
+        if each.place not in settled:
+            together[each.bits, each.split if len(sources) == 1 else None][each.place] = each.pixels
     coded = {}
     for (bits, _), places in together.items():
         fitting = [program for program in programs if program.bits == bits]
@@ -119,19 +122,17 @@ def _far_smaller(
 ) -> set[Place]:
     """The layers of drawings, colours or alpha, that mixing has coded in so few bits that nothing else is tried."""
     found: set[Place] = set()
-    if not mixed or effort.best:
+    if not mixed or effort == Effort.BEST:
         return found
-    for number, source in sources.items():
-        for bits, split, layer, pixels in layers_for_models(source, every=len(sources) == 1):
-            place = number, split, layer
-            if place in mixed:
-                added = 8 * _added_bytes(place, mixed, found)
-                is_usual = pixels.shape[2] == 3 and added <= _DRAWN_BITS * differing(pixels).sum()
-                fitting = [program for program in programs if program.bits == bits]
-                is_helped = pixels.size <= suitability.MAX_RIVAL_SAMPLES  # by mixing
-                limit = (_SURELY_SMALLER if not is_usual else _HELPED if is_helped else 1) * added
-                if fitting and limit < trial.drawing_bits(pixels, fitting, effort):
-                    found.add(place)
+    for each in _for_models(sources):
+        fitting = [program for program in programs if program.bits == each.bits]
+        if fitting and each.place in mixed:
+            added = 8 * _added_bytes(each.place, mixed, found)
+            is_usual = each.pixels.shape[2] == 3 and added <= _DRAWN_BITS * differing(each.pixels).sum()
+            is_helped = each.pixels.size <= suitability.MAX_RIVAL_SAMPLES  # by mixing
+            limit = (_SURELY_SMALLER if not is_usual else _HELPED if is_helped else 1) * added
+            if limit < trial.drawing_bits(each.pixels, fitting, effort):
+                found.add(each.place)
     return found
 
 
@@ -141,16 +142,14 @@ def _drawn(sources: Mapping[int, Source], effort: Effort) -> dict[Place, list[Co
     Layers with the same number of channels are coded together, so all of them must be drawn.
     """
     coded: dict[Place, list[CodedLayer]] = {}
-    if len(sources) > 1 or effort.best:
+    if len(sources) > 1 or effort == Effort.BEST:
         return coded
     for number, source in sources.items():
         for split in splits_for_models(source, every=True):
-            if source.view(split).header.bit_depth == 8:
-                layers = source.layers(split)
-                undrawn = {pixels.shape[2] for pixels in layers if not _is_quickly_mixed(pixels)}
-                places = {(number, split, layer): pixels for layer, pixels in enumerate(layers)}
-                drawn = {place: pixels for place, pixels in places.items() if pixels.shape[2] not in undrawn}
-                coded |= _by_channels(drawn, functools.partial(by_method, method=Method.TRAINED_MIXING))
+            layers = [each for each in layers_of(source, [split], number) if each.depth == 8]
+            undrawn = {each.pixels.shape[2] for each in layers if not _is_quickly_mixed(each.pixels)}
+            drawn = {each.place: each.pixels for each in layers if each.pixels.shape[2] not in undrawn}
+            coded |= _by_method(drawn, Method.TRAINED_MIXING)
     return coded
 
 
@@ -188,32 +187,42 @@ def _mixed(
         photographs: numbers of the images of which only alpha is mixed.
         drawn: layers that mixing has coded already.
     """
-    splits: dict[Split, dict[Place, np.ndarray]] = {}
     with_models = {number for number, _, _ in modelled}
+    layers: dict[Split, dict[Place, np.ndarray]] = {}
     for number, source in sources.items():
-        spent: Counter[int] = Counter()
-        for split in possible_splits(source.image) if source.is_expressible else ():
-            if (split.alpha and number in icons) or mixed_splits.has_large_table(source, split):
-                continue
-            is_deep = source.view(split).header.bit_depth >= 8  # mixing is fast below 8 bits
-            for layer, pixels in enumerate(source.layers(split)):
-                of_alpha = is_alpha(source, split, layer)
-                is_modelled = number in with_models and not of_alpha and is_deep
-                samples = spent[layer] + mixing_samples(pixels)  # of all views that are mixed
-                is_quick = samples <= suitability.MAX_MIXING_SAMPLES and takes_mixing(pixels, is_modelled=is_modelled)
-                is_mixed = (effort.best or is_quick) and (number not in photographs or of_alpha)
-                if split.step == Step.WHOLE:
-                    splits.setdefault(split, {})[number, split, layer] = pixels
-                elif is_mixed:
-                    spent[layer] = samples
-                    if (number, split, layer) not in drawn:
-                        splits.setdefault(split, {})[number, split, layer] = pixels
+        splits = [split for split in source.splits if not (split.alpha and number in icons)]
+        splits = [split for split in splits if not mixed_splits.has_large_table(source, split)]
+        every = layers_of(source, splits, number)
+        for each in _to_mix(every, effort, has_model=number in with_models, is_photograph=number in photographs):
+            if each.place not in drawn:
+                layers.setdefault(each.split, {})[each.place] = each.pixels
     coded = dict(drawn)
-    for split in sorted(splits, key=mixed_splits.order):
+    for split in sorted(layers, key=mixed_splits.order):
         if len(sources) > 1 or mixed_splits.may_win(*sources.values(), split, coded, modelled):
             method = Method.EXPERTS if split.step == Step.WHOLE else Method.TRAINED_MIXING
-            coded |= _by_channels(splits[split], functools.partial(by_method, method=method))
+            coded |= _by_method(layers[split], method)
     return coded
+
+
+def _to_mix(
+    layers: Iterable[Candidate], effort: Effort, *, has_model: bool, is_photograph: bool
+) -> Iterator[Candidate]:
+    """Of the layers of an image, those that mixing codes in an acceptable time, and those of 16 bits, which experts code.
+
+    has_model: whether models code the image. is_photograph: whether only its alpha is mixed.
+    """
+    spent: Counter[int] = Counter()  # samples of all views that are mixed, by the number of the layer
+    for each in layers:
+        layer = each.place[2]
+        if each.split.step == Step.WHOLE:
+            yield each
+        elif each.is_alpha or not is_photograph:
+            is_modelled = has_model and not each.is_alpha and each.depth >= 8  # mixing is fast below 8 bits
+            samples = spent[layer] + mixing_samples(each.pixels)
+            is_quick = samples <= suitability.MAX_MIXING_SAMPLES and takes_mixing(each.pixels, is_modelled=is_modelled)
+            if effort == Effort.BEST or is_quick:
+                spent[layer] = samples
+                yield each
 
 
 def _photographs(
@@ -228,7 +237,7 @@ def _photographs(
     for (number, split, layer), (coded, *_) in modelled.items():
         if layer == 0 and sources[number].view(split).header.bit_depth >= 8:
             pixels = sources[number].layers(split)[0]
-            if (effort.best or takes_mixing(pixels, is_modelled=True)) and not is_drawn(pixels):
+            if (effort == Effort.BEST or takes_mixing(pixels, is_modelled=True)) and not is_drawn(pixels):
                 images.setdefault(coded.program, {})[number] = pixels
     return {
         number
@@ -241,7 +250,7 @@ def _photographs(
 def _loses_by_mixing(layers: Sequence[np.ndarray], program: Program) -> bool:
     """Whether mixing surely takes more bits than a program, by a sample of layers that are not small."""
     limit = 1 + _REPEAT_GAIN * repeated_part(layers)
-    return not trial.is_small(layers) and trial.beside_model(Method.TRAINED_MIXING, layers, program) > limit
+    return not is_small(layers) and trial.bits_ratio(Method.TRAINED_MIXING, layers, program) > limit
 
 
 def _expert(
@@ -250,27 +259,36 @@ def _expert(
     effort: Effort,
     settled: Collection[Place],
 ) -> dict[Place, list[CodedLayer]]:
-    """The layers of 8 bits that experts code: small gray ones; with effort.best, all that may suit a model.
+    """The layers of 8 bits that experts code: small gray ones; with the effort BEST, all that may suit a model.
 
     Layers are left out if they are settled, or if a sample of them shows that their model is much smaller.
     """
-    of_programs: dict[tuple[Program | None, Split | None], dict[Place, np.ndarray]] = {}
+    of_programs: defaultdict[tuple[Program | None, Split | None], dict[Place, np.ndarray]] = defaultdict(dict)
     is_lone = len(sources) == 1
     for number, source in sources.items():
-        for split in splits_for_models(source, every=is_lone):
-            if source.view(split).header.bit_depth != 8:
-                continue
-            for layer, pixels in enumerate(source.layers(split)):
-                place = number, split, layer
-                if place not in settled and takes_experts(pixels, effort):
-                    program = modelled[place][0].program if place in modelled else None
-                    of_programs.setdefault((program, split if is_lone else None), {})[place] = pixels
-    together: dict[Split | None, dict[Place, np.ndarray]] = {}
+        for each in layers_of(source, splits_for_models(source, every=is_lone), number):
+            if each.depth == 8 and each.place not in settled and takes_experts(each.pixels, effort):
+                program = modelled[each.place][0].program if each.place in modelled else None
+                of_programs[program, each.split if is_lone else None][each.place] = each.pixels
+    together: defaultdict[Split | None, dict[Place, np.ndarray]] = defaultdict(dict)
     for (program, split), alike in of_programs.items():
         if program is None or trial.may_win(Method.EXPERTS, list(alike.values()), program):
-            together[split] = together.get(split, {}) | alike
-    code = functools.partial(by_method, method=Method.EXPERTS)
-    return {place: ways for places in together.values() for place, ways in _by_channels(places, code).items()}
+            together[split] |= alike
+    coded = {}
+    for places in together.values():
+        coded |= _by_method(places, Method.EXPERTS)
+    return coded
+
+
+def _for_models(sources: Mapping[int, Source]) -> Iterator[Candidate]:
+    """The layers of all images that models may code; of a lone image also those of its own samples, see splits_for_models."""
+    for number, source in sources.items():
+        yield from layers_for_models(source, number, every=len(sources) == 1)
+
+
+def _by_method(places: Mapping[Place, np.ndarray], method: Method) -> dict[Place, list[CodedLayer]]:
+    """Code layers by a method without a model, those of each number of channels together."""
+    return _by_channels(places, lambda layers: by_method(layers, method))
 
 
 def _by_channels(

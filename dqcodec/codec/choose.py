@@ -3,8 +3,8 @@
 1. candidates.py and animation.py code similar layers of all images together, by several methods.
 2. `_usual`: similar layers take the same way, because layers that are coded together help each other. A layer that is much
    smaller another way takes that.
-3. `_choices`: for each image and split, each layer takes its smallest way. WebP codes each layer alone; it is tried if there
-   is no other way, or if the image is alone.
+3. `_quick`: for each image and split, each layer takes its smallest way. WebP codes each layer alone; it is tried if there
+   is no other way. `_thorough` tries it also if the image is alone.
 4. `_chosen`: similar images take the same split, for the same reason, or keep the PNG file if that is smaller.
 
 Sizes are those of the trials. group.py then codes the layers that are still together.
@@ -28,8 +28,7 @@ from dqcodec.codec.ways import CodedLayer, by_webp
 from dqcodec.format.container import CHECKSUM_BYTES, frame_bytes
 from dqcodec.format.head import Entry
 from dqcodec.format.layer import Method
-from dqcodec.format.split import Split, possible_splits, skeleton
-from dqcodec.format.values import views
+from dqcodec.format.split import Split, skeleton
 from dqcodec.methods import classical, table
 
 if TYPE_CHECKING:
@@ -71,64 +70,66 @@ def choose(sources: Sequence[Source], programs: Sequence[Program], effort: Effor
     animations = {number: source for number, source in enumerate(sources) if has_canvas(source)}
     others = {number: source for number, source in enumerate(sources) if number not in animations}
     tried = code_together(others, programs, effort) | code_animations(animations, programs, effort)
-    ways, is_lone = _usual(sources, tried), len(sources) == 1
-    choices = [
-        _choices(number, source, ways, is_animated=number in animations, thorough=is_lone)
-        for number, source in enumerate(sources)
-    ]
+    ways, choices = _usual(sources, tried), []
+    for number, source in enumerate(sources):
+        together = list(dict.fromkeys(split for image, split, _ in ways if image == number))
+        if number in animations:  # it has no other ways
+            found = _quick(number, source, together, ways)
+        else:
+            splits = [split for split in source.splits if not _is_needless(split, together)]
+            found = (_thorough if len(sources) == 1 else _quick)(number, source, splits, ways)
+        choices.append([*found, Choice(Entry(), stored=source.stored)])
     return _chosen(sources, choices)
 
 
-def _choices(
-    number: int,
-    source: Source,
-    ways: Mapping[Place, Sequence[CodedLayer]],
-    *,
-    is_animated: bool,
-    thorough: bool,
+def _choice(source: Source, split: Split, coded: Sequence[CodedLayer]) -> Choice:
+    """The way to code an image by its layers in a split."""
+    layers, count = tuple(each.layer for each in coded), len(coded) // len(source.image.rasters)
+    rasters = tuple(layers[start : start + count] for start in range(0, len(layers), count))
+    values = source.views[split.values].code
+    return Choice(Entry(skeleton(source.image, split), split, rasters, source.recipe, values=values), tuple(coded))
+
+
+def _quick(
+    number: int, source: Source, splits: Sequence[Split], ways: Mapping[Place, Sequence[CodedLayer]]
 ) -> list[Choice]:
-    """The ways to code image `number`: at least one for each split, and, last, to store its file.
+    """A way to code image `number` for each split. ways: how each layer can be coded together with others."""
+    return [
+        _choice(
+            source,
+            split,
+            [
+                _quickest(ways.get((number, split, layer), ()), pixels)
+                for layer, pixels in enumerate(source.layers(split))
+            ],
+        )
+        for split in splits
+    ]
 
-    ways: how each layer can be coded together with others. is_animated: whether the image has no other ways. thorough:
-    for the best splits, also try WebP for each layer.
-    """
-    stored = Choice(Entry(), stored=source.stored)
-    if not source.is_expressible:
-        return [stored]
-    image = source.image
 
-    def choice(split: Split, coded: Sequence[CodedLayer]) -> Choice:
-        layers, count = tuple(each.layer for each in coded), len(coded) // len(image.rasters)
-        rasters = tuple(layers[start : start + count] for start in range(0, len(layers), count))
-        values = views(image)[split.values].code
-        return Choice(Entry(skeleton(image, split), split, rasters, source.recipe, values=values), tuple(coded))
-
-    def quickest(split: Split) -> Choice:
-        arrays = enumerate(source.layers(split))
-        return choice(split, [_quickest(ways.get((number, split, layer), ()), pixels) for layer, pixels in arrays])
-
-    tried = dict.fromkeys(split for each, split, _ in ways if each == number)
-    splits = tried if is_animated else [split for split in possible_splits(image) if not _is_needless(split, tried)]
-    choices = list(map(quickest, splits))
-    if thorough and not is_animated:
-        exact: list[Choice] = []
-        for each in sorted(choices, key=lambda each: each.size):
-            if not exact or each.size < min(other.size for other in exact) / _THOROUGH_GAIN:
-                arrays = source.layers(each.entry.split)
-                layers = _without_leavers(list(map(_smallest, each.coded, arrays)), arrays)
-                exact.append(choice(each.entry.split, layers))
+def _thorough(
+    number: int, source: Source, splits: Sequence[Split], ways: Mapping[Place, Sequence[CodedLayer]]
+) -> list[Choice]:
+    """The ways of `_quick` and more: the best splits also with WebP for each layer, and all layers by one method."""
+    quick = _quick(number, source, splits, ways)
+    exact: list[Choice] = []
+    for each in sorted(quick, key=lambda each: each.size):
+        if not exact or each.size < min(other.size for other in exact) / _THOROUGH_GAIN:
+            arrays = source.layers(each.entry.split)
+            coded = _coded_anew(list(map(_smallest, each.coded, arrays)), arrays)
+            exact.append(_choice(source, each.entry.split, coded))
+    if exact:
         best = min(exact, key=lambda each: each.size)
         refined = list(map(_refined, best.coded, source.layers(best.entry.split)))
-        exact.append(choice(best.entry.split, refined))
-        of_one_method = [
-            choice(split, coded)
-            for split in splits
-            for coded in _by_one_method(
-                [ways.get((number, split, layer), ()) for layer in range(len(source.layers(split)))]
-            )
-        ]
-        choices = [*(each for each in [*choices, *of_one_method] if not _leavers(each.coded)), *exact]
-    return [*choices, stored]
+        exact.append(_choice(source, best.entry.split, refined))
+    of_one_method = [
+        _choice(source, each.entry.split, coded)
+        for each in quick
+        for coded in _by_one_method(
+            [ways.get((number, each.entry.split, layer), ()) for layer in range(len(each.coded))]
+        )
+    ]
+    return [*(each for each in [*quick, *of_one_method] if not _left_behind(each.coded)), *exact]
 
 
 def _is_needless(split: Split, tried: Collection[Split]) -> bool:
@@ -170,17 +171,17 @@ def _refined(coded: CodedLayer, pixels: np.ndarray) -> CodedLayer:
     return min(coded, by_webp(pixels, classical.SLOWEST), key=lambda each: each.cost)
 
 
-def _leavers(coded: Sequence[CodedLayer]) -> list[list[int]]:
-    """The layers of each common payload of an image that some of its layers left. Their bytes are then no longer right."""
+def _left_behind(coded: Sequence[CodedLayer]) -> list[list[int]]:
+    """The layers that stay in each common payload that other layers of the image left. Their bytes are then no longer right."""
     common = dict.fromkeys(each.payload for each in coded if each.together > 1)
     stayed = [[layer for layer, each in enumerate(coded) if each.payload == payload] for payload in common]
     return [layers for layers in stayed if len(layers) < coded[layers[0]].together]
 
 
-def _without_leavers(coded: Sequence[CodedLayer], arrays: Sequence[np.ndarray]) -> list[CodedLayer]:
-    """The layers of an image. If some layers of a common payload take another way, the others are coded anew."""
+def _coded_anew(coded: Sequence[CodedLayer], arrays: Sequence[np.ndarray]) -> list[CodedLayer]:
+    """The layers of an image; those of a common payload that others left are coded anew."""
     coded = list(coded)
-    for stayed in _leavers(coded):
+    for stayed in _left_behind(coded):
         first = coded[stayed[0]]
         new = table.encode(first.layer.method, [arrays[layer] for layer in stayed], first.program)
         scale = len(new.data) / sum(coded[layer].bytes for layer in stayed)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dqcodec.codec.effort import Effort
-from dqcodec.codec.group import CodedGroup, check, decode, decode_regions, encode, restore, stored_header
+from dqcodec.codec.group import CodedGroup, check, decode, decode_regions, encode, restore, stored_header, verifying
 from dqcodec.codec.region import Region
 from dqcodec.codec.report import CompressReport, DecompressReport, LayerReport
 from dqcodec.codec.source import Source, read
@@ -49,7 +49,7 @@ class Info:
 def compress(
     data: bytes,
     programs: Sequence[Program] = (),
-    effort: Effort = Effort(),
+    effort: Effort = Effort.USUAL,
     *,
     strip: bool = False,
     exact: bool = False,
@@ -70,7 +70,9 @@ def compress(
     report = _report(source, coded, len(data), len(dqc))
     del coded  # its payloads are as large as the file
     if verify:
-        check(lambda: Group.unpack(dqc, max_pixels), [source], programs, max_pixels)
+        with verifying():
+            packed = Group.unpack(dqc, max_pixels)
+        check(packed, [source], programs, max_pixels)
     return dqc, dataclasses.replace(report, verified=verify, seconds=time.perf_counter() - start)
 
 

@@ -4,7 +4,7 @@ Layers of several images are coded together if that makes the group smaller.
 
     encode(sources, programs) -> CodedGroup      choose how to code each image, then code all of them
     encode_sets(sources, programs)               the same, divided into the sets that take the fewest bytes
-    decode(group, find_program) -> images        check(parse, sources, ...)  decode again and compare
+    decode(group, find_program) -> images        check(group, sources, ...)  decode and compare
     decode_regions(group, regions, find_program) -> parts of images
 """
 
@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +27,7 @@ from dqcodec.base.errors import (
     UnsupportedImageError,
     VerifyError,
 )
-from dqcodec.codec import formats
+from dqcodec.codec import conversion
 from dqcodec.codec.choose import Choice, choose
 from dqcodec.codec.effort import Effort
 from dqcodec.codec.region import Region
@@ -63,7 +62,7 @@ class CodedGroup:
         return list({program.id: program for program in used}.values())
 
 
-def encode(sources: Sequence[Source], programs: Sequence[Program], effort: Effort = Effort()) -> CodedGroup:
+def encode(sources: Sequence[Source], programs: Sequence[Program], effort: Effort = Effort.USUAL) -> CodedGroup:
     """Code images as one group: each image by the smallest of all methods and `programs`.
 
     An image with the same samples as an earlier one refers to that one.
@@ -75,7 +74,7 @@ def encode(sources: Sequence[Source], programs: Sequence[Program], effort: Effor
 
 
 def encode_sets(
-    sources: Sequence[Source], programs: Sequence[Program], effort: Effort = Effort()
+    sources: Sequence[Source], programs: Sequence[Program], effort: Effort = Effort.USUAL
 ) -> list[tuple[list[int], CodedGroup]]:
     """Divide images into sets and code each set as one group. Returns (numbers of its images, group) of each set.
 
@@ -181,44 +180,68 @@ def decode_regions(
     Raises RegionError (not within the image), UnsupportedImageError (an animation, or a stored image has more than
     `max_pixels`), CorruptError, UnknownModelError.
     """
-    entries, parts = group.entries, {}
-    windows: dict[tuple[int, int], Window] = {}  # of each layer that is decoded
-    owner = {number: number - entries[number].repeats for number in regions}  # the image with the samples
+    entries = group.entries
+    windows = _windows(entries, regions)
+    layers, stored = _decode_windows(group, windows, find_program)
+    return {
+        number: region.cut(conversion.lone_image(stored[number], max_pixels))
+        if entries[number].skeleton is None
+        else _part(entries, number, region, windows, layers)
+        for number, region in regions.items()
+    }
+
+
+def _windows(entries: Sequence[Entry], regions: Mapping[int, Region]) -> dict[tuple[int, int], Window]:
+    """The window of each layer, (image, number), that regions of images need. Raises RegionError, UnsupportedImageError."""
+    windows: dict[tuple[int, int], Window] = {}
     for number, region in regions.items():
-        skeleton = entries[number].skeleton
+        skeleton, owner = entries[number].skeleton, number - entries[number].repeats
         if skeleton is None:
             continue
         if len(skeleton.sizes) > 1:
             raise UnsupportedImageError("an animation has no regions: decode its PNG file")
         region.check(skeleton.header)
-        source = entries[owner[number]]
-        for layer, shape in enumerate(source.shapes):
-            place = owner[number], layer
-            window = region.window if source.split.is_pointwise else whole(shape)
-            windows[place] = hull(windows[place], window) if place in windows else window
+        for layer, shape in enumerate(entries[owner].shapes):
+            window = region.window if entries[owner].split.is_pointwise else whole(shape)
+            windows[owner, layer] = hull(windows.get((owner, layer), window), window)
+    return windows
+
+
+def _decode_windows(
+    group: Group, windows: Mapping[tuple[int, int], Window], find_program: FindProgram
+) -> tuple[dict[tuple[int, int], np.ndarray], dict[int, bytes]]:
+    """(windows of layers, decoded; the PNG files of stored images by their numbers)."""
+    entries = group.entries
     layers: dict[tuple[int, int], np.ndarray] = {}
+    stored: dict[int, bytes] = {}
     for payload, owned in zip(group.payloads, owners(entries)):
         image, layer = owned[0]
         if entries[image].skeleton is None:
-            if image in regions:
-                parts[image] = regions[image].cut(formats.lone_image(payload, max_pixels))
+            stored[image] = payload
         elif any(place in windows for place in owned):
             shapes = [entries[image].shapes[layer] for image, layer in owned]
             wanted = [windows.get(place) for place in owned]
             decoded = table.decode_windows(payload, entries[image].layers[layer], shapes, wanted, find_program)
             layers |= zip(owned, decoded)
-    for number, region in regions.items():
-        if number not in parts:
-            source, skeleton = entries[owner[number]], entries[number].skeleton
-            window = windows[owner[number], 0]
-            mine = [layers[owner[number], layer] for layer in range(len(source.layers))]
-            header = skeleton.header._replace(width=mine[0].shape[1], height=mine[0].shape[0])
-            part = dataclasses.replace(source, skeleton=dataclasses.replace(source.skeleton, header=header))
-            undone = part.undo([mine])
-            if source is not entries[number]:  # the samples of another image, with its own chunks
-                undone = Png(header, dataclasses.replace(skeleton, header=header), undone.rasters)
-            parts[number] = undone.cropped(*inside(region.window, window))
-    return parts
+    return layers, stored
+
+
+def _part(
+    entries: Sequence[Entry],
+    number: int,
+    region: Region,
+    windows: Mapping[tuple[int, int], Window],
+    layers: Mapping[tuple[int, int], np.ndarray],
+) -> Png:
+    """A region of an image with all chunks, from the decoded windows of the layers that hold its samples."""
+    entry, owner = entries[number], number - entries[number].repeats
+    mine = [layers[owner, layer] for layer in range(len(entries[owner].layers))]
+    header = entry.skeleton.header._replace(width=mine[0].shape[1], height=mine[0].shape[0])
+    skeletons = [dataclasses.replace(each.skeleton, header=header) for each in (entries[owner], entry)]
+    undone = dataclasses.replace(entries[owner], skeleton=skeletons[0]).undo([mine])
+    if entry.repeats:  # the samples of another image, with its own chunks
+        undone = Png(header, skeletons[1], undone.rasters)
+    return undone.cropped(*inside(region.window, windows[owner, 0]))
 
 
 def restore(entry: Entry, image: Decoded, *, repack: bool = False) -> bytes:
@@ -236,10 +259,18 @@ def restore(entry: Entry, image: Decoded, *, repack: bool = False) -> bytes:
     return exact.restore(image, entry.recipe)
 
 
-def check(parse: Callable[[], Group], sources: Sequence[Source], programs: Sequence[Program], max_pixels: int) -> None:
-    """Decode the group that `parse` reads and compare it with its sources; raises VerifyError if anything differs."""
+@contextlib.contextmanager
+def verifying() -> Iterator[None]:
+    """Inside this context, a file that was just made is decoded: a DqcodecError becomes a VerifyError."""
     try:
-        group = parse()
+        yield
+    except DqcodecError as error:
+        raise VerifyError(f"the compressed file does not decode ({error}); nothing is written") from error
+
+
+def check(group: Group, sources: Sequence[Source], programs: Sequence[Program], max_pixels: int) -> None:
+    """Decode a group and compare it with its sources; raises VerifyError if anything differs."""
+    with verifying():
         images = decode(group, {program.id: program for program in programs}.__getitem__, max_pixels)
         same = len(images) == len(sources) and all(
             image == source.stored
@@ -247,8 +278,6 @@ def check(parse: Callable[[], Group], sources: Sequence[Source], programs: Seque
             else image.same(source.image) and (not entry.recipe or restore(entry, image) == source.stored)
             for entry, image, source in zip(group.entries, images, sources)
         )
-    except DqcodecError as error:
-        raise VerifyError(f"the compressed file does not decode ({error}); nothing is written") from error
     if not same:
         raise VerifyError("the compressed file decodes to another image; nothing is written")
 
@@ -275,11 +304,7 @@ def _same_samples(sources: Sequence[Source]) -> list[list[int]]:
         return [[0]]
     found: dict[object, list[int]] = {}
     for number, source in enumerate(sources):
-        key: object = number
-        if source.is_expressible:
-            rasters = [hashlib.sha256(raster.tobytes()).digest() for raster in source.image.rasters]
-            key = source.image.header, source.image.skeleton.sizes, tuple(rasters)
-        found.setdefault(key, []).append(number)
+        found.setdefault(source.samples_key if source.is_expressible else number, []).append(number)
     return list(found.values())
 
 

@@ -17,8 +17,9 @@ from dqcodec.base.errors import FormatError
 from dqcodec.codec import archive_group, codec, zoo
 from dqcodec.codec.archive import check
 from dqcodec.codec.codec import Info
+from dqcodec.codec.conversion import array_of, from_array, from_pillow, lone_image, unmasked
 from dqcodec.codec.effort import Effort
-from dqcodec.codec.formats import from_array, from_pillow, lone_image, pixels, to_png, unmasked
+from dqcodec.codec.foreign import to_png
 from dqcodec.codec.group import decode
 from dqcodec.codec.region import Region
 from dqcodec.codec.source import Source, read
@@ -28,7 +29,7 @@ from dqcodec.format.archive import Member, Writer, is_archive
 from dqcodec.format.container import Group
 from dqcodec.format.names import Names, is_name
 from dqcodec.png import MAX_PIXELS
-from dqcodec.png.chunks import check_size
+from dqcodec.png.skeleton import check_size
 
 Images = str | os.PathLike | bytes | Image.Image | np.ndarray
 
@@ -47,7 +48,7 @@ def compress(
 ) -> bytes:
     """Code an image as a .dqc file.
 
-    source: the path or the bytes of a file (PNG, or another format that formats.to_png reads), a Pillow image of one
+    source: the path or the bytes of a file (PNG, or another format that foreign.to_png reads), a Pillow image of one
     frame, or an array (H, W) or (H, W, 1 to 4), uint8 or uint16. models: one or several model names, model files or
     loaded programs; None: all models at hand. strip, exact, keep_broken: see source.read. fast, best: see effort.Effort.
     verify: decode the result and compare.
@@ -56,7 +57,7 @@ def compress(
     """
     reading = {"strip": strip, "exact": exact, "keep_broken": keep_broken}
     data = _png_bytes(source, max_pixels, is_whole=exact)
-    programs, effort = _programs(models), Effort(fast, best)
+    programs, effort = _programs(models), Effort.of(fast=fast, best=best)
     file, _ = codec.compress(data, programs, effort, verify=verify, max_pixels=max_pixels, **reading)
     return file
 
@@ -79,7 +80,8 @@ def compress_archive(
 
     Raises ValueError (a name cannot be a file's, or of two images, or of an image and a folder), and the errors of `compress`.
     """
-    programs, names, stream = _programs(models), [], io.BytesIO()
+    programs, effort = _programs(models), Effort.of(fast=fast, best=best)
+    names, stream = [], io.BytesIO()
     writer = Writer(stream)
 
     def read_files() -> Iterator[_File]:
@@ -94,7 +96,7 @@ def compress_archive(
                 [Member(file.name) for file in batch],
                 [contents[file.data] for file in batch],
                 programs,
-                Effort(fast, best),
+                effort,
                 verify=verify,
                 max_pixels=max_pixels,
             ).packed
@@ -125,9 +127,9 @@ def decompress(
     """
     data, find_program = _dqc_bytes(data), _finder(models)
     if region is not None:
-        return pixels(codec.decompress_region(data, Region.of(region), find_program, max_pixels=max_pixels)[0])
+        return array_of(codec.decompress_region(data, Region.of(region), find_program, max_pixels=max_pixels)[0])
     (image,) = decode(Group.unpack(data, max_pixels), find_program, max_pixels)
-    return pixels(lone_image(image, max_pixels))
+    return array_of(lone_image(image, max_pixels))
 
 
 def decompress_png(
@@ -204,7 +206,7 @@ def _programs(models: ModelLike | Iterable[ModelLike] | None) -> list[Program]:
 
 
 def _png_bytes(source: Images, max_pixels: int, *, is_whole: bool) -> bytes:
-    """The PNG file of a source, see `compress`; is_whole: see formats.to_png."""
+    """The PNG file of a source, see `compress`; is_whole: see foreign.to_png."""
     if isinstance(source, str | os.PathLike | bytes | bytearray | memoryview):
         return to_png(_bytes(source), max_pixels, is_whole=is_whole)
     if isinstance(source, Image.Image):

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dqcodec.codec import trial
+from dqcodec.codec.sampling import is_small
+from dqcodec.codec.splits import SMALL_PIXELS
 from dqcodec.codec.ways import CodedLayer, by_webp
-from dqcodec.format.split import SMALL_PIXELS, Split, Step
-from dqcodec.format.values import views
+from dqcodec.format.split import Split, Step
 from dqcodec.methods import classical
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _may_gain_by_indices(source: Source, split: Split, coded: Mapping[Place, Seq
     if table >= _INDEX_GAIN * whole[best]:
         return False
     indices, colours = source.layers(split), source.layers(best)
-    if trial.is_small(indices):
+    if is_small(indices):
         return True
     part = trial.mixing_bits(indices) / trial.mixing_bits(colours)
     return table < whole[best] * (1 - part * (1 - _SAMPLE_ERROR))
@@ -124,9 +125,9 @@ def _may_gain_by_alpha(layers: Sequence[np.ndarray], apart: Sequence[Sequence[Co
     """
     mixed, best = sum(ways[0].cost for ways in apart), sum(min(way.cost for way in ways) for ways in apart)
     limit = best / mixed / (1 - _SAMPLE_ERROR)
-    return limit >= 1 or trial.is_small(layers) or trial.beside_colours(layers) < limit
+    return limit >= 1 or is_small(layers) or trial.alpha_ratio(layers) < limit
 
 
 def _table_bytes(source: Source, split: Split) -> int:
     """About the bytes that the table of a split's view takes."""
-    return len(zlib.compress(views(source.image)[split.values].code))
+    return len(zlib.compress(source.views[split.values].code))

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, UnsupportedImageError
+from dqcodec.codec.splits import for_models, possible_splits
+from dqcodec.codec.views import View, find_views
 from dqcodec.exact.mixing.pixels import numbers
 from dqcodec.format.canvas import Spot, spots
 from dqcodec.format.colors import is_transparent
 from dqcodec.format.split import Split
-from dqcodec.format.values import views
+from dqcodec.format.values import Values
 from dqcodec.png import MAX_PIXELS, Png
 
 
@@ -48,6 +52,27 @@ class Source:
         """The types of chunks that the .dqc file lacks; is_stored: it stores the file."""
         return () if is_stored and not self.is_stripped else self.dropped
 
+    @cached_property
+    def samples_key(self) -> tuple:
+        """The same for two images, which can be coded, only if they have the same samples, header and sizes of frames."""
+        rasters = (hashlib.sha256(raster.tobytes()).digest() for raster in self.image.rasters)
+        return self.image.header, self.image.skeleton.sizes, *rasters
+
+    @cached_property
+    def views(self) -> Mapping[Values, View]:
+        """The views of the image that an encoder tries, the one that suits models best first."""
+        return find_views(self.image)
+
+    @cached_property
+    def splits(self) -> list[Split]:
+        """The splits that an encoder tries: those that may give the smallest file; none if the image cannot be coded."""
+        return possible_splits(self.views) if self.is_expressible else []
+
+    @cached_property
+    def splits_for_models(self) -> list[Split]:
+        """The splits with layers that a model may code, the likeliest first; none if the image cannot be coded."""
+        return for_models(self.views) if self.is_expressible else []
+
     def layers(self, split: Split) -> list[np.ndarray]:
         """The layers of all rasters, uint8 (H, W, C) each."""
         image = self.view(split)
@@ -66,7 +91,7 @@ class Source:
 
     def view(self, split: Split) -> Png:
         """The view of the image that is split."""
-        return views(self.image)[split.values].image
+        return self.views[split.values].image
 
 
 def _clear(layers: Sequence[np.ndarray], masks: Sequence[np.ndarray]) -> int | None:

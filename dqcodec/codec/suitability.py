@@ -10,11 +10,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dqcodec.codec.differences import differing, distinct
 from dqcodec.codec.effort import Effort
-from dqcodec.format.differences import differing, distinct
-from dqcodec.format.split import MAX_WIDTH
+from dqcodec.format import palette
+from dqcodec.frozen.experts import MAX_WIDTH
 
-# Mixing codes these samples bit by bit in six seconds, and in one: the limits of a layer without and with a model
+# Limits of a layer, in samples coded bit by bit: 2^21 take six seconds (no model codes it), 2^18 one second (a model does)
 MAX_MIXING_SAMPLES, MAX_RIVAL_SAMPLES = 1 << 21, 1 << 18
 MAX_SLOW_PIXELS = 1 << 20  # that a model and mixing code together in ten seconds or some more
 _WHOLE_PIXELS = 4  # that mixing codes whole in the time of a sample
@@ -39,8 +40,8 @@ def takes_mixing(pixels: np.ndarray, *, is_modelled: bool) -> bool:
 
 def takes_experts(pixels: np.ndarray, effort: Effort) -> bool:
     """Whether experts may suit a layer of 8 bits and take an acceptable time."""
-    is_quick = pixels.shape[2] == 1 and pixels.size <= MAX_RIVAL_SAMPLES and not effort.fast
-    return takes_model(pixels) and pixels.shape[1] <= MAX_WIDTH and (effort.best or is_quick)
+    is_quick = pixels.shape[2] == 1 and pixels.size <= MAX_RIVAL_SAMPLES and effort != Effort.FAST
+    return takes_model(pixels) and pixels.shape[1] <= MAX_WIDTH and (effort == Effort.BEST or is_quick)
 
 
 def mixing_samples(pixels: np.ndarray) -> int:
@@ -73,7 +74,7 @@ def repeated_part(layers: Sequence[np.ndarray]) -> float:
 def _surroundings(pixels: np.ndarray) -> np.ndarray:
     """A hash, uint64, of each pixel that differs from its left or upper neighbour, with five pixels around it."""
     differs = differing(pixels)[:, :-1]
-    whole = sum(pixels[..., channel].astype(np.uint64) << 8 * channel for channel in range(pixels.shape[2]))
+    whole = palette.numbers(pixels)
     around = np.zeros(int(differs.sum()), np.uint64)
     for y, x in itertools.product(range(2), range(3)):  # the pixel, its left and right neighbours, and the three above
         height, width = differs.shape

@@ -1,4 +1,4 @@
-"""Code a sample of layers, to see which model suits them and whether another method may be smaller.
+"""Verdicts from coding a sample of layers: which model suits them, and whether another method may be smaller.
 
 Layers are (H, W, C) uint8.
 """
@@ -6,13 +6,13 @@ Layers are (H, W, C) uint8.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dqcodec.codec.effort import Effort
-from dqcodec.format.differences import differing
+from dqcodec.codec.sampling import count_pixels, is_small, sample, sample_of_drawing, squares
 from dqcodec.format.layer import Method
 from dqcodec.methods import table
 
@@ -21,20 +21,17 @@ if TYPE_CHECKING:
 
     _Parts = tuple[tuple[tuple[int, ...], bytes], ...]  # shape and samples of each
 
-# A method's bits on a sample, divided by the program's: with more than this, the method does not win on the whole layers
+# If a method takes more than this times the program's bits on a sample, it does not win
 _HOPELESS = {Method.MODEL_MIXING: 1.0, Method.EXPERTS: 1.05}
 _AHEAD = 0.97  # with less, it wins
 _GAIN = 0.95  # with less, it gains so much that its time is well spent on large layers
 _FEW_SIDE, _FEW_PARTS = 32, 4  # of the few pixels
-_LEAST_SAMPLE, _LARGEST_SAMPLE = 1 << 12, 1 << 14  # pixels
-_SAMPLE_PART = 8  # a sample has 1/8 of the pixels, so that a trial costs less than coding
-_SAMPLE_SIDE = 64
 _KEPT = 16  # results of trials: several methods are compared with the same program on the same sample
 _LARGEST_SUITS = 1 << 10  # pixels: the largest program codes a lone layer best if it has these, nearly always
 
 
 def best_program(
-    layers: Sequence[np.ndarray], programs: Sequence[Program], effort: Effort = Effort()
+    layers: Sequence[np.ndarray], programs: Sequence[Program], effort: Effort = Effort.USUAL
 ) -> Program | None:
     """The program that codes a sample of the layers with the fewest bits, or None if no program fits all layers.
 
@@ -45,7 +42,9 @@ def best_program(
     fitting = _fitting(layers, programs, effort)
     if len(fitting) < 2:
         return fitting[0] if fitting else None
-    is_untried = len(layers) == 1 and is_small(layers) and _pixels(layers) >= _LARGEST_SUITS and not effort.best
+    is_untried = (
+        len(layers) == 1 and is_small(layers) and count_pixels(layers) >= _LARGEST_SUITS and effort != Effort.BEST
+    )
     if is_untried and all(map(multiplications, fitting)):
         return max(fitting, key=multiplications)
     parts = list(sample(layers))
@@ -60,25 +59,12 @@ def _fitting(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
 
 
 def drawing_bits(pixels: np.ndarray, programs: Sequence[Program], effort: Effort) -> float:
-    """About the bits that a drawing takes by the largest program; inf if no program fits, 0 if no pixel differs.
-
-    Bits go to pixels that differ from their neighbours. So a part is chosen in proportion to its number of such pixels
-    (Hansen and Hurwitz 1943), and its bits stand for those of all.
-    """
+    """About the bits that a drawing takes by the largest program; inf if no program fits, 0 if no pixel differs."""
     fitting = _fitting([pixels], programs, effort)
     if not fitting:
         return float("inf")
-    differs = differing(pixels).astype(np.int64)
-    if not differs.any():
-        return 0.0
-    rows, columns = (np.arange(0, length, _SAMPLE_SIDE) for length in differs.shape)
-    counts = np.add.reduceat(np.add.reduceat(differs, rows, axis=0), columns, axis=1)
-    before = counts.cumsum()
-    parts = _LARGEST_SAMPLE // _SAMPLE_SIDE**2
-    chosen = np.unique(before.searchsorted((np.arange(parts) + 0.5) / parts * before[-1]))
-    corners = np.stack(np.unravel_index(chosen, counts.shape), 1) * _SAMPLE_SIDE
-    some = [pixels[top : top + _SAMPLE_SIDE + 1, left : left + _SAMPLE_SIDE + 1] for top, left in corners]
-    return _bits(None, max(fitting, key=multiplications), _frozen(some)) * before[-1] / counts.flat[chosen].sum()
+    parts, sampled, total = sample_of_drawing(pixels)
+    return _bits(None, max(fitting, key=multiplications), _frozen(parts)) * total / sampled if parts else 0.0
 
 
 def multiplications(program: Program) -> int:
@@ -87,18 +73,13 @@ def multiplications(program: Program) -> int:
     return count if type(count) is int else 0
 
 
-def is_small(layers: Sequence[np.ndarray]) -> bool:
-    """Whether a sample of the layers is most of them: then a trial is no cheaper than coding them."""
-    return 2 * _sample_pixels(layers) > _pixels(layers)
-
-
-def beside_model(method: Method, layers: Sequence[np.ndarray], program: Program) -> float:
+def bits_ratio(method: Method, layers: Sequence[np.ndarray], program: Program) -> float:
     """The bits that a sample of the layers takes by a method, divided by its bits by the program alone."""
     parts = _frozen(sample(layers))
     return _bits(method, program, parts) / _bits(None, program, parts)
 
 
-def beside_colours(layers: Sequence[np.ndarray]) -> float:
+def alpha_ratio(layers: Sequence[np.ndarray]) -> float:
     """The bits that mixing takes for a sample of layers (H, W, 2 or 4), divided by those with their alpha apart."""
     parts = list(sample(layers))
     apart = [[part[..., :-1] for part in parts], [part[..., -1:] for part in parts]]
@@ -117,25 +98,25 @@ def mixing_bits(layers: Sequence[np.ndarray]) -> float:
 
 def may_win(method: Method, layers: Sequence[np.ndarray], program: Program) -> bool:
     """Whether a method may take fewer bits than a program: by a sample of the layers, and always for small layers."""
-    return is_small(layers) or beside_model(method, layers, program) <= _HOPELESS[method]
+    return is_small(layers) or bits_ratio(method, layers, program) <= _HOPELESS[method]
 
 
-def is_ahead(method: Method, layers: Sequence[np.ndarray], program: Program) -> bool:
+def surely_wins(method: Method, layers: Sequence[np.ndarray], program: Program) -> bool:
     """Whether a method surely takes fewer bits than a program alone: by a sample of the layers.
 
     Always for small layers, because the first loan makes a model alone larger there.
     """
-    return is_small(layers) or beside_model(method, layers, program) < _AHEAD
+    return is_small(layers) or bits_ratio(method, layers, program) < _AHEAD
 
 
-def gains(method: Method, layers: Sequence[np.ndarray], program: Program) -> bool:
+def gains_much(method: Method, layers: Sequence[np.ndarray], program: Program) -> bool:
     """Whether a method surely takes far fewer bits than a program alone: by few pixels, and, if these say so, by a sample."""
     pixels = max(layers, key=lambda layer: layer[..., 0].size)
-    squares = _squares(pixels, _FEW_SIDE)
-    chosen = {(2 * part + 1) * len(squares) // (2 * _FEW_PARTS) for part in range(_FEW_PARTS)}
-    parts = _frozen(squares[number] for number in sorted(chosen))
-    is_likely = _bits(method, program, parts) < _GAIN * _bits(None, program, parts)
-    return is_likely and beside_model(method, layers, program) < _GAIN
+    parts = squares(pixels, _FEW_SIDE)
+    chosen = {(2 * part + 1) * len(parts) // (2 * _FEW_PARTS) for part in range(_FEW_PARTS)}
+    few = _frozen(parts[number] for number in sorted(chosen))
+    is_likely = _bits(method, program, few) < _GAIN * _bits(None, program, few)
+    return is_likely and bits_ratio(method, layers, program) < _GAIN
 
 
 def _frozen(parts: Iterable[np.ndarray]) -> _Parts:
@@ -147,32 +128,3 @@ def _bits(method: Method | None, program: Program | None, parts: _Parts) -> floa
     """The bits of parts by a method, with a program if it takes one; by the program alone if the method is None."""
     arrays = [np.frombuffer(samples, np.uint8).reshape(shape) for shape, samples in parts]
     return program.code_length(arrays) if method is None else 8 * len(table.encode(method, arrays, program).data)
-
-
-def _sample_pixels(layers: Sequence[np.ndarray]) -> int:
-    return max(_LEAST_SAMPLE, min(_LARGEST_SAMPLE, _pixels(layers) // _SAMPLE_PART))
-
-
-def _pixels(layers: Sequence[np.ndarray]) -> int:
-    return sum(layer[..., 0].size for layer in layers)
-
-
-def sample(layers: Sequence[np.ndarray], most: int | None = None) -> Iterator[np.ndarray]:
-    """Square parts of evenly chosen layers, about `most` pixels in all. A narrow layer gives parts of its full width."""
-    most = most or _sample_pixels(layers)
-    pixels = min(_SAMPLE_SIDE**2, _pixels(layers) // len(layers))
-    some = layers[:: -(-len(layers) // max(1, most // pixels))]
-    for layer in some:
-        squares = _squares(layer, _SAMPLE_SIDE)
-        count = max(1, most // len(some) // squares[0][..., 0].size)
-        yield from squares[:: max(1, len(squares) // count)][:count]
-
-
-def _squares(pixels: np.ndarray, side: int) -> list[np.ndarray]:
-    """The squares of a grid that lie wholly in a layer, row by row. Those of a narrow layer have its full width."""
-    height, width = (min(side, length) for length in pixels.shape[:2])
-    return [
-        pixels[top : top + height, left : left + width]
-        for top in range(0, pixels.shape[0] - height + 1, height)
-        for left in range(0, pixels.shape[1] - width + 1, width)
-    ]

@@ -75,11 +75,11 @@ def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
         coded = iter(by_model(kept, [program], effort))
         return [next(coded) if is_taken else [] for is_taken in takes]
     ways = _ways(payloads, program, _shares(payloads[rows[0].number]))
-    usual = trial.best_program(layers, programs) if effort.best else program
+    usual = trial.best_program(layers, programs) if effort == Effort.BEST else program
     if usual is program or usual is None or rows[0].is_slow:
         return ways
     # all layers of a large program learn: on some images they get worse by it, which no sample shows
-    return [[*first, *second] for first, second in zip(ways, by_model(layers, [usual], Effort()))]
+    return [[*first, *second] for first, second in zip(ways, by_model(layers, [usual], Effort.USUAL))]
 
 
 def _ways(payloads: Mapping[Method, Payload], program: Program, shares: Sequence[float]) -> list[list[CodedLayer]]:
@@ -99,12 +99,12 @@ def _rows(layers: Sequence[np.ndarray], program: Program, effort: Effort) -> lis
     Unless the effort is best, a slow method codes large layers only if it gains much.
     """
     is_small = 8 * suitability.MAX_RIVAL_SAMPLES >= program.bits * sum(pixels.size for pixels in layers)
-    if not (effort.best or is_small):
-        if program.bits < 8 and trial.beside_model(Method.TRAINED_MIXING, layers, program) < 1:
+    if not (effort == Effort.BEST or is_small):
+        if program.bits < 8 and trial.bits_ratio(Method.TRAINED_MIXING, layers, program) < 1:
             return []
         return _rows_of_large(layers, program, effort)
     rows = [row for row in table.rows_of(program) if not row.is_slow or trial.may_win(row.number, layers, program)]
-    if len(layers) == 1 < len(rows) and trial.is_ahead(rows[-1].number, layers, program):
+    if len(layers) == 1 < len(rows) and trial.surely_wins(rows[-1].number, layers, program):
         return rows[-1:]
     return rows
 
@@ -112,8 +112,8 @@ def _rows(layers: Sequence[np.ndarray], program: Program, effort: Effort) -> lis
 def _rows_of_large(layers: Sequence[np.ndarray], program: Program, effort: Effort) -> list[table.Row]:
     """The methods that may code large layers: a slow one alone if it surely gains much, else those that are not slow."""
     rows = table.rows_of(program)
-    is_tried = not effort.fast and sum(pixels[..., 0].size for pixels in layers) <= suitability.MAX_SLOW_PIXELS
-    gaining = [row for row in rows if is_tried and row.is_slow and trial.gains(row.number, layers, program)]
+    is_tried = effort != Effort.FAST and sum(pixels[..., 0].size for pixels in layers) <= suitability.MAX_SLOW_PIXELS
+    gaining = [row for row in rows if is_tried and row.is_slow and trial.gains_much(row.number, layers, program)]
     return gaining or [row for row in rows if not row.is_slow]
 
 

@@ -137,10 +137,10 @@ def _learn(inputs: Sequence[tuple[Path, str]], options: Compressing) -> Learned 
 
 
 def compress_bytes(data: bytes, options: Compressing) -> tuple[bytes, CompressReport]:
-    """The .dqc file of an image file, and a report; raises what formats.to_png and codec.compress raise."""
-    from dqcodec.codec import codec, formats, zoo
+    """The .dqc file of an image file, and a report; raises what foreign.to_png and codec.compress raise."""
+    from dqcodec.codec import codec, foreign, zoo
 
-    png_file = formats.to_png(data, options.max_pixels, is_whole=options.is_whole)
+    png_file = foreign.to_png(data, options.max_pixels, is_whole=options.is_whole)
     programs = [zoo.load(name) for name in options.models]
     how = options.reading | {"verify": not options.no_verify, "max_pixels": options.max_pixels}
     dqc, report = codec.compress(png_file, programs, options.effort, keep_broken=options.keep_broken, **how)

@@ -185,7 +185,7 @@ def _prepared(job: Job, printer: Printer, kept: frozenset[str]) -> tuple[Job, Un
 def _convert(data: bytes, options: Decompressing) -> tuple[bytes, Report]:
     """A .dqc file -> a file in the wanted format, and a report."""
     from dqcodec import png
-    from dqcodec.codec import codec, formats, zoo
+    from dqcodec.codec import codec, export, zoo
 
     find_program, max_pixels = functools.partial(zoo.find, named=options.models), options.max_pixels
     with hinting_at_salvage(data):
@@ -194,5 +194,5 @@ def _convert(data: bytes, options: Decompressing) -> tuple[bytes, Report]:
             restored, report = png.write(part), RegionReport(method, str(options.crop), 0)
         else:
             restored, report = codec.decompress(data, find_program, repack=options.repack, max_pixels=max_pixels)
-    restored = formats.from_png(restored, options.format, max_pixels)
+    restored = export.from_png(restored, options.format, max_pixels)
     return restored, dataclasses.replace(report, png_bytes=len(restored), is_png=options.format == "png")

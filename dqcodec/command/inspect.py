@@ -48,7 +48,7 @@ def inspect(path: str, options: Inspecting) -> None:
 def _inspect(path: str, targets: Sequence[Path | None], options: Inspecting) -> None:
     """targets: of the page and the map, as far as they are wanted."""
     from dqcodec import png
-    from dqcodec.codec import codec, formats, library, zoo
+    from dqcodec.codec import codec, conversion, library, zoo
     from dqcodec.page import lengths, maps, page
 
     for target in targets:
@@ -67,7 +67,7 @@ def _inspect(path: str, targets: Sequence[Path | None], options: Inspecting) -> 
         print_line(f"{shown(options.map)}: from 0 bits a sample, dark, to {most} and more, light")
     if options.output:
         image = library.decompress_png(data, options.models, repack=True, max_pixels=options.max_pixels)
-        pixels = formats.to_array(image, options.max_pixels)
+        pixels = conversion.to_array(image, options.max_pixels)
         info = codec.info(data, max_pixels=options.max_pixels)
         peers = _peers(given if PNG.has(given) else image, is_given=PNG.has(given))
         text = page.page(shown(Path(path).name), pixels, info, layers, len(given), peers)
@@ -77,7 +77,7 @@ def _inspect(path: str, targets: Sequence[Path | None], options: Inspecting) -> 
 def _peers(image: bytes, *, is_given: bool) -> dict[str, int | str]:
     """The sizes of a PNG file by other codecs: title -> bytes, or the reason for none. is_given: it is the user's own
     file."""
-    from dqcodec.base.threads import available_cpus
+    from dqcodec.base.processors import available_cpus
     from dqcodec.bench import images
     from dqcodec.bench.peers import PEERS
 

@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 
 from dqcodec import png
 from dqcodec.base.errors import FAILURES, UnsupportedImageError, one_line
-from dqcodec.codec import formats
+from dqcodec.codec import foreign
 from dqcodec.codec.archive_group import BYTE_SECONDS, decoding_seconds
 from dqcodec.command import reading
 from dqcodec.command.kinds import check_image
@@ -81,7 +81,7 @@ def read_item(path: Path, name: str, options: Compressing) -> Item:
     if options.keep_others and not is_image:
         return verbatim
     try:
-        png_data = formats.to_png(data, options.max_pixels, is_whole=options.is_whole)
+        png_data = foreign.to_png(data, options.max_pixels, is_whole=options.is_whole)
         image = png.read(png_data, options.max_pixels, decode=False)
     except FAILURES as error:
         is_kept = options.keep_broken if is_png else options.keep_others

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from dqcodec.base.errors import FAILURES, UnknownModelError
-from dqcodec.codec import own_models, trial, zoo
+from dqcodec.codec import own_models, zoo
 from dqcodec.codec.image_layers import layers_for_models
+from dqcodec.codec.sampling import sample
 from dqcodec.codec.source import read
 from dqcodec.command.items import read_item
 from dqcodec.command.options import Compressing
@@ -76,9 +77,9 @@ def _most_alike(inputs: Sequence[tuple[Path, str]], options: Compressing) -> tup
             source = read(item.data, max_pixels=options.max_pixels, **options.reading)
         except FAILURES:
             continue
-        for bits, _, _, pixels in layers_for_models(source):
-            layers.setdefault((bits, pixels.shape[2]), []).append(pixels)
-            left -= pixels.size
+        for each in layers_for_models(source):
+            layers.setdefault((each.bits, each.pixels.shape[2]), []).append(each.pixels)
+            left -= each.pixels.size
         if left < 0:
             break
     if not layers:
@@ -89,6 +90,6 @@ def _most_alike(inputs: Sequence[tuple[Path, str]], options: Compressing) -> tup
 
 def _saved(layers: Sequence[np.ndarray], base: Program, own: Program) -> float:
     """The bytes that a model saves over its base, by a sample of the layers."""
-    parts = list(trial.sample(layers, _TRIAL_PIXELS))
+    parts = list(sample(layers, _TRIAL_PIXELS))
     share = sum(part.size for part in parts) / sum(layer.size for layer in layers)
     return (base.code_length(parts) - own.code_length(parts)) / share / 8

@@ -209,11 +209,11 @@ class Compressing(Converting):
     @property
     def effort(self) -> Effort:
         """How much time coding may take."""
-        return Effort(self.fast, self.best)
+        return Effort.of(fast=self.fast, best=self.best)
 
     @property
     def is_whole(self) -> bool:
-        """Whether files must be kept with all they hold; see formats.to_png."""
+        """Whether files must be kept with all they hold; see foreign.to_png."""
         return self.rm or self.exact
 
     @property

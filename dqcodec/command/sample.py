@@ -30,7 +30,8 @@ def sample(model: str, output: str, count: int, side: int, seed: int, force: boo
     dqcodec sample photo -o samples.png
     """
     from dqcodec import png
-    from dqcodec.codec import sampling, zoo
+    from dqcodec.codec import zoo
+    from dqcodec.exact import generating
 
     if not output:
         raise click.UsageError("the output has no name")
@@ -40,5 +41,5 @@ def sample(model: str, output: str, count: int, side: int, seed: int, force: boo
         check_apart([target], models=[model])
     with ending_with_failure(output):
         atomic.check_target(target, force=force)
-        sheet = sampling.grid(sampling.sample(program, count, side, seed), program.bits)
+        sheet = generating.sheet(generating.generate(program, count, side, seed), program.bits)
         atomic.write(target, png.write(png.plain(sheet)), force=force)

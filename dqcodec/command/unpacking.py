@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from dqcodec import png
 from dqcodec.base.errors import FAILURES, CorruptError, FormatError, UnsupportedImageError, one_line
-from dqcodec.codec import formats, own_models, zoo
+from dqcodec.codec import conversion, export, own_models, zoo
 from dqcodec.codec.archive import Archive
 from dqcodec.codec.group import Decoded, decode, decode_regions, restore
 from dqcodec.codec.report import DecodedReport, RegionReport, Report
@@ -132,11 +132,11 @@ class Decoding:
             if isinstance(images, BaseException):
                 raise images
             if crop:
-                data = png.write(crop.cut(formats.lone_image(images[image], max_pixels)))
+                data = png.write(crop.cut(conversion.lone_image(images[image], max_pixels)))
             else:
                 data = restore(entry, images[image], repack=self.options.repack)
         if self.folder is not None:
-            data = formats.from_png(data, self.options.format, max_pixels)
+            data = export.from_png(data, self.options.format, max_pixels)
         is_png = self.options.format == "png"
         if crop:
             return data, RegionReport(entry.method, str(crop), len(data), is_checked=not is_lone, is_png=is_png)

@@ -156,7 +156,7 @@ def _conv(name: str, conv: nn.Conv2d, bits: int, grid_in: int, grid_out: np.ndar
 
 
 def _trunk(name: str, net: ResidualNet | CouplingNet, ranges: Ranges, grid_in: int) -> tuple[Tensors, int]:
-    """(the tensors of an exact.networks.Trunk, the grid of its activations)."""
+    """(the tensors of an exact.flow.networks.Trunk, the grid of its activations)."""
     trunk_grid = grid_of(LEVEL, max(ranges[layer] for layer in (net.conv_in, *net.blocks)))
     tensors = {f"{name}.level": np.array(LEVEL)} | _conv(f"{name}.in", net.conv_in, WEIGHT_BITS, grid_in, trunk_grid)
     for index, block in enumerate(net.blocks):
@@ -167,7 +167,7 @@ def _trunk(name: str, net: ResidualNet | CouplingNet, ranges: Ranges, grid_in: i
 
 
 def _residual_net(name: str, net: ResidualNet, ranges: Ranges, grid_out: np.ndarray) -> Tensors:
-    """The tensors of an exact.networks.ResidualNet."""
+    """The tensors of an exact.flow.networks.ResidualNet."""
     tensors, trunk_grid = _trunk(name, net, ranges, INPUT_BITS)
     return tensors | _conv(f"{name}.out", net.conv_out, OUTPUT_WEIGHT_BITS, trunk_grid, grid_out)
 
@@ -191,7 +191,7 @@ def _coupling_net(name: str, net: CouplingNet, ranges: Ranges) -> Tensors:
 
 
 def _autoregressive_net(name: str, net: AutoregressiveNet, ranges: Ranges, grid_out: np.ndarray) -> Tensors:
-    """The tensors of an exact.networks.AutoregressiveNet."""
+    """The tensors of an exact.flow.networks.AutoregressiveNet."""
     grid = grid_of(LEVEL, ranges[net.conv_in] + ranges[net.conv_context] + ranges[net.conv_mid])
     hidden = np.full(net.conv_mid.out_channels, grid)
     context = nn.functional.pad(net.conv_context.weight, (1, 1, 1, 1))

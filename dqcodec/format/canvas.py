@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dqcodec.png import Skeleton
-from dqcodec.png.chunks import PREVIOUS
+from dqcodec.png.skeleton import PREVIOUS
 
 
 class Spot(NamedTuple):

@@ -18,7 +18,7 @@ from dqcodec.format.section import RAW, pack_section, read_section
 from dqcodec.format.split import Split, Step
 from dqcodec.format.values import Map, Values
 from dqcodec.png import Header, Png, Skeleton, metadata
-from dqcodec.png.chunks import KINDS, check_palette, check_size
+from dqcodec.png.skeleton import KINDS, check_palette, check_size
 
 _REPEAT = 6 << 4
 _PACKED_CHUNKS: weakref.WeakKeyDictionary[Skeleton, dict[bytes, tuple[int, bytes]]] = weakref.WeakKeyDictionary()
@@ -202,7 +202,7 @@ def count_pixels(entries: Sequence[Entry]) -> int:
 def pack_chunks(skeleton: Skeleton, values: bytes = b"") -> tuple[int, bytes]:
     """The smallest (packing, section) of a skeleton's chunks and of values; (0, b"") if there are none.
 
-    The result is kept as long as the skeleton, because the search in codec/choose.py asks for it many times.
+    The result is kept as long as the skeleton, because a search for the smallest file asks for it many times.
     """
     packed = _PACKED_CHUNKS.setdefault(skeleton, {})
     if values not in packed:

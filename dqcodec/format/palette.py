@@ -28,7 +28,7 @@ from dqcodec.base.errors import CorruptError
 from dqcodec.base.reader import Reader
 from dqcodec.base.varint import read_varint, write_varint
 from dqcodec.png import Skeleton
-from dqcodec.png.chunks import check_palette
+from dqcodec.png.skeleton import check_palette
 
 
 def table(skeleton: Skeleton) -> np.ndarray:

@@ -28,13 +28,10 @@ import numpy as np
 
 from dqcodec.base.errors import CorruptError
 from dqcodec.format import palette
-from dqcodec.format.values import Values, repeats_colors, views
-from dqcodec.frozen.experts import MAX_WIDTH
+from dqcodec.format.values import Values
 from dqcodec.png import Png, Skeleton, color_types
-from dqcodec.png.chunks import check_palette
 from dqcodec.png.color_types import PALETTE
-
-SMALL_PIXELS = 1 << 14  # of smaller images, layers of bytes may be smaller, and cost little time
+from dqcodec.png.skeleton import check_palette
 
 
 class Step(IntEnum):
@@ -173,59 +170,6 @@ def skeleton(image: Png, split: Split) -> Skeleton:
         return image.skeleton
     to_colors = Split(Step.COLORS)
     return palette.compact(image.skeleton, [to_colors.apply(raster, image.skeleton)[0] for raster in image.rasters])
-
-
-def possible_splits(image: Png) -> list[Split]:
-    """The splits that an encoder tries: those that may give the smallest file."""
-    return [
-        Split(step, alpha, kind)
-        for kind, view in views(image).items()
-        for step in _steps(view.image, kind)
-        for alpha in ([False, True] if view.image.header.samples in (2, 4) else [False])
-    ]
-
-
-def for_models(image: Png) -> list[Split]:
-    """The splits with layers that a model may code, the likeliest first."""
-    found = []
-    for kind, view in views(image).items():
-        header = view.image.header
-        is_whole = _steps(view.image, kind)[0] == Step.WHOLE
-        if header.color_type != PALETTE and not is_whole and (kind != Values.INDICES or header.bit_depth < 8):
-            found.append(Split(_steps(view.image, kind)[0], header.samples in (2, 4), kind))
-    return found
-
-
-def _steps(image: Png, kind: Values) -> list[Step]:
-    """The steps that an encoder tries for a view of this kind, the one for models first."""
-    header, rasters = image.header, image.rasters
-    if header.bit_depth == 16:
-        if kind == Values.INDICES:
-            return [Step.PAIRS]
-        if all(np.array_equal(raster >> 8, raster & 255) for raster in rasters):
-            return [Step.SCALED]
-        of_bytes = [Step.BYTES, Step.RESIDUAL]
-        if header.width > MAX_WIDTH:
-            return of_bytes
-        is_small = header.width * header.height <= SMALL_PIXELS
-        return [Step.WHOLE] + of_bytes * (is_small or (kind == Values.SAMPLES and repeats_colors(image)))
-    if header.color_type == PALETTE and _has_colors(image):
-        return [Step.PLAIN, Step.COLORS]
-    return [Step.PLAIN]
-
-
-def _has_colors(image: Png) -> bool:
-    """Whether the colours determine the indices, and the coded table determines the chunks."""
-    if sum(chunk.kind == b"tRNS" for part in image.skeleton.parts for chunk in part) > 1:
-        return False
-    try:
-        entries = palette.table(image.skeleton)
-        return all(
-            raster.max() < len(entries) and np.array_equal(palette.indices(entries[raster[..., 0]], entries), raster)
-            for raster in image.rasters
-        )
-    except CorruptError:
-        return False
 
 
 def _bytes(samples: np.ndarray) -> list[np.ndarray]:

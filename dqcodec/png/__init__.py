@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from dqcodec.base.errors import CorruptError
 from dqcodec.png import chunks, color_types
-from dqcodec.png.chunks import MAX_PIXELS, SIGNATURE, Chunk, Header, Skeleton, read_header
+from dqcodec.png.chunks import MAX_PIXELS, SIGNATURE, read_header
+from dqcodec.png.skeleton import Chunk, Header, Skeleton
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,8 +1,8 @@
 """A PNG file as chunks: the compressed streams of image data, and the other chunks, verbatim and in order.
 
 All CRCs are checked. A PNG has one raster, the default image (IDAT). An animated PNG has another raster for each frame
-with its own data (fcTL holds its size, fdAT its data). A `Skeleton` is everything except the rasters; with the rasters
-it gives the PNG again. Only the packing is lost: the division of streams into chunks, and the sequence numbers of fcTL
+with its own data (fcTL holds its size, fdAT its data). A `Skeleton` (skeleton.py) is everything except the rasters; with
+them it gives the PNG again. Only the packing is lost: the division of streams into chunks, and the sequence numbers of fcTL
 and fdAT. A valid PNG that does not fit this form (unknown critical chunks, malformed animations, many bytes after IEND) has
 no skeleton.
 """
@@ -10,164 +10,21 @@ no skeleton.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
-import itertools
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from dqcodec.base.errors import CorruptError, UnsupportedImageError
-from dqcodec.png.color_types import PALETTE, SAMPLES
+from dqcodec.png.skeleton import KINDS, Chunk, Header, Skeleton, check_palette, check_size, show
 
 MAX_PIXELS = 1 << 27  # the default limit on width * height, summed over all frames
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
-KINDS = tuple(
-    (color_type, bit_depth)
-    for color_type, bit_depths in {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}.items()
-    for bit_depth in bit_depths
-)
-_NOT_SURROUNDING = {b"IHDR", b"IDAT", b"fdAT", b"IEND"}
-MAX_PARTS = 1 << 12  # the largest number of rasters and chunks of a skeleton
-PREVIOUS, _OVER = 2, 1  # ways to dispose of a frame, to blend it
 MAX_TRAILING_BYTES = 1 << 24  # the largest number of bytes after IEND; a PNG with more is refused
-MAX_TAIL_BYTES = 1 << 20  # of these, as a part of a skeleton
 MAX_CHUNKS = 1 << 20  # the largest number of chunks; they take much more memory than the file
 _IDAT_BYTES = 1 << 20  # the largest image data chunk that is written
-# Chunks that describe the bytes of the file. They are wrong after a new packing: iDOT has offsets into the data
-# (screenshots of macOS); dSIG and caBX (content credentials of C2PA) have signatures and hashes of chunks.
-_PACKED = {b"iDOT", b"dSIG", b"caBX"}
-# Chunks that change how the image looks, or when a frame is shown. All others are only information about the image.
-_MEANING = {b"PLTE", b"tRNS", b"acTL", b"fcTL", b"gAMA", b"cHRM", b"sRGB", b"iCCP", b"cICP", b"mDCV", b"cLLI", b"sBIT"}
-
-
-class Chunk(NamedTuple):
-    """A chunk without length and CRC. The body of an fcTL chunk lacks the 4 bytes of its sequence number."""
-
-    kind: bytes
-    body: bytes
-
-
-class Header(NamedTuple):
-    """IHDR without the fields of the packing. width, height: of the whole canvas, pixels."""
-
-    width: int
-    height: int
-    color_type: int
-    bit_depth: int
-
-    @property
-    def samples(self) -> int:
-        """Samples per pixel in the file; 1 for a palette index."""
-        return SAMPLES[self.color_type]
-
-    def pack(self, interlace: int) -> bytes:
-        """The body of IHDR."""
-        return struct.pack(">IIBBBBB", self.width, self.height, self.bit_depth, self.color_type, 0, 0, interlace)
-
-
-class Frame(NamedTuple):
-    """The place of a raster on the canvas of an animation, pixels. disposal: PREVIOUS if the canvas is afterwards as
-    before. is_over: whether the frame is blended over the canvas."""
-
-    width: int
-    height: int
-    left: int
-    top: int
-    disposal: int
-    is_over: bool
-
-
-@dataclass(frozen=True)
-class Skeleton:
-    """A PNG without its rasters.
-
-    parts: the chunks before each raster, and the chunks after the last one; one part more than rasters. tail: the bytes after
-    IEND; some programs write a second IEND.
-    """
-
-    header: Header
-    parts: tuple[tuple[Chunk, ...], ...] = ((), ())
-    tail: bytes = b""
-
-    @functools.cached_property
-    def frames(self) -> tuple[Frame, ...]:
-        """The frame that each raster is. A default image that is no part of the animation has the canvas for its own."""
-        controls = [next((chunk for chunk in part if chunk.kind == b"fcTL"), None) for part in self.parts[:-1]]
-        return tuple(
-            _frame(self.header, control) if control else Frame(self.header.width, self.header.height, 0, 0, 0, False)
-            for control in controls
-        )
-
-    @functools.cached_property
-    def sizes(self) -> tuple[tuple[int, int], ...]:
-        """(height, width) of each raster."""
-        return tuple((frame.height, frame.width) for frame in self.frames)
-
-    @property
-    def area(self) -> int:
-        """The pixels of all rasters."""
-        return sum(height * width for height, width in self.sizes)
-
-    def find(self, kind: bytes) -> bytes | None:
-        """The body of the first chunk of this type before the default image, or None."""
-        return next((chunk.body for chunk in self.parts[0] if chunk.kind == kind), None)
-
-    def replace(self, bodies: dict[bytes, bytes]) -> Skeleton:
-        """The skeleton with new bodies for chunks before the default image. bodies: type -> body."""
-        first = tuple(chunk._replace(body=bodies.get(chunk.kind, chunk.body)) for chunk in self.parts[0])
-        return dataclasses.replace(self, parts=(first, *self.parts[1:]))
-
-    def stripped(self) -> Skeleton:
-        """The skeleton without what changes neither samples nor their meaning: texts, times, Exif, the tail and more."""
-        kept = self._filtered(lambda kind: kind in _MEANING)
-        return dataclasses.replace(kept, tail=b"") if kept.tail else kept
-
-    def repacked(self) -> Skeleton:
-        """The skeleton without chunks that describe the file's bytes: iDOT, dSIG, caBX. A new packing makes them wrong.
-
-        All other chunks stay. Many of them are unsafe to copy by their names, because they depend on the samples, the
-        palette or the order of chunks; none of these change here.
-        """
-        return self._filtered(lambda kind: kind not in _PACKED)
-
-    def _filtered(self, keeps: Callable[[bytes], bool]) -> Skeleton:
-        """The skeleton with some types of chunks; itself if it has no others."""
-        parts = tuple(tuple(chunk for chunk in part if keeps(chunk.kind)) for part in self.parts)
-        return self if parts == self.parts else dataclasses.replace(self, parts=parts)
-
-    def lost(self, kept: Skeleton) -> tuple[str, ...]:
-        """The types of chunks that are in this skeleton, but not in `kept`; also `bytes after IEND`."""
-        mine, others = ({show(chunk.kind): None for part in each.parts for chunk in part} for each in (self, kept))
-        tail = ["bytes after IEND"] if self.tail and not kept.tail else []
-        return tuple([*(kind for kind in mine if kind not in others), *tail])
-
-    def check(self) -> None:
-        """Check that these parts can be in a PNG.
-
-        Raises:
-            CorruptError: they cannot.
-        """
-        if len(self.parts) + sum(map(len, self.parts)) > MAX_PARTS:
-            raise CorruptError("too many chunks")
-        if len(self.tail) > MAX_TAIL_BYTES:
-            raise CorruptError("too many bytes after IEND")
-        kinds = [[chunk.kind for chunk in part] for part in self.parts]
-        for kind in itertools.chain(*kinds):
-            if kind in _NOT_SURROUNDING or is_unknown_critical(kind):
-                raise CorruptError(f"a chunk {show(kind)} cannot be kept beside the image data")
-        first, *others, last = (part.count(b"fcTL") for part in kinds)
-        is_animated = first + len(others) > 0
-        if first > 1 or {*others} - {1} or last or is_animated != (self.find(b"acTL") is not None):
-            raise CorruptError("an animated PNG's frames do not match its fcTL and acTL chunks")
-        if self.frames[0][:2] != self.header[:2]:
-            raise CorruptError("an animated PNG's first frame does not have the size of its canvas")
-        if sum(part.count(b"PLTE") for part in kinds) > 1:
-            raise CorruptError("PNG with two palettes")
-        if self.header.color_type == PALETTE and self.find(b"PLTE") is None:
-            raise CorruptError("PNG without a palette")
 
 
 @dataclass(frozen=True)
@@ -314,11 +171,6 @@ def cut(stream: bytes) -> list[memoryview]:
     return [view[start : start + _IDAT_BYTES] for start in range(0, len(stream), _IDAT_BYTES)]
 
 
-def is_unknown_critical(kind: bytes) -> bool:
-    """Whether a decoder must know this type of chunk to show the image, and this package does not."""
-    return kind[:1].isupper() and kind != b"PLTE"
-
-
 def walk(data: bytes) -> Iterator[tuple[bytes, int, int]]:
     """Yield (type, start, stop) of each chunk of a PNG file, up to IEND or the end of the data.
 
@@ -390,48 +242,7 @@ def _parse_header(kind: bytes, body: memoryview) -> tuple[Header, int]:
     return Header(width, height, color_type, bit_depth), interlace
 
 
-def check_size(width: int, height: int, max_pixels: int, skeleton: Skeleton | None = None) -> None:
-    """Raise UnsupportedImageError if an image, or all its rasters by its skeleton, have more than `max_pixels`."""
-    if (skeleton.area if skeleton else width * height) > max_pixels:
-        raise UnsupportedImageError(f"{width} x {height} is more than the limit of {max_pixels} pixels")
-
-
-def check_palette(header: Header, chunks: Sequence[Chunk]) -> None:
-    """Check the palette in the chunks before the default image, with the rules of libpng.
-
-    Raises:
-        CorruptError: the image needs a palette and has none, or has two, or one of a wrong length.
-    """
-    palettes = [chunk.body for chunk in chunks if chunk.kind == b"PLTE"]
-    if len(palettes) > 1:
-        raise CorruptError("PNG with two palettes")
-    if header.color_type == PALETTE:
-        if not palettes:
-            raise CorruptError("PNG without a palette")
-        if len(palettes[0]) % 3 or not 0 < len(palettes[0]) <= 768:
-            raise CorruptError("PNG with a palette of an invalid length")
-
-
-def _frame(header: Header, control: Chunk) -> Frame:
-    """The frame that a fcTL chunk announces.
-
-    Raises:
-        CorruptError: it is malformed, or does not lie within the canvas.
-    """
-    if len(control.body) != 22:
-        raise CorruptError("an animated PNG has a malformed fcTL chunk")
-    width, height, left, top, disposal, blending = struct.unpack(">IIII4xBB", control.body)
-    if not (0 < width <= header.width - left and 0 < height <= header.height - top):
-        raise CorruptError("a frame of an animated PNG lies outside of its canvas")
-    return Frame(width, height, left, top, disposal, blending == _OVER)
-
-
 def _chunk(kind: bytes, *body: bytes | memoryview) -> list[bytes | memoryview]:
     """The parts of a chunk in the file. The body stays in parts, so that image data are copied only once."""
     crc = functools.reduce(lambda crc, part: zlib.crc32(part, crc), body, zlib.crc32(kind))
     return [struct.pack(">I", sum(map(len, body))), kind, *body, crc.to_bytes(4, "big")]
-
-
-def show(kind: bytes) -> str:
-    """The type of a chunk as text."""
-    return kind.decode("ascii", "replace")

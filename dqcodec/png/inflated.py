@@ -38,7 +38,7 @@ def pack(kind: bytes, body: bytes, max_bytes: int) -> tuple[bytes, int] | None:
     return _pack(body, prefix, max_bytes) if prefix and len(body) <= 2 * MAX_BYTES else None
 
 
-@functools.lru_cache(maxsize=64)  # the search in codec/choose.py packs the same chunks many times
+@functools.lru_cache(maxsize=64)  # a search for the smallest file packs the same chunks many times
 def _pack(body: bytes, prefix: int, max_bytes: int) -> tuple[bytes, int] | None:
     stream = body[prefix:]
     if len(stream) < 8 or stream[0] & 15 != 8 or not 1 <= stream[0] >> 4 <= 7:

@@ -26,7 +26,7 @@ from dqcodec.base.errors import CorruptError
 from dqcodec.base.reader import Reader
 from dqcodec.base.varint import write_varint
 from dqcodec.png import inflated
-from dqcodec.png.chunks import MAX_PARTS, Chunk, Header, Skeleton
+from dqcodec.png.skeleton import MAX_PARTS, Chunk, Header, Skeleton
 
 # Types and usual lengths: the lengths that the PNG specification gives, otherwise the most common one.
 _TYPES = (

@@ -16,8 +16,8 @@ import numpy as np
 from dqcodec.base.errors import CorruptError
 from dqcodec.base.threads import map_in_threads
 from dqcodec.png import filters
-from dqcodec.png.chunks import Header
 from dqcodec.png.color_types import PALETTE
+from dqcodec.png.skeleton import Header
 
 # (top, left, steps down, steps right) of the pixels of each pass: without and with Adam7
 _PASSES = (

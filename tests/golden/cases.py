@@ -27,7 +27,7 @@ from dqcodec.format.container import Group, owners, sample_checksum
 from dqcodec.format.head import Entry
 from dqcodec.format.layer import LEARNED, Layer, Method
 from dqcodec.format.split import Split, Step
-from dqcodec.format.values import Values, views
+from dqcodec.format.values import Values
 from dqcodec.frozen.jpeg import CHROMA, LUMA
 from dqcodec.methods import experts, table
 from dqcodec.png import dictionary, exact
@@ -366,7 +366,8 @@ def encode(case: Case, data: bytes) -> bytes:
     if case.method == Method.STORED:
         return Group((Entry(),), (data,)).pack()
     model_id = file_id(case.model) if case.method in LEARNED else b""
-    view = views(image)[case.split.values]
+    source = Source(image, data)
+    view = source.views[case.split.values]
     rasters = [case.split.apply(raster, view.image.skeleton) for raster in view.image.rasters]
     entry = Entry(
         split.skeleton(image, case.split), case.split,
@@ -374,7 +375,7 @@ def encode(case: Case, data: bytes) -> bytes:
         exact.find(data, image) if case.has_recipe else b"", values=view.code,
     )  # fmt: skip
     layers = [layer for layers in rasters for layer in layers]
-    spots = Source(image, data).spots(case.split, 0)
+    spots = source.spots(case.split, 0)
     payloads = tuple(
         _payload(case, [layers[number] for _, number in owned], [spots[number] for _, number in owned])
         for owned in owners([entry])

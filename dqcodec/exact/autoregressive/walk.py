@@ -12,7 +12,7 @@ from dqcodec.base.threads import in_threads
 from dqcodec.context.context import TilePixels, log_spreads
 from dqcodec.context.fronts import Fronts
 from dqcodec.context.least_squares import predictor
-from dqcodec.context.planes import coding_order, differences
+from dqcodec.context.planes import coding_order, to_pixels, to_planes
 from dqcodec.context.predictions import Predictions
 from dqcodec.exact.autoregressive.front import Gradients, Parameters, code_front, code_symbols
 from dqcodec.exact.autoregressive.learning import LearningLinears
@@ -75,11 +75,11 @@ class Walk:
 
     def enter(self, tiles: Sequence[np.ndarray]) -> None:
         """Let the tiles, uint8 (H, W, C), be known."""
-        self.pixels.planes[:] = np.concatenate([_planes(tile) for tile in tiles])
+        self.pixels.planes[:] = np.concatenate([to_planes(tile) for tile in tiles])
 
     def tiles(self) -> list[np.ndarray]:
         """The tiles as far as they are known, uint8 (H, W, C)."""
-        return list(map(_pixels, by_tiles(self.pixels.planes, self.fronts.shapes)))
+        return list(map(to_pixels, by_tiles(self.pixels.planes, self.fronts.shapes)))
 
     def code(self, places: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
         """Code pixels of a front: the first slot and the number of slots of their symbols, int32 (N, P, 2).
@@ -124,15 +124,3 @@ def by_tiles(values: np.ndarray, shapes: Sequence[tuple[int, int]]) -> list[np.n
     """Values (pixels, planes) of all tiles, in the order of positions -> (H, W, C) of each, channels as in the image."""
     ends = np.cumsum([height * width for height, width in shapes])[:-1]
     return [each.reshape(*shape, -1) for each, shape in zip(np.split(coding_order(values), ends), shapes)]
-
-
-def _planes(pixels: np.ndarray) -> np.ndarray:
-    """(H, W, C) -> int16 (H W, P): G, R - G, B - G, or gray."""
-    return differences(coding_order(pixels.reshape(-1, pixels.shape[2])), np.int16)
-
-
-def _pixels(planes: np.ndarray) -> np.ndarray:
-    """Undo _planes, for planes in the order of channels: int16 (H, W, C) -> uint8."""
-    if planes.shape[2] == 3:
-        planes = planes + planes[..., 1:2] * np.array([1, 0, 1], np.int16)
-    return planes.astype(np.uint8)

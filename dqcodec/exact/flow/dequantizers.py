@@ -13,10 +13,10 @@ from dqcodec.ans.logarithms import ONE
 from dqcodec.ans.protocol import MAX_SIZE, BitStack
 from dqcodec.base.errors import CorruptError, ModelError
 from dqcodec.exact.flow.features import PixelFeatures, StandardFeatures
+from dqcodec.exact.flow.networks import ResidualNet, map_batch
 from dqcodec.exact.flow.steps import Step
 from dqcodec.exact.flow.tables import TableLaw, logistic_bits
 from dqcodec.exact.flow.transforms import squeezed, unsqueezed
-from dqcodec.exact.networks import ResidualNet, map_batch
 
 
 class UniformDequantizer:

@@ -6,8 +6,8 @@ from dqcodec.base.errors import ModelError
 from dqcodec.context.context import log_spreads
 from dqcodec.context.interlacing import LARGEST_SPREAD, standardised
 from dqcodec.context.planes import coding_order, differences
+from dqcodec.exact.flow.networks import to_input
 from dqcodec.exact.flow.transforms import squeezed
-from dqcodec.exact.networks import to_input
 from dqcodec.frozen.autoregressive import GRID, SPREAD_FLOOR
 from dqcodec.frozen.flow import AROUND, INPUT_BITS, INPUT_BOUND
 

@@ -12,12 +12,12 @@ from dqcodec.exact.flow.description import Description
 from dqcodec.exact.flow.features import PixelFeatures, StandardFeatures
 from dqcodec.exact.flow.interlaced import InterlacedFlow
 from dqcodec.exact.flow.mixture_coupling import CouplingNet, MixtureCoupling
+from dqcodec.exact.flow.networks import AutoregressiveNet, ResidualNet
 from dqcodec.exact.flow.steps import Reversed, SampledAffine, SampledAutoregressive, SampledCoupling, Step
 from dqcodec.exact.flow.tables import TableLaw
 from dqcodec.exact.flow.transforms import Affine, AffineCoupling, Conv1x1
 from dqcodec.exact.mixture import MixtureTables
 from dqcodec.exact.model_file import Tensors
-from dqcodec.exact.networks import AutoregressiveNet, ResidualNet
 from dqcodec.frozen.flow import INPUT_BOUND, LOCATION_BOUND, LOG_SCALE_BOUND
 from dqcodec.frozen.interlaced import PLACES
 

@@ -12,9 +12,10 @@ from dqcodec.base.compiled import compiled, part_of_loop
 from dqcodec.base.errors import ModelError
 from dqcodec.context.context import log_spreads
 from dqcodec.context.interlacing import LARGEST_SPREAD, Seen, standardised
+from dqcodec.exact.flow.networks import Trunk, leaky, map_batch
 from dqcodec.exact.mixture import INVERSE_SCALE, MEAN, SIGMOID_SHIFT, WEIGHT, MixtureTables, find, set_mixtures, start
 from dqcodec.exact.model_file import Tensors
-from dqcodec.exact.networks import Trunk, check_chain, leaky, load_conv, map_batch
+from dqcodec.exact.networks import check_chain, load_conv
 from dqcodec.frozen.autoregressive import (
     GRID,
     INPUT_BOUND,

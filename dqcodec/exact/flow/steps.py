@@ -10,8 +10,8 @@ import numpy as np
 
 from dqcodec.ans.protocol import BitStack
 from dqcodec.base.errors import CorruptError
+from dqcodec.exact.flow.networks import AutoregressiveNet, ResidualNet, map_batch, to_input
 from dqcodec.exact.flow.transforms import Affine, AffineCoupling, check_range, divmod_exact, scale, unscale
-from dqcodec.exact.networks import AutoregressiveNet, ResidualNet, map_batch, to_input
 from dqcodec.frozen.flow import SCALE_BITS, R
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from dqcodec.ans.logarithms import log2
 from dqcodec.ans.protocol import BitStack
 from dqcodec.base.errors import LatentOverflow, ModelError
+from dqcodec.exact.flow.networks import map_batch, to_input
 from dqcodec.exact.flow.tables import loan_chunks
-from dqcodec.exact.networks import map_batch, to_input
 from dqcodec.frozen.ans import LOG2_BITS
 from dqcodec.frozen.flow import LOG_SCALE_BOUND, MAX_LATENT, MAX_SCALE, SCALE_BITS, SHEAR_BITS, R
 
