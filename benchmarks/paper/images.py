@@ -6,11 +6,11 @@
     python benchmarks/paper/images.py mnist binarized_mnist_larochelle.npz -o runs --images 150000 --cell flow-ard --seed 1
 
 Each cell has a run folder below the output. A cell that was trained for the whole budget is kept; another one continues
-where it stopped. To train longer, call it again with a larger budget. Results go to results/<table>.json.
+where it stopped. To train longer, call it again with a larger budget. Results go to OUTPUT/<table>.json.
 
 The cells of a row differ only in the dequantizer; configs/ holds the settings of the rows. Flows are also exported, and
 their integer programs code the test images. Objectives are compared as the paper advises: training of the vi model
-continues with each objective for a fourth of the budget.
+continues with each objective for a fourth of the budget; if there is no vi model yet, it is trained first, for the budget.
 
 mnist: Larochelle's binarization as packed bits, arrays train, valid, test with 784 bits a row. Its rows are three kinds of
 p(v): a Gaussian, a flow of affine couplings, and an interlaced flow, which has mixture couplings and takes images of 32 x 32.
@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from coding import code, rates, symbols
 from PIL import Image
-from results import RESULTS, Results
+from results import Results, json_option
 
 from dqcodec.export.program import has_exact_twin
 from dqcodec.flows.densities import CovarianceGaussian
@@ -128,14 +128,14 @@ def main() -> None:
     parser.add_argument("--test-images", type=int, help="number of test images for vi (default: all)")
     parser.add_argument("--coded-images", type=int, help="number of test images to code (default: those for vi)")
     parser.add_argument("--iw-images", type=int, default=64, help="number of test images for KL")
-    parser.add_argument("--json", type=Path)
+    json_option(parser, "OUTPUT/<table>.json")
     arguments = parser.parse_args()
     names = [cell.name for cell in CELLS[arguments.table]]
     if unknown := set(arguments.cell or ()) - {name for cell in CELLS[arguments.table] for name in cell.names}:
         parser.error(f"unknown cell {', '.join(unknown)}; the cells are {', '.join(names)}")
     torch.set_num_threads(1)
     results = Results(
-        arguments.json or RESULTS / f"{arguments.table}.json",
+        arguments.json or arguments.output / f"{arguments.table}.json",
         {"iw_samples": _IW_SAMPLES, "valid_images": _VALID_IMAGES},
     )
     for cell in CELLS[arguments.table]:
@@ -147,7 +147,11 @@ def main() -> None:
         if known and budget.fraction(60 * known["minutes"], known["images"]) == 1:
             continue
         splits = READERS[arguments.table](arguments.data, cell.config())
-        trainer = train(cell, splits.images, budget, arguments.output / cell.table)
+        base, runs = dataclasses.replace(cell, objective=None), arguments.output / cell.table
+        if cell.objective and not is_started(base, runs):
+            print(f"{cell.name} continues {base.name}, which is not there: training it first", flush=True)
+            train(base, splits.images, base.budget(arguments.minutes, arguments.images), runs)
+        trainer = train(cell, splits.images, budget, runs)
         found = measure(trainer, splits, arguments.test_images, arguments.iw_images)
         if has_exact_twin(trainer.model):
             found |= coded(trainer.folder.path, splits, arguments.coded_images or arguments.test_images)
@@ -194,6 +198,11 @@ def read_cifar10(folder: Path, config: Config) -> Splits:
 READERS = {"mnist": read_mnist, "cifar10": read_cifar10}
 
 
+def is_started(cell: Cell, runs: Path) -> bool:
+    """Whether the cell has a run."""
+    return (runs / cell.name / "checkpoint.pt").exists()
+
+
 def train(cell: Cell, images: Dataset, budget: Budget, runs: Path) -> Trainer:
     """Train a cell until its budget is spent. An existing run continues.
 
@@ -202,7 +211,7 @@ def train(cell: Cell, images: Dataset, budget: Budget, runs: Path) -> Trainer:
     """
     folder = runs / cell.name
     trainer = Trainer(cell.config(), images, folder, budget, "cpu")
-    if (folder / "checkpoint.pt").exists():
+    if is_started(cell, runs):
         trainer.resume()
     elif cell.objective:
         trainer.start_from(runs / cell.base)
