@@ -23,6 +23,7 @@ from results import Results, json_option
 from torch import Tensor
 
 from dqcodec.ans.particles import coupled_offsets
+from dqcodec.flows import objectives
 from dqcodec.flows.model import DequantizedModel, bits_per_dim
 from dqcodec.training.runs import RunFolder
 from dqcodec.training.trainer import load_model
@@ -101,8 +102,7 @@ def bound(model: DequantizedModel, x: np.ndarray, particles: int, noise: Callabl
     total = 0.0
     for batch in torch.from_numpy(x.transpose(0, 3, 1, 2).copy()).float().split(_BATCH):
         weights = [model.log_weight(batch, each).double() for each in noise(batch.shape, particles)]
-        log_mean = torch.logsumexp(torch.stack(weights), 0) - np.log(particles)
-        total += bits_per_dim(log_mean, batch[0].numel()).sum().item()
+        total += bits_per_dim(objectives.iw(torch.stack(weights)), batch[0].numel()).sum().item()
     return total / len(x)
 
 

@@ -30,14 +30,13 @@ from results import Results, json_option
 
 from dqcodec.export.program import has_exact_twin
 from dqcodec.flows.densities import CovarianceGaussian
-from dqcodec.flows.interlaced import InterlacedFlow
 from dqcodec.flows.model import DequantizedModel
 from dqcodec.training import config as configs
 from dqcodec.training import data
 from dqcodec.training.budget import Budget
 from dqcodec.training.config import Config
 from dqcodec.training.data import Crops, Dataset
-from dqcodec.training.evaluate import evaluate, mass_bpd
+from dqcodec.training.evaluate import evaluate
 from dqcodec.training.progress import LineProgress
 from dqcodec.training.trainer import Trainer
 
@@ -234,27 +233,26 @@ def measure(trainer: Trainer, splits: Splits, test_images: int | None, iw_images
 
     vi is measured on many images, KL = vi - iw on fewer ones with the same samples for both; all are spread evenly. iw
     on the many images is then vi - KL: KL differs little between images, while the rates differ much. An interlaced flow knows
-    P(x): there iw is -log P(x) of all these images, and KL has no error.
+    P(x): there iw is -log P(x) of all these images, exact, and KL has the noise of vi alone. Errors are standard errors over images.
     """
     model = trainer.ema.module.eval()
     if isinstance(model.density, CovarianceGaussian):
         refit(model, splits.images.train, _LAST_DRAWS)
     valid = evaluate(model, splits.images.valid.tiles(_BATCH, _VALID_IMAGES), 1)
-    vi = evaluate(model, splits.test.tiles(_BATCH, test_images), 1)
-    if isinstance(model.density, InterlacedFlow):
-        iw_images, kl_bpd = vi.crops, vi.vi_bpd - mass_bpd(model.density, splits.test.tiles(_BATCH, test_images))
-    else:
+    some = vi = evaluate(model, splits.test.tiles(_BATCH, test_images), 1)
+    if vi.mass_bpd is None:
         some = evaluate(model, splits.test.tiles(_BATCH, iw_images), _IW_SAMPLES)
-        iw_images, kl_bpd = some.crops, some.kl_bpd
     bounds = {
         "vi_bpd": vi.vi_bpd,
-        "iw_bpd": vi.vi_bpd - kl_bpd,
-        "kl_bpd": kl_bpd,
+        "vi_error_bpd": vi.vi_error_bpd,
+        "iw_bpd": vi.vi_bpd - some.kl_bpd,
+        "kl_bpd": some.kl_bpd,
+        "kl_error_bpd": some.kl_error_bpd,
         "valid_vi_bpd": valid.vi_bpd,
     }
     return {key: round(rate / splits.share, 5) for key, rate in bounds.items()} | {
         "test_images": vi.crops,
-        "iw_images": iw_images,
+        "iw_images": some.crops,
         "minutes": round(trainer.seconds / 60, 1),
         "steps": trainer.step,
         "images": trainer.step * trainer.config.training.batch,
