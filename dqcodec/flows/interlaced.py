@@ -80,6 +80,10 @@ class CouplingNet(Network):
         for conv in self.conv_out:
             start_evenly(conv)
 
+    def last_layers(self) -> list[nn.Module]:
+        """Those of the planes."""
+        return [*self.conv_out]
+
     def forward(self, inputs: Features, standard: Float[Tensor, "B P h w"]) -> list[Float[Tensor, "B _ h w"]]:
         """The parameters of each plane, (B, 3 K, h, w). standard: the coupling's own planes, normalised."""
         with self._trunk_precision(inputs):
