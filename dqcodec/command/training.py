@@ -45,9 +45,9 @@ def train(data: Path, options: Training) -> None:
         from dqcodec.training.trainer import Trainer
 
         program = _program(options.init) if options.init else None
-        sizes = fine_tuning.settings(program) if program else ()
+        fixed = fine_tuning.settings(program) if program else None
         run = runs.RunFolder(options.output)
-        config = run.config() if options.resume else configs.load(options.config, sizes + options.settings)
+        config = run.config() if options.resume else configs.load(options.config, options.settings, fixed)
         crops = data_sets.load(data, config.data.channels, config.data.crop, config.data.bits)
         budget = Budget(options.minutes, options.images)
         trainer = Trainer(config, crops, options.output, budget, options.device, options.amp)
