@@ -4,7 +4,7 @@
     python benchmarks/cifar10.py SHEET.png ... -o OUT
 
 FOLDER holds data_batch_1.bin .. data_batch_5.bin and test_batch.bin (Krizhevsky 2009). OUT gets cifar10.npz with the
-paper's split: the first 40000 images for training, the last 10000 of the training files for validation. It also gets
+paper's split: the first 40000 images for training, the last 10000 of the training files for validation, and the test images. It also gets
 test_00.png .. test_09.png, 1000 test images each, as a sheet of 25 rows of 40.
 
 From such sheets the second command makes one PNG for each image, numbered from 0000.png.
@@ -35,8 +35,9 @@ def main() -> None:
 def prepare(folder: Path, output: Path) -> None:
     """Write the arrays for training and the sheets of test images."""
     training = np.concatenate([read(folder / f"data_batch_{i}.bin") for i in range(1, 6)])
-    np.savez(output / "cifar10.npz", train=training[:40000], valid=training[40000:])
-    for index, images in enumerate(read(folder / "test_batch.bin").reshape(10, 1000, 32, 32, 3)):
+    test = read(folder / "test_batch.bin")
+    np.savez(output / "cifar10.npz", train=training[:40000], valid=training[40000:], test=test)
+    for index, images in enumerate(test.reshape(10, 1000, 32, 32, 3)):
         Image.fromarray(sheet(images)).save(output / f"test_{index:02d}.png", optimize=True)
 
 

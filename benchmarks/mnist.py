@@ -3,7 +3,7 @@
     python benchmarks/mnist.py binarized_mnist_larochelle.npz -o OUT
 
 The file holds packed bits: arrays train, valid and test with 784 bits a row. Its test images are sorted by digit. OUT
-gets three things: digits.npz, the images for training and validation as 0 and 255; sheet.png, every tenth test image
+gets three things: digits.npz, the images for training, validation and test as 0 and 255; sheet.png, every tenth test image
 in one 1-bit PNG of 25 rows of 40; and digits/, every twentieth test image from the sixth on as its own 1-bit PNG.
 """
 
@@ -28,7 +28,8 @@ def main() -> None:
     bits = {
         name: np.unpackbits(rows, axis=1).reshape(-1, _SIDE, _SIDE) for name, rows in np.load(arguments.file).items()
     }
-    np.savez(arguments.output / "digits.npz", train=bits["train"] * np.uint8(255), valid=bits["valid"] * np.uint8(255))
+    parts = {name: bits[name] * np.uint8(255) for name in ("train", "valid", "test")}
+    np.savez(arguments.output / "digits.npz", **parts)
     sheet = bits["test"][::10].reshape(_DOWN, _ACROSS, _SIDE, _SIDE).swapaxes(1, 2)
     save(sheet.reshape(_DOWN * _SIDE, _ACROSS * _SIDE), arguments.output / "sheet.png")
     for index, digit in enumerate(bits["test"][5::20]):

@@ -34,6 +34,8 @@ def test_the_resolved_config_reads_back(tmp_path):
         "density.kind=autoregressive",
         "dequantizer.kind=posterior",
         "density.net=other",
+        "training.learning_rate=0",
+        "training.muon_learning_rate=-1",
     ],
 )
 def test_what_is_unknown_or_wrong_is_refused_in_one_line(override):
@@ -63,6 +65,52 @@ def test_uniform_noise_in_half_infinite_bins_is_refused():
     assert build(config.load(None, bins))
     with pytest.raises(ConfigError, match="does not cover"):
         config.load(None, (*bins, "dequantizer.kind=uniform"))
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("density.kind=autoregressive", "dequantizer.kind=posterior", "data.bits=1", "dequantizer.bins=half_infinite"),
+        ("density.kind=covariance", "density.net=dense"),
+        ("density.kind=interlaced", "density.net=dense"),
+    ],
+)
+def test_choices_without_effect_are_refused(overrides):
+    with pytest.raises(ConfigError, match="hypercube bins|for density.kind = flow"):
+        config.load(None, overrides)
+
+
+@pytest.mark.parametrize("q", ["uniform", "gaussian", "bipartite", "ard"])
+@pytest.mark.parametrize("p", ["diagonal", "covariance", "flow", "interlaced"])
+def test_what_is_written_builds_the_same_model_and_nothing_else(q, p, tmp_path):
+    """Settings without effect are left out, and all others are kept."""
+    overrides = (
+        "data.bits=1",
+        "dequantizer.width=7",
+        "dequantizer.blocks=1",
+        "dequantizer.subflows=3",
+        "density.width=9",
+    )
+    overrides += (
+        "dequantizer.channels_per_group=3",
+        "density.head=5",
+        "density.levels=[{subflows=2, width=6, blocks=1}]",
+    )
+    resolved = config.load(None, (*overrides, "data.crop=4", f"dequantizer.kind={q}", f"density.kind={p}"))
+    path = tmp_path / "config.toml"
+    path.write_text(config.dump(resolved))
+    again = config.load(path)
+    assert config.dump(again) == path.read_text()
+    assert ("subflows = 3" in path.read_text()) == (q in ("bipartite", "ard"))
+    shapes = [{name: t.shape for name, t in build(each).state_dict().items()} for each in (resolved, again)]
+    assert shapes[0] == shapes[1]
+
+
+def test_a_program_fixes_settings_that_overrides_still_change(tmp_path):
+    (tmp_path / "config.toml").write_text("[training]\nbatch = 3\nseed = 2\n[data]\nbits = 1\n")
+    fixed = config.Config.model_validate({"data": {"bits": 5}, "training": {"batch": 4}})
+    loaded = config.load(tmp_path / "config.toml", ("training.batch=5",), fixed)
+    assert (loaded.data.bits, loaded.training.batch, loaded.training.seed) == (5, 5, 2)
 
 
 @pytest.mark.parametrize("content", ["x =", "[data]\nsize = 3", "\x00"])

@@ -38,6 +38,19 @@ def test_arrays_are_split_as_they_say_or_every_40th(tmp_path, channels):
     assert [len(images.train.images), len(images.valid.images)] == [5, 76]
 
 
+def test_test_images_are_a_part_of_their_own(tmp_path):
+    array = smooth_images(9, 8, 3)
+    np.savez(tmp_path / "a.npz", train=array[:5], valid=array[5:7], test=array[7:])
+    np.savez(tmp_path / "b.npz", x=array[:5], test=array[5:])
+    np.save(tmp_path / "c.npy", array[:1])
+    counts = {name: len(data.part(tmp_path / "a.npz", name, 3, 8).images) for name in ("train", "valid", "test", "all")}
+    assert counts == {"train": 5, "valid": 2, "test": 2, "all": 7}
+    assert len(data.load(tmp_path / "b.npz", 3, 8).all.images) == 5  # nothing is trained on them
+    assert len(data.part(tmp_path / "c.npy", "all", 3, 8).images) == 1
+    with pytest.raises(DataError, match="no array 'test'"):
+        data.part(tmp_path / "c.npy", "test", 3, 8)
+
+
 @pytest.mark.parametrize(
     "array",
     [np.zeros((3, 8, 8, 3)), np.zeros((3, 8, 8, 2), np.uint8), np.zeros((3, 4, 4, 3), np.uint8), np.zeros(3, np.uint8)],

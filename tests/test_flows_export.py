@@ -7,6 +7,9 @@ from flows import randomised, symbols
 from dqcodec.base.errors import ModelError
 from dqcodec.exact.program import load_program
 from dqcodec.export.program import export_bytes, has_exact_twin
+from dqcodec.flows.autoregressive import Reversed
+from dqcodec.flows.dequantizers import FlowDequantizer, UniformDequantizer
+from dqcodec.flows.transforms import Rescale
 from dqcodec.training import config as configs
 from dqcodec.training.build import build
 
@@ -41,6 +44,40 @@ def test_a_model_without_an_exact_twin_is_refused(overrides):
     assert not has_exact_twin(model)
     with pytest.raises(ModelError):
         _export(model)
+
+
+class Other(UniformDequantizer):
+    """Noise near the lower end of each bin."""
+
+    def noise(self, x):
+        return torch.rand_like(x) ** 2
+
+
+def _changed(change: str):
+    """A model with an exact twin, except for one part."""
+    model = _model("dequantizer.kind=ard", "dequantizer.subflows=2")
+    chain = model.dequantizer.transforms.transforms
+    if change == "dequantizer":
+        model.dequantizer = Other()
+    elif change == "subclass":
+        model.dequantizer.__class__ = type("Mine", (FlowDequantizer,), {})
+    elif change == "offset":
+        model.density.rescale = Rescale(0.0, 64.0)
+    elif change == "unit":
+        model.density.rescale = Rescale(128.0, 32.0)
+    elif change == "mixed":
+        chain[0] = _model("dequantizer.kind=bipartite").dequantizer.transforms.transforms[1]
+    elif change == "order":
+        chain[1] = Reversed(chain[1])
+    return model
+
+
+@pytest.mark.parametrize("change", ["dequantizer", "subclass", "offset", "unit", "mixed", "order"])
+def test_a_model_with_a_part_that_exact_programs_lack_is_refused(change):
+    assert has_exact_twin(_changed("nothing"))
+    assert not has_exact_twin(_changed(change))
+    with pytest.raises(ModelError, match="no exact twin"):
+        _export(_changed(change))
 
 
 @pytest.mark.parametrize("kind", ["uniform", "gaussian", "bipartite", "ard"])

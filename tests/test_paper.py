@@ -11,6 +11,9 @@ from PIL import Image
 PAPER = Path(__file__).parents[1] / "benchmarks" / "paper"
 sys.path.insert(0, str(PAPER))
 
+import checkerboard  # noqa: E402
+import coded  # noqa: E402
+import figures  # noqa: E402
 import images  # noqa: E402
 from checkerboard import ENTROPY_BITS, STATES  # noqa: E402
 from checkerboard_models import DENSITIES, DEQUANTIZERS, build  # noqa: E402
@@ -145,6 +148,46 @@ def test_a_cell_is_trained_and_measured_then_left_alone_until_more_is_asked(tmp_
     assert first["test_images"] == first["iw_images"] == (4 if table == "cifar10" else 48)
     assert run(20) == first
     assert run(70)["steps"] > first["steps"]
+
+
+def _call(monkeypatch, script, *arguments) -> None:
+    monkeypatch.setattr(sys, "argv", [f"{script.__name__}.py", *map(str, arguments)])
+    script.main()
+
+
+def test_a_missing_vi_model_is_trained_before_another_objective_continues_it(tmp_path, monkeypatch, capsys):
+    for name in ("_IW_SAMPLES", "_VALID_IMAGES"):
+        monkeypatch.setattr(images, name, 3)
+    data = _cifar10(tmp_path / "data")
+    _call(monkeypatch, images, "cifar10", data, "-o", tmp_path, "--images", 40, "--cell", "5bit-uniform-iw4")
+    assert "5bit-uniform, which is not there" in capsys.readouterr().out
+    assert list(Results(tmp_path / "cifar10.json", {}).cells) == ["5bit-uniform-iw4"]
+    assert images.is_started(images.Cell("cifar10", "5bit", "uniform"), tmp_path / "cifar10")
+
+
+def test_checkerboard_cells_are_measured_unless_model_and_result_are_there(tmp_path, monkeypatch):
+    cell = checkerboard.Cell("diagonal", "uniform", "vi", 0)
+    monkeypatch.setattr(checkerboard, "cells", lambda: [cell])
+    monkeypatch.setattr(checkerboard, "measure", lambda model, seed: {"vi_bits": 1.0})
+    trained = []
+    monkeypatch.setattr(checkerboard, "train", lambda cell: trained.append(cell) or build("diagonal", "uniform"))
+    for _ in range(2):
+        _call(monkeypatch, checkerboard, "-o", tmp_path)
+    assert trained == [cell] and cell.name in Results(tmp_path / "checkerboard.json", {})
+    (tmp_path / f"{cell.name}.pt").unlink()
+    _call(monkeypatch, checkerboard, "-o", tmp_path)
+    assert trained == [cell, cell]
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "first"),
+    [(figures, ["runs"], "checkerboard.py"), (coded, ["digits.npz", "-o", "runs"], "images.py mnist")],
+)
+def test_scripts_without_their_runs_say_what_to_run_first(tmp_path, monkeypatch, capsys, script, arguments, first):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        _call(monkeypatch, script, *arguments)
+    assert f"run python benchmarks/paper/{first}" in capsys.readouterr().err
 
 
 def test_the_full_model_takes_a_step_at_reduced_width():

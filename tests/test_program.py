@@ -10,6 +10,7 @@ from safetensors.numpy import save
 from dqcodec.ans.logarithms import ONE
 from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import CorruptError, DqcodecError, LatentOverflow, ModelError, StackUnderflow
+from dqcodec.exact import generating
 from dqcodec.exact.flow.program import FlowProgram
 from dqcodec.exact.program import load_program
 
@@ -107,6 +108,22 @@ def test_random_bits_decode_to_something_or_to_a_named_error(kind, seed, length)
     except DqcodecError:
         return
     assert x.shape == (1, 8, 8, 3)
+
+
+@every_model
+@pytest.mark.parametrize("kind", ["uniform", "interlaced"])
+def test_a_flow_gives_samples_from_any_random_bits(kind, channels, levels):
+    """No latent is taken from far outside of the base's table, so the samples are near those of the float model."""
+    program = programs.program(kind, channels, levels)
+    drawn = np.stack([generating.generate(program, 16, 32, seed) for seed in range(20)])
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        expected = programs.model(kind, channels, levels).sample(320, 32, 32).numpy()
+    assert drawn.shape == (20, 16, 32, 32, channels)
+    assert (
+        np.abs(np.diff(np.quantile([drawn.ravel(), expected.ravel()], [0.1, 0.3, 0.5, 0.7, 0.9], axis=1), axis=1)).max()
+        < 6
+    )
 
 
 @pytest.mark.parametrize("shear_bits", range(10, 18))

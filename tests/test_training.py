@@ -13,6 +13,7 @@ import torch
 from click.testing import CliRunner
 from flows import smooth_images
 
+from dqcodec import png
 from dqcodec.base.errors import DqcodecError
 from dqcodec.command.cli import main
 from dqcodec.exact.program import load_program
@@ -260,12 +261,30 @@ def test_the_commands_train_resume_evaluate_and_export(images_file, tmp_path):
     dqcodec("train", images_file, "-o", run, "--images", 96, "--resume", "--seed", 1, code=2)
     dqcodec("train", images_file, "-o", run, code=2)
     bounds = json.loads(dqcodec("evaluate", run, images_file, "--samples", 4, "--json").stdout)
-    assert bounds["kl_bpd"] == bounds["vi_bpd"] - bounds["iw_bpd"] and bounds["samples"] == 4
+    assert bounds["kl_bpd"] == pytest.approx(bounds["vi_bpd"] - bounds["iw_bpd"], abs=1e-6) and bounds["samples"] == 4
+    assert bounds["vi_error_bpd"] > 0 and "mass_bpd" not in bounds
+    assert "KL(q|p)" in dqcodec("evaluate", run, images_file, "--split", "all", "--limit", 4, "--device", "cpu").stdout
+    dqcodec("evaluate", run, images_file, "--split", "test", code=3)
+    sheets = tmp_path / "a.png", tmp_path / "b.png"
+    for sheet in sheets:
+        dqcodec("sample", run, "-o", sheet, "--count", 4, "--side", 8, "--seed", 5)
+    assert sheets[0].read_bytes() == sheets[1].read_bytes() and png.read(sheets[0].read_bytes()).pixels.shape == (
+        16,
+        16,
+        3,
+    )
+    dqcodec("sample", run, "-o", tmp_path / "c.png", "--side", 9, code=2)
+    dqcodec("sample", models.parent, "-o", tmp_path / "c.png", code=3)
     dqcodec("export", run, "-o", models, "--name", "toy", "--tile", 3, code=3)
     path = dqcodec("export", run, "-o", models, "--name", "toy", "--set-card", "licence=CC0").stdout.strip()
     program = load_program(Path(path))
     assert program.card["licence"] == "CC0" and program.card["steps"] == 12 and program.tile == 64
     assert dqcodec("export", run, "-o", models, "--name", "toy", "--set-card", "licence=CC0").stdout.strip() == path
+    dqcodec("export", models / "toy", "-o", models, code=3)  # a released run has no crops
+    again = load_program(
+        Path(dqcodec("export", models / "toy", images_file, "-o", models, "--name", "toy").stdout.strip())
+    )
+    assert again.card["steps"] == 12 and (models / "toy" / "weights.safetensors").exists()
 
 
 def test_missing_torch_is_an_error_of_one_line(images_file, tmp_path, monkeypatch):

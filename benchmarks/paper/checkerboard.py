@@ -2,7 +2,7 @@
 
     python benchmarks/paper/checkerboard.py -o runs/checkerboard
 
-It trains the models that the folder lacks (three seeds a cell), measures them, and writes results/checkerboard.json.
+It trains the models that the folder lacks (three seeds a cell), measures them, and writes checkerboard.json there.
 
 P_data, equation 15, is uniform over (1, 0) and (0, 1), so its entropy is exactly 1 bit. A batch holds both states equally often, so
 that only the dequantizer makes the bound noisy.
@@ -16,13 +16,14 @@ from pathlib import Path
 
 import torch
 from checkerboard_models import DENSITIES, DEQUANTIZERS, build
-from results import RESULTS, Results
+from results import Results, json_option
 from torch import Tensor, nn
 
 from dqcodec.flows.model import DequantizedModel
 
 STATES = torch.tensor([[1.0, 0.0], [0.0, 1.0]])[..., None, None]
 ENTROPY_BITS = 1.0
+RESULTS = "checkerboard.json"  # in the folder of the models
 SEEDS = 3
 
 _STEPS = {"diagonal": 2000, "covariance": 4000, "flow": 1200}
@@ -88,14 +89,14 @@ def main() -> None:
     """The command line, see the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the trained models")
-    parser.add_argument("--json", type=Path, default=RESULTS / "checkerboard.json")
+    json_option(parser, "OUTPUT/checkerboard.json")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
-    results = Results(arguments.json, settings())
+    results = Results(arguments.json or arguments.output / RESULTS, settings())
     for cell in cells():
         weights = arguments.output / f"{cell.name}.pt"
-        if cell.name in results:
+        if cell.name in results and weights.exists():
             continue
         started = time.process_time()
         model = train(cell)

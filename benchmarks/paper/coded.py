@@ -2,11 +2,11 @@
 
     python benchmarks/paper/coded.py binarized_mnist_larochelle.npz -o runs --test-images 1000
 
-The runs are those of images.py: the flow trained with vi, and with iw of 4 samples. Each model is exported as an integer
+The runs are those of images.py (cells flow-uniform, flow-uniform-iw4): the flow trained with vi, and with iw of 4 samples. Each model is exported as an integer
 program. It codes the test images on one stack with K coupled particles (particles.py); they are decoded and compared.
 
 The results also hold the float model's bounds on the same images: vi, iw with K independent samples, and iw with K
-coupled samples. The two iw bounds are vi minus their gain on every fifth image. results/coded.json gets one cell at a
+coupled samples. The two iw bounds are vi minus their gain on every fifth image. OUTPUT/coded.json gets one cell at a
 time; existing cells are kept.
 """
 
@@ -19,10 +19,11 @@ import torch
 from coding import exported, symbols
 from images import read_mnist
 from particles import rates
-from results import RESULTS, Results
+from results import Results, json_option
 from torch import Tensor
 
 from dqcodec.ans.particles import coupled_offsets
+from dqcodec.flows import objectives
 from dqcodec.flows.model import DequantizedModel, bits_per_dim
 from dqcodec.training.runs import RunFolder
 from dqcodec.training.trainer import load_model
@@ -44,12 +45,18 @@ def main() -> None:
     )
     parser.add_argument("--cell", action="append", help="only this cell, e.g. iw4-4 (repeatable)")
     parser.add_argument("--test-images", type=int, help="number of test images (default: all)")
-    parser.add_argument("--json", type=Path, default=RESULTS / "coded.json")
+    json_option(parser, "OUTPUT/coded.json")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     runs = {objective: arguments.output / "mnist" / name for objective, name in RUNS.items()}
+    missing = [run.name for run in runs.values() if not (run / "checkpoint.pt").exists()]
+    if missing:
+        cells = " ".join(f"--cell {name}" for name in missing)
+        parser.error(
+            f"runs are missing: run python benchmarks/paper/images.py mnist {arguments.data} -o {arguments.output} --images 150000 {cells} first"
+        )
     x = symbols(read_mnist(arguments.data, load_model(runs["vi"])[1]).test, arguments.test_images)
-    results = Results(arguments.json, {"iw_images": -(-len(x) // _IW_STRIDE)})
+    results = Results(arguments.json or arguments.output / "coded.json", {"iw_images": -(-len(x) // _IW_STRIDE)})
     for objective, particles in CELLS:
         cell = f"{objective}-{particles}"
         if cell not in results and (not arguments.cell or cell in arguments.cell):
@@ -95,8 +102,7 @@ def bound(model: DequantizedModel, x: np.ndarray, particles: int, noise: Callabl
     total = 0.0
     for batch in torch.from_numpy(x.transpose(0, 3, 1, 2).copy()).float().split(_BATCH):
         weights = [model.log_weight(batch, each).double() for each in noise(batch.shape, particles)]
-        log_mean = torch.logsumexp(torch.stack(weights), 0) - np.log(particles)
-        total += bits_per_dim(log_mean, batch[0].numel()).sum().item()
+        total += bits_per_dim(objectives.iw(torch.stack(weights)), batch[0].numel()).sum().item()
     return total / len(x)
 
 

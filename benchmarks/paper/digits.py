@@ -5,7 +5,7 @@
 
 The first set is a sheet of 1000 digits in one image, the second 500 digits with a PNG each. dqcodec packs the second
 set into one archive; the other codecs make one file for each image. Everything is decoded and compared. Results go to
-results/digits.json.
+mnist/digits.json.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from results import RESULTS, Results
+from results import Results, json_option
 
 from dqcodec.bench import images, peers
 from dqcodec.bench.measure import file_bytes
@@ -29,12 +29,13 @@ def main() -> None:
     """The command line, see the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--json", type=Path, default=RESULTS / "digits.json")
+    json_option(parser, "FOLDER/digits.json")
     arguments = parser.parse_args()
     sets = {"sheet": [arguments.folder / "sheet.png"], "archive": sorted((arguments.folder / "digits").glob("*.png"))}
     programs = [zoo.load(name) for name in zoo.names()]
-    arguments.json.unlink(missing_ok=True)
-    results = Results(arguments.json, {})
+    path = arguments.json or arguments.folder / "digits.json"
+    path.unlink(missing_ok=True)
+    results = Results(path, {})
     for name, paths in sets.items():
         ours = file if name == "sheet" else packed
         sources = [images.read(path) for path in paths]

@@ -2,7 +2,7 @@
 
     python benchmarks/paper/figures.py runs/checkerboard
 
-It draws the models of the first seed that checkerboard.py trained.
+It draws the models of the first seed that checkerboard.py trained, with the bounds that it measured.
 """
 
 import argparse
@@ -14,10 +14,10 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from checkerboard import STATES, Cell
+from checkerboard import RESULTS, STATES, Cell
 from checkerboard_models import DENSITIES, DEQUANTIZERS, build
 from matplotlib.axes import Axes
-from tables import cells
+from results import Results, json_option
 
 from dqcodec.flows.model import DequantizedModel
 
@@ -31,18 +31,24 @@ def main() -> None:
     """The command line, see the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", type=Path)
+    json_option(parser, "RUNS/checkerboard.json")
     arguments = parser.parse_args()
-    FIGURES.mkdir(exist_ok=True)
     objectives = {"vi": "vi", "iw16": "iw, M = 16", "renyi2": "Rényi, M = 2"}
     pairs = {f"{p} p": [Cell(p, q, "vi", 0) for q in DEQUANTIZERS] for p in DENSITIES}
     trained = {label: [Cell("flow", q, objective, 0) for q in DEQUANTIZERS] for objective, label in objectives.items()}
-    draw(arguments.runs, pairs, "vi_bits", FIGURES / "checkerboard_vi.png")
-    draw(arguments.runs, trained, "iw_bits", FIGURES / "checkerboard_objectives.png")
+    needed = [cell for rows in (pairs, trained) for row in rows.values() for cell in row]
+    measured = Results(arguments.json or arguments.runs / RESULTS, {}).cells
+    if any(cell.name not in measured or not weights_of(arguments.runs, cell).exists() for cell in needed):
+        parser.error(
+            f"{arguments.runs} lacks models: run python benchmarks/paper/checkerboard.py -o {arguments.runs} first"
+        )
+    FIGURES.mkdir(exist_ok=True)
+    draw(arguments.runs, measured, pairs, "vi_bits", FIGURES / "checkerboard_vi.png")
+    draw(arguments.runs, measured, trained, "iw_bits", FIGURES / "checkerboard_objectives.png")
 
 
-def draw(runs: Path, rows: dict[str, list[Cell]], key: str, path: Path) -> None:
+def draw(runs: Path, measured: dict[str, dict], rows: dict[str, list[Cell]], key: str, path: Path) -> None:
     """Draw a row of pairs (p, q) for each label, with the measured bound above each pair."""
-    measured = cells("checkerboard")
     figure, axes = plt.subplots(len(rows), 2 * len(DEQUANTIZERS), figsize=(11, 5.8), layout="constrained")
     for axes_row, (label, row) in zip(axes, rows.items()):
         for (left, right), cell in zip(axes_row.reshape(-1, 2), row):
@@ -59,10 +65,15 @@ def draw(runs: Path, rows: dict[str, list[Cell]], key: str, path: Path) -> None:
     plt.close(figure)
 
 
+def weights_of(runs: Path, cell: Cell) -> Path:
+    """The file of a cell's weights, as checkerboard.py names it."""
+    return runs / f"{cell.name}.pt"
+
+
 def load(runs: Path, cell: Cell) -> DequantizedModel:
     """The trained model of a cell."""
     model = build(cell.density, cell.dequantizer)
-    model.load_state_dict(torch.load(runs / f"{cell.name}.pt", weights_only=True))
+    model.load_state_dict(torch.load(weights_of(runs, cell), weights_only=True))
     return model
 
 

@@ -6,11 +6,11 @@
     python benchmarks/paper/images.py mnist binarized_mnist_larochelle.npz -o runs --images 150000 --cell flow-ard --seed 1
 
 Each cell has a run folder below the output. A cell that was trained for the whole budget is kept; another one continues
-where it stopped. To train longer, call it again with a larger budget. Results go to results/<table>.json.
+where it stopped. To train longer, call it again with a larger budget. Results go to OUTPUT/<table>.json.
 
 The cells of a row differ only in the dequantizer; configs/ holds the settings of the rows. Flows are also exported, and
 their integer programs code the test images. Objectives are compared as the paper advises: training of the vi model
-continues with each objective for a fourth of the budget.
+continues with each objective for a fourth of the budget; if there is no vi model yet, it is trained first, for the budget.
 
 mnist: Larochelle's binarization as packed bits, arrays train, valid, test with 784 bits a row. Its rows are three kinds of
 p(v): a Gaussian, a flow of affine couplings, and an interlaced flow, which has mixture couplings and takes images of 32 x 32.
@@ -26,18 +26,17 @@ import numpy as np
 import torch
 from coding import code, rates, symbols
 from PIL import Image
-from results import RESULTS, Results
+from results import Results, json_option
 
 from dqcodec.export.program import has_exact_twin
 from dqcodec.flows.densities import CovarianceGaussian
-from dqcodec.flows.interlaced import InterlacedFlow
 from dqcodec.flows.model import DequantizedModel
 from dqcodec.training import config as configs
 from dqcodec.training import data
 from dqcodec.training.budget import Budget
 from dqcodec.training.config import Config
 from dqcodec.training.data import Crops, Dataset
-from dqcodec.training.evaluate import evaluate, mass_bpd
+from dqcodec.training.evaluate import evaluate
 from dqcodec.training.progress import LineProgress
 from dqcodec.training.trainer import Trainer
 
@@ -128,14 +127,14 @@ def main() -> None:
     parser.add_argument("--test-images", type=int, help="number of test images for vi (default: all)")
     parser.add_argument("--coded-images", type=int, help="number of test images to code (default: those for vi)")
     parser.add_argument("--iw-images", type=int, default=64, help="number of test images for KL")
-    parser.add_argument("--json", type=Path)
+    json_option(parser, "OUTPUT/<table>.json")
     arguments = parser.parse_args()
     names = [cell.name for cell in CELLS[arguments.table]]
     if unknown := set(arguments.cell or ()) - {name for cell in CELLS[arguments.table] for name in cell.names}:
         parser.error(f"unknown cell {', '.join(unknown)}; the cells are {', '.join(names)}")
     torch.set_num_threads(1)
     results = Results(
-        arguments.json or RESULTS / f"{arguments.table}.json",
+        arguments.json or arguments.output / f"{arguments.table}.json",
         {"iw_samples": _IW_SAMPLES, "valid_images": _VALID_IMAGES},
     )
     for cell in CELLS[arguments.table]:
@@ -147,7 +146,11 @@ def main() -> None:
         if known and budget.fraction(60 * known["minutes"], known["images"]) == 1:
             continue
         splits = READERS[arguments.table](arguments.data, cell.config())
-        trainer = train(cell, splits.images, budget, arguments.output / cell.table)
+        base, runs = dataclasses.replace(cell, objective=None), arguments.output / cell.table
+        if cell.objective and not is_started(base, runs):
+            print(f"{cell.name} continues {base.name}, which is not there: training it first", flush=True)
+            train(base, splits.images, base.budget(arguments.minutes, arguments.images), runs)
+        trainer = train(cell, splits.images, budget, runs)
         found = measure(trainer, splits, arguments.test_images, arguments.iw_images)
         if has_exact_twin(trainer.model):
             found |= coded(trainer.folder.path, splits, arguments.coded_images or arguments.test_images)
@@ -194,6 +197,11 @@ def read_cifar10(folder: Path, config: Config) -> Splits:
 READERS = {"mnist": read_mnist, "cifar10": read_cifar10}
 
 
+def is_started(cell: Cell, runs: Path) -> bool:
+    """Whether the cell has a run."""
+    return (runs / cell.name / "checkpoint.pt").exists()
+
+
 def train(cell: Cell, images: Dataset, budget: Budget, runs: Path) -> Trainer:
     """Train a cell until its budget is spent. An existing run continues.
 
@@ -202,7 +210,7 @@ def train(cell: Cell, images: Dataset, budget: Budget, runs: Path) -> Trainer:
     """
     folder = runs / cell.name
     trainer = Trainer(cell.config(), images, folder, budget, "cpu")
-    if (folder / "checkpoint.pt").exists():
+    if is_started(cell, runs):
         trainer.resume()
     elif cell.objective:
         trainer.start_from(runs / cell.base)
@@ -225,27 +233,26 @@ def measure(trainer: Trainer, splits: Splits, test_images: int | None, iw_images
 
     vi is measured on many images, KL = vi - iw on fewer ones with the same samples for both; all are spread evenly. iw
     on the many images is then vi - KL: KL differs little between images, while the rates differ much. An interlaced flow knows
-    P(x): there iw is -log P(x) of all these images, and KL has no error.
+    P(x): there iw is -log P(x) of all these images, exact, and KL has the noise of vi alone. Errors are standard errors over images.
     """
     model = trainer.ema.module.eval()
     if isinstance(model.density, CovarianceGaussian):
         refit(model, splits.images.train, _LAST_DRAWS)
     valid = evaluate(model, splits.images.valid.tiles(_BATCH, _VALID_IMAGES), 1)
-    vi = evaluate(model, splits.test.tiles(_BATCH, test_images), 1)
-    if isinstance(model.density, InterlacedFlow):
-        iw_images, kl_bpd = vi.crops, vi.vi_bpd - mass_bpd(model.density, splits.test.tiles(_BATCH, test_images))
-    else:
+    some = vi = evaluate(model, splits.test.tiles(_BATCH, test_images), 1)
+    if vi.mass_bpd is None:
         some = evaluate(model, splits.test.tiles(_BATCH, iw_images), _IW_SAMPLES)
-        iw_images, kl_bpd = some.crops, some.kl_bpd
     bounds = {
         "vi_bpd": vi.vi_bpd,
-        "iw_bpd": vi.vi_bpd - kl_bpd,
-        "kl_bpd": kl_bpd,
+        "vi_error_bpd": vi.vi_error_bpd,
+        "iw_bpd": vi.vi_bpd - some.kl_bpd,
+        "kl_bpd": some.kl_bpd,
+        "kl_error_bpd": some.kl_error_bpd,
         "valid_vi_bpd": valid.vi_bpd,
     }
     return {key: round(rate / splits.share, 5) for key, rate in bounds.items()} | {
         "test_images": vi.crops,
-        "iw_images": iw_images,
+        "iw_images": some.crops,
         "minutes": round(trainer.seconds / 60, 1),
         "steps": trainer.step,
         "images": trainer.step * trainer.config.training.batch,

@@ -1,11 +1,18 @@
 """The results of a table: named cells in one JSON file, which is rewritten after each cell."""
 
+import argparse
 import json
 from pathlib import Path
 
 from dqcodec.bench.machine import machine
 
 RESULTS = Path(__file__).parent / "results"
+
+
+def json_option(parser: argparse.ArgumentParser, default: str) -> None:
+    """Add --json FILE. default: its text in the help."""
+    text = f"file of the results (default: {default}); those of the documents are in benchmarks/paper/results"
+    parser.add_argument("--json", type=Path, metavar="FILE", help=text)
 
 
 class Results:

@@ -27,6 +27,7 @@ existing = click.Path(exists=True, path_type=Path)
 _new = click.Path(path_type=Path)
 _new_file = click.Path(dir_okay=False, path_type=Path)
 _COUNT = click.IntRange(min=1)
+DEVICES = "auto", "cpu", "cuda"
 _AUTO = {"default": "auto", "show_default": True}
 
 
@@ -269,7 +270,7 @@ class Training:
         "--init", metavar="MODEL|RUN", help="Start from a model, by name or file, or from another run's weights."
     )
     seed: int | None = option("--seed", type=click.IntRange(min=0), help="The same as --set training.seed=N.")
-    device: str = option("--device", type=click.Choice(["auto", "cpu", "cuda"]), **_AUTO, help="Where to train.")
+    device: str = option("--device", type=click.Choice(DEVICES), **_AUTO, help="Where to train.")
     amp: str = option("--amp", type=click.Choice(["auto", "on", "off"]), **_AUTO, help="Train in bfloat16.")
     quiet: bool = option("-q", "--quiet", is_flag=True, help="Print errors only.")
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from dqcodec.command import atomic
-from dqcodec.command.failures import ending_with_failure, usage_errors
+from dqcodec.command.failures import ending_with_failure, one_line_failures, usage_errors
 from dqcodec.command.names import STDIO
 from dqcodec.command.plan import check_apart
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _COUNT = click.IntRange(min=1)
 
 
 @click.command()
-@click.argument("model", metavar="NAME|FILE")
+@click.argument("model", metavar="NAME|FILE|RUN")
 @click.option("-o", "--output", metavar="FILE|-", required=True, help="Write this PNG file; - is stdout.")
 @click.option("--count", type=_COUNT, default=16, show_default=True, help="Draw this number of samples.")
 @click.option("--side", type=_COUNT, default=64, show_default=True, help="Height and width of each, in pixels.")
@@ -24,10 +28,11 @@ _COUNT = click.IntRange(min=1)
 def sample(model: str, output: str, count: int, side: int, seed: int, force: bool) -> None:
     """Draw images from a model into one PNG.
 
-    The model decodes random bits.
+    The model decodes random bits. A run of `dqcodec train` has no program yet: its model in real numbers draws them.
 
     \b
     dqcodec sample photo -o samples.png
+    dqcodec sample run -o samples.png
     """
     from dqcodec import png
     from dqcodec.codec import zoo
@@ -36,10 +41,23 @@ def sample(model: str, output: str, count: int, side: int, seed: int, force: boo
     if not output:
         raise click.UsageError("the output has no name")
     target = None if output == STDIO else Path(output)
+    is_run = Path(model).is_dir() and model not in zoo.names()
     with usage_errors():
-        program = zoo.load(model)
-        check_apart([target], models=[model])
+        program = None if is_run else zoo.load(model)
+        check_apart([target], models=[] if is_run else [model])
     with ending_with_failure(output):
         atomic.check_target(target, force=force)
-        sheet = generating.sheet(generating.generate(program, count, side, seed), program.bits)
+        if program is None:
+            images, bits = _of_run(model, count, side, seed)
+        else:
+            images, bits = generating.generate(program, count, side, seed), program.bits
+        sheet = generating.sheet(images, bits)
         atomic.write(target, png.write(png.plain(sheet)), force=force)
+
+
+def _of_run(run: str, count: int, side: int, seed: int) -> tuple[np.ndarray, int]:
+    """(images, bits) of a run's model."""
+    with usage_errors(), one_line_failures("train"):
+        from dqcodec.training.generating import generate
+
+        return generate(run, count, side, seed)

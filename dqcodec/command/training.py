@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dqcodec.exact.program import Program
 
 _folder = click.Path(exists=True, file_okay=False, path_type=Path)
-_PARTS = ("valid", "train", "all")
+_PARTS = ("valid", "train", "test", "all")
 
 
 @click.command()
@@ -45,9 +45,9 @@ def train(data: Path, options: Training) -> None:
         from dqcodec.training.trainer import Trainer
 
         program = _program(options.init) if options.init else None
-        sizes = fine_tuning.settings(program) if program else ()
+        fixed = fine_tuning.settings(program) if program else None
         run = runs.RunFolder(options.output)
-        config = run.config() if options.resume else configs.load(options.config, sizes + options.settings)
+        config = run.config() if options.resume else configs.load(options.config, options.settings, fixed)
         crops = data_sets.load(data, config.data.channels, config.data.crop, config.data.bits)
         budget = Budget(options.minutes, options.images)
         trainer = Trainer(config, crops, options.output, budget, options.device, options.amp)
@@ -78,23 +78,31 @@ def _program(init: str) -> Program | None:
 @click.argument("run", type=_folder)
 @click.argument("data", type=opts.existing)
 @click.option("--samples", type=click.IntRange(min=1), default=16, show_default=True, help="Samples of the iw bound.")
-@click.option("--split", type=click.Choice(_PARTS), default="valid", show_default=True, help="Part of DATA.")
+@click.option(
+    "--split",
+    type=click.Choice(_PARTS),
+    default="valid",
+    show_default=True,
+    help="Part of DATA; test is an array of a .npz.",
+)
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Use at most N crops, spread evenly.")
+@click.option("--device", type=click.Choice(opts.DEVICES), default="auto", show_default=True, help="Where to compute.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def evaluate(run: Path, data: Path, samples: int, split: str, limit: int | None, as_json: bool) -> None:
+def evaluate(run: Path, data: Path, samples: int, split: str, limit: int | None, device: str, as_json: bool) -> None:
     """Print the bounds of a model on DATA.
 
-    The model is RUN's averaged one. The bounds are vi and iw, in bits per dimension; their difference estimates KL(q|p).
+    The model is RUN's averaged one. The bounds are vi and iw, in bits per dimension; their difference estimates KL(q|p). Where the
+    density knows P(x), -log2 P(x) is there, too, and KL(q|p) is its distance from vi. Standard errors are over crops.
     """
     with one_line_failures("train"):
-        from dqcodec.training.data import load
+        from dqcodec.training import data as data_sets
+        from dqcodec.training import hardware
         from dqcodec.training.evaluate import evaluate as bounds
         from dqcodec.training.trainer import load_model
 
         model, config = load_model(run)
-        images = load(data, config.data.channels, config.data.crop, config.data.bits)
-        crops = {"valid": images.valid, "train": images.train, "all": images.all}[split]
-        result = bounds(model, crops.tiles(32, limit), samples)
+        crops = data_sets.part(data, split, config.data.channels, config.data.crop, config.data.bits)
+        result = bounds(model.to(hardware.chosen(device)), crops.tiles(32, limit), samples)
         click.echo(json.dumps(result.as_dict()) if as_json else result.line())
 
 

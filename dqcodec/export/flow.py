@@ -10,13 +10,21 @@ from dqcodec.exact.model_file import Tensors
 from dqcodec.export import tables
 from dqcodec.export.quantise import CONTEXT_BITS, Ranges, grid_of, integers, mixture_grids, stored
 from dqcodec.flows.autoregressive import AffineAutoregressive, Reversed
-from dqcodec.flows.couplings import AffineCoupling, ConditionalAffine
+from dqcodec.flows.bins import Hypercube
+from dqcodec.flows.couplings import AffineCoupling, ConditionalAffine, ReverseChannels
 from dqcodec.flows.densities import FlowDensity
-from dqcodec.flows.dequantizers import Dequantizer, FlowDequantizer
+from dqcodec.flows.dequantizers import Dequantizer, FlowDequantizer, UniformDequantizer
 from dqcodec.flows.features import PixelFeatures
 from dqcodec.flows.interlaced import CouplingNet, InterlacedFlow
 from dqcodec.flows.model import DequantizedModel
-from dqcodec.flows.networks import AutoregressiveNet, MaskedConv2d, ResidualBlock, ResidualNet
+from dqcodec.flows.networks import (
+    AutoregressiveDenseNet,
+    AutoregressiveNet,
+    DenseNet,
+    MaskedConv2d,
+    ResidualBlock,
+    ResidualNet,
+)
 from dqcodec.flows.transforms import Chain, Conv1x1
 from dqcodec.frozen.flow import INPUT_BITS, LOG_SCALE_BITS, SHEAR_BITS, R
 
@@ -26,6 +34,33 @@ MAX_FRACTION_BITS = 11  # bits of a learned u: finer cells of its sigmoid would 
 WEIGHT_BITS = 10  # of the trunks; fewer bits make files larger, more do not make them smaller
 OUTPUT_WEIGHT_BITS = 14  # of each net's last convolution
 LEVEL = 4095  # activations take 12 bits
+
+
+def has_exact_twin(model: DequantizedModel) -> bool:
+    """Whether a flow consists of the parts that exact programs have, in their order. Subclasses may compute something else."""
+    density, dequantizer, bits = model.density, model.dequantizer, model.bits
+    if type(density) is FlowDensity:
+        fits = (density.rescale.offset, density.rescale.unit) == (2.0 ** (bits - 1), 2.0 ** (bits - 2))
+    else:
+        fits = type(density) is InterlacedFlow and density.bits == bits
+    has_dense_nets = any(isinstance(module, DenseNet | AutoregressiveDenseNet) for module in model.modules())
+    return fits and not has_dense_nets and type(dequantizer.bins) is Hypercube and _kind(dequantizer) is not None
+
+
+def _kind(dequantizer: Dequantizer) -> str | None:
+    """The name of a dequantizer in descriptions; None if no exact program has it."""
+    if type(dequantizer) is UniformDequantizer:
+        return "uniform"
+    if type(dequantizer) is not FlowDequantizer:
+        return None
+    types = [type(transform) for transform in dequantizer.transforms.transforms]
+    if dequantizer.context_net is None:
+        return "gaussian" if set(types) == {ConditionalAffine} else None
+    if types and types == [ReverseChannels, AffineCoupling] * (len(types) // 2):
+        return "bipartite"
+    plain, alternate = set(types[::-1][::2]), set(types[::-1][1::2])  # counted from eps
+    of_one_order = alternate <= {AffineAutoregressive} or alternate == {Reversed}
+    return "ard" if plain == {AffineAutoregressive} and of_one_order else None
 
 
 @torch.no_grad()
@@ -98,7 +133,7 @@ def _dequantizer(
 ) -> tuple[Tensors, dict[str, object]]:
     """(the tensors of a dequantizer, its part of the description)."""
     if not isinstance(dequantizer, FlowDequantizer):
-        return {}, {"dequantizer": "uniform", "dequantizer_transforms": 0, "context_channels": 0}
+        return {}, {"dequantizer": _kind(dequantizer), "dequantizer_transforms": 0, "context_channels": 0}
     tensors = tables.dequantizer(fraction_bits, grid_bits, is_logistic=dequantizer.is_logistic)
     if is_haar := isinstance(dequantizer.features, PixelFeatures):
         tensors["features.matrix"] = dequantizer.features.matrix.numpy().astype(np.int8)
@@ -113,9 +148,8 @@ def _dequantizer(
         net = transform.net
         write = _autoregressive_net if isinstance(net, AutoregressiveNet) else _residual_net
         tensors |= write(f"dequantizer.{index}", net, ranges, _location_scale_grids(net, grid_bits))
-    kinds = {ConditionalAffine: "gaussian", AffineCoupling: "bipartite", AffineAutoregressive: "ard"}
     described = {
-        "dequantizer": kinds[type(transforms[0])],
+        "dequantizer": _kind(dequantizer),
         "dequantizer_transforms": len(transforms),
         "context_channels": context_channels,
     }

@@ -9,20 +9,12 @@ from torch import Tensor
 
 from dqcodec.base.errors import ModelError
 from dqcodec.export import autoregressive, flow
-from dqcodec.flows.bins import Hypercube
-from dqcodec.flows.densities import FlowDensity
-from dqcodec.flows.interlaced import InterlacedFlow
 from dqcodec.flows.model import AutoregressiveModel, DequantizedModel
-from dqcodec.flows.networks import AutoregressiveDenseNet, DenseNet
 
 
 def has_exact_twin(model: DequantizedModel) -> bool:
-    """Whether the model can be exported: autoregressive densities can, and flows without dense nets over hypercube bins."""
-    return isinstance(model, AutoregressiveModel) or (
-        isinstance(model.density, FlowDensity | InterlacedFlow)
-        and isinstance(model.dequantizer.bins, Hypercube)
-        and not any(isinstance(module, DenseNet | AutoregressiveDenseNet) for module in model.modules())
-    )
+    """Whether the model can be exported: autoregressive ones can, and flows over hypercube bins without dense nets or own classes."""
+    return isinstance(model, AutoregressiveModel) or flow.has_exact_twin(model)
 
 
 def export(
@@ -54,7 +46,8 @@ def export_bytes(model: DequantizedModel, name: str, tile: int | None, calibrati
     """The model file's bytes; see export."""
     if not has_exact_twin(model):
         raise ModelError(
-            "only flow and autoregressive densities over hypercube bins have an exact twin, without dense nets"
+            "no exact twin: only autoregressive models have one, and flows made of this package's parts, over hypercube "
+            "bins, without dense nets, with offset 2^(bits - 1) and unit 2^(bits - 2)"
         )
     kind = autoregressive if isinstance(model, AutoregressiveModel) else flow
     return kind.export_bytes(copy.deepcopy(model).cpu().eval(), name, tile, calibration.cpu(), card)

@@ -73,6 +73,10 @@ class ContextNet(Network):
         for linear in self.linear_out:
             start_evenly(linear)
 
+    def last_layers(self) -> list[nn.Module]:
+        """Those of the planes."""
+        return [*self.linear_out]
+
     def forward(self, c: Context, shape: tuple[int, int, int]) -> Float[Tensor, "N P _"]:
         """Raw mixture parameters, (N, planes, 3 K). shape: (B, H, W) of the N = B H W pixels."""
         with self._trunk_precision(c.inputs):

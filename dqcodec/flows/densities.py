@@ -24,6 +24,10 @@ class Density(nn.Module):
         """log p(v), nats."""
         raise NotImplementedError
 
+    def log_mass(self, x: Images) -> PerImage | None:
+        """log P(x), nats: the integral of p over the hypercube bins of symbols x. None if it is not known in closed form."""
+        return None
+
     def sample(self, n: int, height: int, width: int) -> Float[Tensor, "n C H W"]:
         """v ~ p(v), float32. A Gaussian has one fixed height and width.
 

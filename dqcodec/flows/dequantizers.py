@@ -74,6 +74,10 @@ class UniformDequantizer(Dequantizer):
 class FlowDequantizer(Dequantizer):
     """u = sigmoid(y) for hypercube bins, where y is a conditional flow of noise eps, (B, 4C, H/2, W/2): the paper's equation 12.
 
+    Two things differ from the equation. The base q(eps) is fixed, standard normal or logistic; the paper's depends on x and is a
+    diagonal Gaussian. The flow runs on the squeezed image, so the order of an autoregressive step is that of its channels (places in
+    2 x 2 blocks within each plane), then rows, then columns.
+
     Args:
         features: of x. context_net: makes the context from the features; None takes the features as the context.
         transforms: from y to eps, conditional on the context. bins: a key of BINS.
@@ -169,7 +173,7 @@ def gaussian_dequantizer(settings: Settings) -> FlowDequantizer:
 
 
 def bipartite_dequantizer(settings: Settings, *, subflows: int, context_channels: int) -> FlowDequantizer:
-    """Affine couplings over eps, given a context (the paper's equation 13; Ho et al. 2019)."""
+    """Affine couplings over eps, given a context (the paper's equation 13; Flow++, Ho et al. 2019)."""
     half = 2 * settings.channels
     transforms: list[Transform] = []
     for _ in range(subflows):

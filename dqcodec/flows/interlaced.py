@@ -1,8 +1,8 @@
 """An interlaced flow: mixture couplings on the pixels of a coarse image and of ever finer ones.
 
 A level knows the first pixel of each 2 x 2 block of an image, x1. It codes the three others, one place of the blocks after the
-other. Each place is a coupling z2 = F(x2 | x1), where F is the distribution function of a mixture of logistics (Ho et al.
-2019); then x2 is known, too, and joins x1. Each pixel changes once and the base is uniform on [0, 1), so a coupling is also a
+other. Each place is a coupling z2 = F(x2 | x1), where F is the distribution function of a mixture of logistics (Flow++,
+Ho et al. 2019); then x2 is known, too, and joins x1. Each pixel changes once and the base is uniform on [0, 1), so a coupling is also a
 split prior p(x2 | x1). Within a pixel the planes G, R, B follow each other.
 
 A coupling sees the bins of x1, not the values: the place of a value in its bin is the dequantizer's noise.
@@ -79,6 +79,10 @@ class CouplingNet(Network):
         self.conv_out = nn.ModuleList(nn.Conv2d(head, 3 * mixtures, 1) for _ in range(planes))
         for conv in self.conv_out:
             start_evenly(conv)
+
+    def last_layers(self) -> list[nn.Module]:
+        """Those of the planes."""
+        return [*self.conv_out]
 
     def forward(self, inputs: Features, standard: Float[Tensor, "B P h w"]) -> list[Float[Tensor, "B _ h w"]]:
         """The parameters of each plane, (B, 3 K, h, w). standard: the coupling's own planes, normalised."""

@@ -58,7 +58,11 @@ class DequantizedModel(nn.Module):
 
     @torch.no_grad()
     def sample(self, n: int, height: int, width: int) -> Float[Tensor, "n C H W"]:
-        """x ~ P(x): draw v ~ p(v) and take the symbol of its bin, or the nearest symbol if no bin holds v."""
+        """x ~ P(x): draw v ~ p(v) and take the symbol of its bin.
+
+        Where p has mass outside of all bins, the integrals P(x) add up to less than 1, and the samples differ from them: v there
+        gives the nearest symbol.
+        """
         v = self.density.sample(n, height, width)
         return self.dequantizer.bins.quantize(v).clamp(0, 2**self.bits - 1)
 

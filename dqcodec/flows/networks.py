@@ -61,6 +61,10 @@ class Network(nn.Module):
 
     bfloat16 = False
 
+    def last_layers(self) -> list[nn.Module]:
+        """The layers whose sums are the outputs."""
+        return [self.conv_out]
+
     def _trunk_precision(self, x: Tensor) -> torch.autocast:
         return torch.autocast(x.device.type, torch.bfloat16, enabled=self.bfloat16)
 

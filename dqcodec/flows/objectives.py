@@ -19,7 +19,7 @@ def vi(log_weights: Float[Tensor, "K B"]) -> PerImage:
 
 
 def iw(log_weights: Float[Tensor, "K B"]) -> PerImage:
-    """Importance-weighted bound, the paper's equations 7 and 8; Burda et al. 2015."""
+    """Importance-weighted bound, the paper's equations 7 and 8; Burda et al. 2016."""
     return torch.logsumexp(log_weights, 0) - math.log(len(log_weights))
 
 

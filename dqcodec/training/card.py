@@ -7,15 +7,15 @@ from dqcodec.flows.model import DequantizedModel
 from dqcodec.training.config import Config
 
 
-def card(model: DequantizedModel, config: Config, seconds: float, steps: int, valid_vi_bpd: float | None) -> dict:
+def card(model: DequantizedModel, config: Config, minutes: float, steps: int, valid_vi_bpd: float | None) -> dict:
     """The facts that the trainer knows. The user adds data and licence.
 
     Args:
-        seconds: of training. valid_vi_bpd: the vi bound on validation crops, bits per dimension, if it is known.
+        minutes: of training. valid_vi_bpd: the vi bound on validation crops, bits per dimension, if it is known.
     """
     facts = {
         "description": _description(config),
-        "minutes_trained": round(seconds / 60, 1),
+        "minutes_trained": round(minutes, 1),
         "steps": steps,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "multiplications_per_pixel": multiplications_per_pixel(model, config),

@@ -38,8 +38,9 @@ class DequantizerConfig(Section):
 
     kind: "posterior" is p(u|x), for the autoregressive density only, which has it in closed form.
     bins: "half_infinite" (Winkler et al. 2019) is for binary data, bits = 1, and for kinds of q that cover all u > 0.
-    width, blocks: of the networks; in dense networks, blocks is the depth.
-    subflows, context_channels: of the bipartite and ARD kinds. channels_per_group: of the ARM.
+    width, blocks: of the networks; in dense networks, blocks is the depth. The ARM of an ARD takes its width from
+        channels_per_group, and a residual ARM has a fixed depth: there width and blocks are of the context's network.
+    subflows, context_channels: of the bipartite and ARD kinds. channels_per_group: of the ARM, for each autoregressive channel.
     alternating: every second step of an ARD runs in reverse order.
     features: what a learned q sees of x: "haar", sums and differences in 2 x 2 blocks, or "standard", pixels normalised by
         the mean and spread of their neighbours.
@@ -109,9 +110,9 @@ class Training(Section):
     """
 
     optimiser: Literal["muon", "adam"] = "muon"
-    learning_rate: float = 2e-3
+    learning_rate: float = Field(2e-3, gt=0)
     adam_beta2: float = Field(0.99, ge=0, lt=1)
-    muon_learning_rate: float = 0.012
+    muon_learning_rate: float = Field(0.012, gt=0)
     muon_weight_decay: float = Field(0.3, ge=0)
     warmup_steps: int = Field(200, ge=1)
     decay_fraction: float = Field(0.5, ge=0, le=1)
@@ -148,6 +149,10 @@ class Config(Section):
             raise ValueError("a dense net has at least one layer: dequantizer.blocks >= 1")
         if self.density.kind == "interlaced" and self.dequantizer.bins != "hypercube":
             raise ValueError("an interlaced flow has hypercube bins")
+        if self.dequantizer.bins == "half_infinite" and self.dequantizer.kind == "posterior":
+            raise ValueError("the posterior dequantizer has hypercube bins")
+        if self.density.net == "dense" and self.density.kind != "flow":
+            raise ValueError("density.net is for density.kind = flow")
         if (self.dequantizer.kind == "posterior") != (self.density.kind == "autoregressive"):
             raise ValueError("the posterior dequantizer and the autoregressive density need each other")
         return self
@@ -158,11 +163,12 @@ class Config(Section):
         return None if self.density.kind == "autoregressive" else max(64, 2 ** len(self.density.levels))
 
 
-def load(path: Path | str | None, overrides: tuple[str, ...] = ()) -> Config:
+def load(path: Path | str | None, overrides: tuple[str, ...] = (), fixed: Config | None = None) -> Config:
     """The configuration of a TOML file, or the defaults if path is None.
 
     Args:
         overrides: settings that replace those of the file, as `section.key=value` with values in TOML syntax.
+        fixed: what it sets explicitly replaces settings of the file, before the overrides do.
 
     Raises:
         ConfigError: the file is not readable, or has an unknown key or a wrong value.
@@ -170,6 +176,8 @@ def load(path: Path | str | None, overrides: tuple[str, ...] = ()) -> Config:
     source = "settings" if path is None else path
     try:
         tree = {} if path is None else tomllib.loads(Path(path).read_text())
+        for section, value in fixed.model_dump(exclude_unset=True).items() if fixed else ():
+            tree[section] = tree.get(section, {}) | value if isinstance(value, dict) else value
         for override in overrides:
             key, equals, value = override.partition("=")
             if not equals:
@@ -198,6 +206,35 @@ def _toml_value(text: str) -> object:
         return text
 
 
+_LEARNED = ("bins", "net", "width", "blocks", "features", "noise")
+_FLOW = (*_LEARNED, "subflows", "context_channels")
+_USED = {  # section -> kind -> the settings that have an effect
+    "dequantizer": {
+        "uniform": (),
+        "posterior": (),
+        "gaussian": _LEARNED,
+        "bipartite": _FLOW,
+        "ard": (*_FLOW, "channels_per_group", "alternating"),
+    },
+    "density": {
+        "diagonal": (),
+        "covariance": (),
+        "flow": ("net", "levels"),
+        "interlaced": ("levels", "head", "mixtures"),
+        "autoregressive": ("width", "blocks", "head", "features", "mixtures", "least_squares", "learning"),
+    },
+}
+
+
 def dump(config: Config) -> str:
-    """The configuration with all its defaults, as TOML."""
-    return tomli_w.dumps(config.model_dump())
+    """The configuration as TOML: all settings that have an effect, defaults included."""
+    tree = config.model_dump()
+    for name, used in _USED.items():
+        section = tree[name]
+        tree[name] = {key: section[key] for key in section if key in ("kind", *used[section["kind"]])}
+    if config.density.kind == "interlaced":
+        for level in tree["density"]["levels"]:
+            del level["subflows"]
+    if config.training.optimiser == "adam":
+        tree["training"] = {key: value for key, value in tree["training"].items() if not key.startswith("muon_")}
+    return tomli_w.dumps(tree)

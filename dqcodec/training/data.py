@@ -11,6 +11,7 @@ from dqcodec.base.errors import DqcodecError
 
 _VALIDATION_STRIDE = 40
 _ARRAYS = {".npy", ".npz"}
+_TEST = "test"  # the array of a .npz file that nothing is trained on
 
 
 class DataError(DqcodecError):
@@ -86,7 +87,8 @@ def load(path: Path | str, channels: int, crop: int, bits: int = 8) -> Dataset:
     """The data set of a folder (recursively: image files, .npy, .npz), or of one .npy or .npz file.
 
     Arrays are uint8 (N, H, W, C), or (N, H, W) for one channel. Images smaller than a crop are left out. The arrays
-    `train` and `valid` of a .npz file are the two parts; otherwise every 40th image is for validation.
+    `train` and `valid` of a .npz file are the two parts; otherwise every 40th image is for validation. Arrays named `test` are
+    left out.
 
     Raises:
         DataError: the path has too few usable images, or an array of another type or shape.
@@ -96,11 +98,29 @@ def load(path: Path | str, channels: int, crop: int, bits: int = 8) -> Dataset:
         arrays = _arrays(path, channels)
         if {"train", "valid"} <= set(arrays):
             return Dataset(*(_crops(f"{path}: {part}", arrays[part], crop, bits, 1) for part in ("train", "valid")))
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    images = [image for file in files if file.is_file() for image in _read(file, channels)]
-    everything = _crops(str(path), images, crop, bits, 2).images
+    everything = _crops(str(path), _images(path, channels), crop, bits, 2).images
     train = [image for index, image in enumerate(everything) if index % _VALIDATION_STRIDE]
     return Dataset(Crops(train, crop, bits), Crops(everything[::_VALIDATION_STRIDE], crop, bits))
+
+
+def part(path: Path | str, name: str, channels: int, crop: int, bits: int = 8) -> Crops:
+    """A part of the data set at a path, see load: "train", "valid", "all" for both, or "test", an array of that name in a .npz file.
+
+    All of one image is that image.
+
+    Raises:
+        DataError: the path has too few usable images, or an array of another type or shape, or no test images.
+    """
+    path = Path(path)
+    if name == "test":
+        arrays = _arrays(path, channels) if path.suffix == ".npz" and path.is_file() else {}
+        if _TEST not in arrays:
+            raise DataError(f"{path}: there is no array {_TEST!r} of a .npz file")
+        return _crops(f"{path}: {_TEST}", arrays[_TEST], crop, bits, 1)
+    if name == "all":
+        return _crops(str(path), _images(path, channels), crop, bits, 1)
+    images = load(path, channels, crop, bits)
+    return images.train if name == "train" else images.valid
 
 
 def _crops(source: str, images: list[np.ndarray], crop: int, bits: int, least: int) -> Crops:
@@ -110,10 +130,16 @@ def _crops(source: str, images: list[np.ndarray], crop: int, bits: int, least: i
     return Crops(usable, crop, bits)
 
 
+def _images(path: Path, channels: int) -> list[np.ndarray]:
+    """All images (H, W, C) of a folder or a file."""
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    return [image for file in files if file.is_file() for image in _read(file, channels)]
+
+
 def _read(file: Path, channels: int) -> list[np.ndarray]:
     """The images (H, W, C) of a file, or none if it holds no image of 8 bits."""
     if file.suffix in _ARRAYS:
-        return [image for array in _arrays(file, channels).values() for image in array]
+        return [image for name, array in _arrays(file, channels).items() if name != _TEST for image in array]
     try:
         with Image.open(file) as image:
             if image.mode.startswith(("I", "F")):

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from dqcodec.ans.stack import Stack
 from dqcodec.exact.program import Program
-from dqcodec.flows.interlaced import InterlacedFlow
 from dqcodec.flows.model import DequantizedModel, bits_per_dim
 from dqcodec.flows.transforms import Images, PerImage
 
@@ -20,57 +20,60 @@ _NOISE_BYTES_PER_DIM = 16  # of the stack, for a push to borrow
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Rates, bits per dimension, averaged over crops.
+    """Rates, bits per dimension, averaged over crops; each error is the standard error of such a mean.
 
-    vi_bpd: the rate of bits-back coding. iw_bpd: the importance-weighted bound with `samples` samples.
+    vi_bpd: the rate of bits-back coding. iw_bpd: the importance-weighted bound with `samples` samples. mass_bpd: -log2 P(x), exact;
+    None if the density does not know it. kl_bpd: of KL(q(u|x) | p(u|x)), the loss of the dequantizer. Where P(x) is known it is
+    vi_bpd - mass_bpd, unbiased with the noise of vi alone; else it is vi_bpd - iw_bpd, an estimate from below.
     """
 
     crops: int
     samples: int
     vi_bpd: float
+    vi_error_bpd: float
     iw_bpd: float
-
-    @property
-    def kl_bpd(self) -> float:
-        """vi_bpd - iw_bpd: an estimate, from below, of KL(q(u|x) | p(u|x)), the loss of the dequantizer."""
-        return self.vi_bpd - self.iw_bpd
+    iw_error_bpd: float
+    mass_bpd: float | None
+    kl_bpd: float
+    kl_error_bpd: float
 
     def as_dict(self) -> dict:
-        """All rates, for JSON."""
-        return dataclasses.asdict(self) | {"kl_bpd": self.kl_bpd}
+        """All rates, for JSON. Without a known P(x), mass_bpd is left out."""
+        return {key: value for key, value in dataclasses.asdict(self).items() if value is not None}
 
     def line(self) -> str:
         """All rates in one line."""
+        mass = "" if self.mass_bpd is None else f"-log2 P(x) {self.mass_bpd:.4f} bpd, "
         return (
-            f"vi {self.vi_bpd:.4f} bpd, iw({self.samples}) {self.iw_bpd:.4f} bpd, "
-            f"KL(q|p) {self.kl_bpd:.4f} bpd over {self.crops} crops"
+            f"vi {self.vi_bpd:.4f} ± {self.vi_error_bpd:.4f} bpd, iw({self.samples}) {self.iw_bpd:.4f} bpd, {mass}"
+            f"KL(q|p) {self.kl_bpd:.4f} ± {self.kl_error_bpd:.4f} bpd over {self.crops} crops"
         )
 
 
 @torch.no_grad()
 def evaluate(model: DequantizedModel, batches: Iterable[np.ndarray], samples: int, seed: int = 0) -> Evaluation:
-    """Both bounds, from the same samples.
+    """Both bounds, from the same samples, and log P(x) if the density knows it.
 
     Args:
-        batches: symbols (B, C, H, W) uint8, as data.Crops.tiles gives them. samples: of the iw bound.
+        batches: symbols (B, C, H, W) uint8, as data.Crops.tiles gives them. samples: of the iw bound; vi is a mean over them.
     """
     torch.manual_seed(seed)
     device = next(model.parameters()).device
-    crops, vi_bits, iw_bits = 0, 0.0, 0.0
+    rates = []
     for batch in batches:
         x = torch.from_numpy(batch).to(device, torch.float32, memory_format=torch.channels_last)
         vi, iw = _bounds(model, x, samples)
-        vi_bits += bits_per_dim(vi, x[0].numel()).sum().item()
-        iw_bits += bits_per_dim(iw, x[0].numel()).sum().item()
-        crops += len(x)
-    return Evaluation(crops, samples, vi_bits / crops, iw_bits / crops)
+        mass = model.density.log_mass(x)
+        best = iw if mass is None else mass.double()  # the nearest to log P(x)
+        rates.append(bits_per_dim(torch.stack([vi, iw, best, vi - best]), x[0].numel()).cpu())
+    vi, iw, best, kl = (torch.cat(rates, 1)[row] for row in range(4))
+    return Evaluation(len(vi), samples, *_mean(vi), *_mean(iw), None if mass is None else _mean(best)[0], *_mean(kl))
 
 
-@torch.no_grad()
-def mass_bpd(density: InterlacedFlow, batches: Iterable[np.ndarray]) -> float:
-    """-log2 P(x), bits per dimension, averaged over images: symbols (B, C, H, W)."""
-    masses = [bits_per_dim(density.log_mass(torch.from_numpy(batch).float()), batch[0].size) for batch in batches]
-    return float(torch.cat(masses).double().mean())
+def _mean(rates: Tensor) -> tuple[float, float]:
+    """(the mean of rates (N,), its standard error: 0 for a single one)."""
+    error = rates.std().item() / len(rates) ** 0.5 if len(rates) > 1 else 0.0
+    return rates.mean().item(), error
 
 
 def _bounds(model: DequantizedModel, x: Images, samples: int) -> tuple[PerImage, PerImage]:

@@ -9,7 +9,6 @@ pixels are correlated; the steps allow for this.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 
@@ -26,7 +25,7 @@ from dqcodec.exact.program import Program
 from dqcodec.export.restore import Twin, restore
 from dqcodec.flows.model import AutoregressiveModel, bits_per_dim
 from dqcodec.training.budget import Budget
-from dqcodec.training.config import Training
+from dqcodec.training.config import Config, Training
 from dqcodec.training.hardware import bfloat16
 from dqcodec.training.optimisers import optimisers, update
 from dqcodec.training.progress import Progress
@@ -40,37 +39,33 @@ _LINES = 60  # seconds between lines about the progress
 _EXACT = 1 << 24
 
 
-def settings(program: Program) -> tuple[str, ...]:
-    """The configuration to train a program further, as overrides of config.load.
+def settings(program: Program) -> Config:
+    """The configuration to train a program further. What is not set explicitly is free, see config.load.
 
     Raises:
         ModelError: the program is of another kind.
     """
     _check(program)
     about, net = program.description, program.net
-    values = {
-        "name": program.name,
-        "data.channels": about.channels,
-        "data.bits": about.bits,
-        "data.crop": _CROP,
-        "dequantizer.kind": "posterior",
-        "density.kind": "autoregressive",
-        "density.width": net.first.outputs,
-        "density.blocks": about.blocks,
-        "density.head": net.out[0].inputs,
-        "density.features": about.features,
-        "density.mixtures": about.mixtures,
-        "density.least_squares": about.least_squares,
-        "density.learning": len(about.learning),
-        "training.learning_rate": _SETTINGS.learning_rate,
-        "training.muon_learning_rate": _SETTINGS.muon_learning_rate,
-        "training.muon_weight_decay": _SETTINGS.muon_weight_decay,
-        "training.warmup_steps": _SETTINGS.warmup_steps,
-        "training.batch": 4,
-        "training.decay_fraction": 1.0,
-        "training.ema": 0.99,
-    }
-    return tuple(f"{name}={json.dumps(value)}" for name, value in values.items())
+    rates = ("learning_rate", "muon_learning_rate", "muon_weight_decay", "warmup_steps")
+    return Config.model_validate(
+        {
+            "name": program.name,
+            "data": {"channels": about.channels, "bits": about.bits, "crop": _CROP},
+            "dequantizer": {"kind": "posterior"},
+            "density": {
+                "kind": "autoregressive",
+                "width": net.first.outputs,
+                "blocks": about.blocks,
+                "head": net.out[0].inputs,
+                "features": about.features,
+                "mixtures": about.mixtures,
+                "least_squares": about.least_squares,
+                "learning": len(about.learning),
+            },
+            "training": _SETTINGS.model_dump(include=set(rates)) | {"batch": 4, "decay_fraction": 1.0, "ema": 0.99},
+        }
+    )
 
 
 def weights(program: Program) -> dict[str, Tensor]:

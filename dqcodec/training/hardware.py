@@ -4,11 +4,15 @@ from typing import Literal
 
 import torch
 
+from dqcodec.base.errors import DqcodecError
+
 Switch = Literal["auto", "on", "off"]
 
 
 def chosen(device: str) -> str:
-    """cpu or cuda. device: one of them, or auto."""
+    """cpu or cuda. device: one of them, or auto. Raises DqcodecError: cuda is not there."""
+    if device == "cuda" and not torch.cuda.is_available():
+        raise DqcodecError("this machine has no GPU that torch can use: give --device cpu")
     return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
 
 

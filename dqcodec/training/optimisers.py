@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import nn
 
+from dqcodec.flows.networks import Network
 from dqcodec.training.config import Training
 from dqcodec.training.muon import Muon
 
@@ -17,12 +18,13 @@ def optimisers(model: nn.Module, settings: Training) -> list[torch.optim.Optimiz
     Muon skips the last layer of each network, because its noise would reach the latents, and layers with few inputs.
     The full learning rate of each parameter group is its `base_lr`.
     """
+    last = {layer for net in model.modules() if isinstance(net, Network) for layer in net.last_layers()}
     matrices = [
         module.weight
-        for name, module in model.named_modules()
+        for module in model.modules()
         if isinstance(module, nn.Conv2d | nn.Linear)
         and settings.optimiser == "muon"
-        and "_out" not in name
+        and module not in last
         and module.weight[0].numel() >= _LEAST_INPUTS
     ]
     chosen = {id(p) for p in matrices}

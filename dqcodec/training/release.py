@@ -28,6 +28,7 @@ def export_run(
     """Write folder/<name>-<sha8>.safetensors, and the released run (see runs) to folder/<name>/.
 
     Args:
+        run: of the trainer, or released; the latter has no crops, so it needs data.
         data: training data. Its validation part calibrates the export and gives the rate on the card. Without it, the
             run's own crops calibrate, and the last milestone gives the rate.
         name: of the model; default: the configuration's. tile: see Config.default_tile.
@@ -50,8 +51,8 @@ def export_run(
         valid = load(data, config.data.channels, config.data.crop, config.data.bits).valid
         crops = np.concatenate(list(valid.tiles(CALIBRATION_CROPS, CALIBRATION_CROPS)))
         valid_bpd = evaluate(model, valid.tiles(32, _MEASURED_CROPS), 1).vi_bpd
-    state = source.checkpoint()
-    facts = card(model, config, state["seconds"], state["step"], valid_bpd) | (facts or {})
+    minutes, steps = source.spent()
+    facts = card(model, config, minutes, steps, valid_bpd) | (facts or {})
     calibration = torch.from_numpy(crops).float()
     source.release(model, folder / (name or config.name))
     return export(model, name or config.name, tile or config.default_tile, calibration, facts, folder)

@@ -91,10 +91,21 @@ class RunFolder:
         except (OSError, SafetensorError) as error:
             raise RunError(f"{self._weights}: {error}") from None
 
+    def spent(self) -> tuple[float, int]:
+        """(minutes of training, steps), from the checkpoint, or from the last milestone of a released run.
+
+        Raises:
+            RunError: both are missing, or the checkpoint is damaged.
+        """
+        if not self._checkpoint.exists() and (metrics := self.metrics()):
+            return metrics[-1]["minutes"], metrics[-1]["step"]
+        state = self.checkpoint()
+        return state["seconds"] / 60, state["step"]
+
     def release(self, model: nn.Module, folder: Path) -> None:
         """Write this run to `folder` in its released form. model: the averaged model."""
         folder.mkdir(parents=True, exist_ok=True)
-        for file in (self._config, self._metrics):
+        for file in (self._config, self._metrics) if not folder.samefile(self.path) else ():
             shutil.copyfile(file, folder / file.name)
         state = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
         safetensors.torch.save_file(state, folder / self._weights.name)

@@ -216,7 +216,7 @@ class Trainer:
     def _export(self, valid_bpd: float) -> dict:
         """Export the averaged model and code a few crops with it. Keep the file if its bound is the best so far."""
         model = self.ema.module
-        facts = card(model, self.config, self.seconds, self.step, valid_bpd)
+        facts = card(model, self.config, self.seconds / 60, self.step, valid_bpd)
         calibration = torch.from_numpy(self.validation.calibration).float()
         path = export(model, self.config.name, self.config.default_tile, calibration, facts, self.folder.path)
         coded = self.validation.coded(model, path)

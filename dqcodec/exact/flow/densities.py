@@ -1,5 +1,7 @@
 """The exact flow density as a codec for grid integers v: the twin of flows.densities.FlowDensity."""
 
+import dataclasses
+
 import numpy as np
 
 from dqcodec.ans.protocol import BitStack
@@ -56,11 +58,23 @@ class FlowDensity:
 
     def pop(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:
         """The inverse of push: v, int64 (count, height, width, C). Raises LatentOverflow, StackUnderflow."""
+        return self._pop(stack, count, height, width, self.logistic)
+
+    def sample(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:
+        """v ~ p(v) from random bits, int64 (count, height, width, C). Raises LatentOverflow, StackUnderflow.
+
+        The end cells of the base stand for themselves: a code of all integers beyond them has room for any distance, so
+        random bits would give absurd ones.
+        """
+        return self._pop(stack, count, height, width, dataclasses.replace(self.logistic, unbounded=False))
+
+    def _pop(self, stack: BitStack, count: int, height: int, width: int, base: TableLaw) -> np.ndarray:
+        """v, int64 (count, height, width, C), from latents that are popped under a law."""
         depth = len(self.levels)
         channels = self.channels << depth
-        g = self.logistic.pop(stack, (count, height >> depth, width >> depth, channels))
+        g = base.pop(stack, (count, height >> depth, width >> depth, channels))
         for transforms in reversed(self.levels):
-            out = self.logistic.pop(stack, g.shape)
+            out = base.pop(stack, g.shape)
             g = np.concatenate([g, out], -1)
             for transform in reversed(transforms):
                 g = transform.inverse(g, stack)

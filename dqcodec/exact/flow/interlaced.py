@@ -64,6 +64,10 @@ class InterlacedFlow:
                 self._pop_pixels(stack, coupling, y, coupling.own(of_level))
         return coding_order(values)
 
+    def sample(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:
+        """v ~ p(v) from random bits: pop, because every law is bounded."""
+        return self.pop(stack, count, height, width)
+
     def _push_pixels(self, stack: BitStack, coupling: MixtureCoupling, y: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Code the pixels of a coupling, (B, h, w, C) in coding order; returns the cost of each image. y: planes of the level."""
         c, own, cost = seen(y, coupling.number, self.bits), coupling.own(y), np.zeros(len(y), np.int64)

@@ -69,8 +69,11 @@ class FlowProgram:
         return self.codec.pop(stack, count, height, width)
 
     def sample(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:
-        """Pixels x = floor(v), v ~ p(v), clamped to their range: uint8 (count, height, width, C)."""
-        v = self.codec.density.pop(stack, count, height, width)
+        """Pixels x = floor(v), v ~ p(v), clamped to their range: uint8 (count, height, width, C).
+
+        Raises LatentOverflow, StackUnderflow.
+        """
+        v = self.codec.density.sample(stack, count, height, width)
         return self.codec.dequantizer.quantize(v).clip(0, (1 << self.bits) - 1).astype(np.uint8)
 
 
