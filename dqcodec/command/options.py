@@ -23,7 +23,6 @@ from dqcodec.command.names import FORMATS
 from dqcodec.png import MAX_PIXELS
 
 paths = click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-files = click.argument("paths", metavar="FILE...", nargs=-1, required=True)
 existing = click.Path(exists=True, path_type=Path)
 _new = click.Path(path_type=Path)
 _new_file = click.Path(dir_okay=False, path_type=Path)
