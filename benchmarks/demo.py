@@ -3,6 +3,7 @@
 python benchmarks/demo.py [PNG]      (default: a photograph that comes with scikit-image)
 """
 
+import argparse
 import sys
 import tempfile
 from importlib.resources import files
@@ -15,7 +16,11 @@ from PIL import Image
 
 def main() -> None:
     """The command line, see the module."""
-    source = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(str(files("skimage.data") / "coffee.png"))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("png", type=Path, nargs="?", help="default: a photograph that comes with scikit-image")
+    source = parser.parse_args().png or Path(str(files("skimage.data") / "coffee.png"))
+    if not source.is_file():
+        sys.exit(f"{source}: there is no such file")
     with tempfile.TemporaryDirectory() as folder:
         packed, restored = Path(folder) / "image.png.dqc", Path(folder) / "image.png"
         script.run(*script.DQCODEC, "compress", "-v", source, "-o", packed)

@@ -206,7 +206,7 @@ def lessons() -> str:
     for row in read("lessons")["rows"]:
         gain = _change(row["bpd"], least[row["model"]]) if row["layers"] else ""
         rows.append([row["model"], str(row["layers"]), f"{row['bpd']:.4f}", gain, f"{row['microseconds']:.1f}"])
-    header = ["model", "layers that learn, beside the last ones", "bpd", "", "microseconds of processor a pixel"]
+    header = ["model", "further layers that learn", "bpd", "change", "microseconds of processor a pixel"]
     return f"{table(header, rows)}\n\n{provenance('lessons')}"
 
 
@@ -269,9 +269,9 @@ def learning() -> str:
         rows.append([
             f"{label}, from `{each['base']}`", f"{each['pixels'] / 1e6:.1f}", f"{each['learn_seconds'] / 60:.1f}",
             f"{each['learn_processor_seconds'] / 60:.1f}", count(each["bytes_without"]), f"**{count(each['bytes'])}**",
-            count(each["model_bytes"]), f"{100 * change:+.1f} %".replace("-", "−"),
+            count(each["model_bytes"]) if change < 0 else "-", f"{100 * change:+.1f} %".replace("-", "−"),
         ])  # fmt: skip
-    header = ["", "megapixels", "minutes", "of a core", "without, bytes", "with", "of which the model", ""]
+    header = ["", "megapixels", "minutes", "of a core", "without, bytes", "with", "of which the model", "change"]
     return f"{table(header, rows)}\n\n{provenance(*_LEARNED)}"
 
 
@@ -332,8 +332,8 @@ def growth() -> str:
     ]
     header = ["", "one processor, s", "two, s", "ratio", "two, peak MB", "cluster of two, s"]
     note = (
-        "Compressing, which verifies, and decompressing. The cluster is one of Dask on the same two processors. Two processes "
-        f"of this machine multiplied {result['two_processes']:.2f} times as much as one."
+        "Each cell: seconds to compress (with the check) / seconds to decompress. The cluster is one of Dask on the same two "
+        f"processors. Two processes of this machine multiplied {result['two_processes']:.2f} times as much as one."
     )
     return f"{table(header, images + archives)}\n\n{note}\n\n{provenance('growth')}"
 

@@ -170,7 +170,7 @@ def test_a_missing_peer_is_skipped_with_a_note(monkeypatch, in_this_process):
 def test_an_unsupported_image_is_noted_and_is_no_error(in_this_process, folder):
     (folder / "in/deep.png").write_bytes(pngs.random(NOISE, 9, 12, 0, 16))
     result = run("in", "--codec", "png", "--codec", "webp")
-    assert result.exit_code == 0 and "webp: n/a for 1 images: takes no 16-bit gray" in result.stdout
+    assert result.exit_code == 0 and "webp: n/a for 1 image: takes no 16-bit gray" in result.stdout
     assert "Not every codec coded every image" in result.stdout and "webp n/a" in result.stderr
 
 
@@ -212,7 +212,7 @@ def test_the_parts_of_a_models_bits_add_up_to_the_file(folder):
     row = measure(Modelled(), images.Image(folder / "in/a.png", "a.png"))
     assert row.as_dict()["limit_bpd"] == 3.0
     report = BenchReport([Modelled()], worker.Options(), machine(), [], [row])
-    assert "a model coded 1 of 1 images" in report.notes()[-1] and "limit 3.0000 and initial" in report.notes()[-1]
+    assert "a model coded 1 of 1 image, at" in report.notes()[-1] and "limit 3.0000 and initial" in report.notes()[-1]
     total = report.totals[0].model
     assert total.limit == 3.0 and total.initial == pytest.approx(400 / (31 * 24 * 3))
 
@@ -263,3 +263,11 @@ def test_codecs_without_animations_say_so(in_this_process, folder):
     assert run("in/a.png", "--codec", "dqcodec", "--codec", "jxl-e3", "-o", "r.json").exit_code == 0
     rows = {row["codec"]: row for row in json.loads((folder / "r.json").read_text())["rows"]}
     assert rows["jxl-e3"]["unsupported"] == "takes no animated 8-bit RGBA"
+
+
+def test_a_file_that_no_codec_can_read_is_told_once(folder, in_this_process):
+    (folder / "a.bmp").write_bytes(b"BM no image")
+    result = run("a.bmp", "--codec", "png", "--codec", "webp")
+    assert result.exit_code == 3 and "- 1 image, " in result.stdout
+    assert result.stderr == "dqcodec: a.bmp: png, webp: cannot be read: not a PNG file\n"
+    assert "cannot be read" not in result.stdout

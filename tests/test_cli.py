@@ -208,6 +208,7 @@ def test_animations_are_taken_with_all_frames_or_not_at_all(folder, quick):
     result = run("compress", "a.gif", "a.png", "a.webp", "a.tiff")
     assert result.exit_code == 1 and result.stderr.count("file holds several images") == 3
     assert [path.name for path in folder.glob("*.dqc")] == ["a.png.dqc"]
+    assert "\n  pictures       2 (the default image and 1 further frame)\n" in run("info", "a.png.dqc").stdout
     refused = run("decompress", "a.png.dqc", "--format", "tiff", "-o", "b.tiff")
     assert refused.exit_code == 3 and "animation" in refused.stderr and not (folder / "b.tiff").exists()
     run("decompress", "a.png.dqc", "-o", "b.png")
@@ -256,9 +257,11 @@ def test_unknown_models_are_named_with_what_is_at_hand(folder):
     (folder / "models").mkdir()
     (folder / "models/photo-9a129038.safetensors").write_bytes(b"weights")
     assert zoo.names() == ["photo"] and zoo.locate("photo").name == "photo-9a129038.safetensors"
-    photo_id = zoo.file_id(zoo.locate("photo")).hex()
-    with pytest.raises(UnknownModelError, match=f"{bytes(8).hex()}; at hand: photo {photo_id}"):
+    with pytest.raises(UnknownModelError, match=f"{bytes(8).hex()}; at hand: photo "):
         zoo.find(bytes(8))
+    assert zoo.locate(zoo.file_id(zoo.locate("photo")).hex()) == zoo.locate("photo")
+    with pytest.raises(UnknownModelError, match="no model"):
+        zoo.locate(bytes(8).hex())
     with pytest.raises(UnknownModelError, match="no model 'cifar10'"):
         zoo.load("cifar10")
 
@@ -275,7 +278,7 @@ def test_models_of_one_name_are_all_at_hand_under_their_whole_names(folder):
     ]
     files["photo"].unlink()
     with pytest.raises(
-        UnknownModelError, match="several models are named 'photo'; at hand: .*photo-11112222 .*, photo-9"
+        UnknownModelError, match="several models are named 'photo'; at hand: gray, photo-11112222, photo-9"
     ):
         zoo.load("photo")
     for name in ("photo-11112222", "photo-9a129038"):  # each is looked at, and is no model
@@ -314,7 +317,7 @@ def test_models_are_listed_with_cards_and_found_by_id_or_path(folder, monkeypatc
     listed = json.loads(run("models", "--json").stdout)
     assert listed == {"name": "photo", "id": zoo.file_id(zoo.locate("photo")).hex(), "bytes": 7, **card}
     assert [line.split() for line in run("models").stdout.splitlines()] == [
-        ["name", "id", "bytes", "valid_vi_bpd", "description"], ["photo", listed["id"], "7"],
+        ["name", "for", "bytes", "bpd"], ["photo", "RGB", "photographs", "7"],
     ]  # fmt: skip
 
     (folder / "a.png").write_bytes(SOURCE)
@@ -322,6 +325,11 @@ def test_models_are_listed_with_cards_and_found_by_id_or_path(folder, monkeypatc
     assert "(limit" in run("compress", "a.png", "-m", "other.safetensors").stderr
     lost = run("decompress", "a.png.dqc", "-o", "b.png")
     assert lost.exit_code == 3 and "no model with id" in lost.stderr and "photo" in lost.stderr
+    other_id = zoo.file_id(folder / "other.safetensors").hex()
+    assert f"\n  model          {other_id} (not at hand: -m FILE)\n" in run("info", "a.png.dqc").stdout
+    assert run("compress", "a.png", "-m", listed["id"], "-o", "own.dqc").exit_code == 0  # a whole id is a name, too
+    told = run("info", "own.dqc").stdout
+    assert f"\n  model          photo ({listed['id'][:8]})\n" in told and " by photo " in told
     assert run("decompress", "a.png.dqc", "-o", "b.png", "-m", "other.safetensors").exit_code == 0
     assert np.array_equal(png.read((folder / "b.png").read_bytes()).pixels, PIXELS)
 
@@ -609,9 +617,9 @@ def test_list_and_info_show_archives_and_files(folder, quick):
     (folder / "in/gray.png").write_bytes(pngs.random(np.random.default_rng(0), 3, 7, 0, 4, end=b"stored"))
     run("compress", "in", "-o", "set.dqc")
     run("compress", "in/gray.png", "-o", "gray.dqc")
-    lines = run("list", "set.dqc", "gray.dqc").stdout.splitlines()
+    lines, size = run("list", "set.dqc", "gray.dqc").stdout.splitlines(), (folder / "gray.dqc").stat().st_size
     assert lines[0] == "set.dqc:" and len(lines) == 6 and lines[1].endswith("a.png") and " 2001-09-09 " in lines[1]
-    assert lines[5].split()[:5] == ["7", "x", "3", "gray", "4"] and lines[5].endswith("gray.dqc")
+    assert lines[5].split()[:5] == ["7", "x", "3", "gray", "4"] and lines[5].endswith(f"gray.dqc  {size} B -> gray")
     first, *_ = map(json.loads, run("list", "--json", "set.dqc").stdout.splitlines())
     mode, mtime_ns = STAMPS["a.png"]
     assert first == {

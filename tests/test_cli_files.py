@@ -86,7 +86,8 @@ def mixed(folder):
 @pytest.mark.parametrize("arguments", [["in", "-o", "set.dqc"], ["-r", "in", "-o", "out/"]])
 def test_a_folder_names_every_file_that_it_leaves_out(mixed, arguments):
     told = run("compress", *arguments, "-v")
-    total = "6 left out (empty folder: 1, not a PNG file: 3, special file: 1, symbolic link: 1)\n"
+    hint = "; name BMP, TIFF, JPEG ... files to compress their pixels"
+    total = f"6 left out (empty folder: 1, not a PNG file: 3, special file: 1, symbolic link: 1{hint})\n"
     assert told.exit_code == 0 and told.stderr.endswith(total)
     for name in [*OTHERS, "h.png", "empty", "pipe"]:
         assert told.stderr.count(f"in/{name}: left out (") == 1
@@ -193,6 +194,8 @@ def test_a_name_that_changes_is_told_both_ways(folder):
     assert told[0].endswith("verified, comes back as misnamed.png")
     assert told[1].endswith("verified, pixels only, comes back as photo.png")
     assert told[2].endswith("verified, pixels only")
+    told = run("compress", "bitmap.png", "-o", "new/b.dqc").stderr
+    assert told.endswith("verified, pixels only, comes back as b (name it bitmap.png.dqc to get bitmap.png)\n")
     told = run("decompress", "misnamed.jpg.dqc", "photo.bmp.dqc", "-o", "back/").stderr.splitlines()
     assert told[0].endswith(", written as misnamed.png") and told[1].endswith(", written as photo.png")
     packed = run("compress", "misnamed.jpg", "photo.bmp", "bitmap.png", "-o", "set.dqc", "-v").stderr
@@ -345,7 +348,7 @@ def test_no_command_calls_joined_archives_whole(folder):
 @pytest.mark.parametrize(
     "command", [["verify"], ["decompress", "-f", "--salvage"], ["decompress", "-f", "--salvage", "--only", "nothing"]]
 )
-def test_the_total_of_an_archive_counts_every_error(folder, command):
+def test_the_total_of_an_archive_counts_images_and_names_damage_to_the_archive_apart(folder, command):
     for number in range(3):
         grow(folder, [f"in/{number}.png"], pngs.write(np.full((1, 1, 3), number), end=b"tail"))
     run("compress", "in", "-o", "set.dqc", "--group", 1)
@@ -353,8 +356,11 @@ def test_the_total_of_an_archive_counts_every_error(folder, command):
     (folder / "set.dqc").write_bytes(whole[: len(whole) // 2])
     told = run(*command, "set.dqc", "--json")
     *lines, total = map(json.loads, told.stdout.splitlines())
-    assert told.exit_code and total["failed"] == sum("error" in line for line in lines) > 0
-    assert run(*command, "set.dqc").stderr.endswith(f" ok, {total['failed']} failed\n")
+    losses = sum("error" in line and "damaged: " in line["error"] for line in lines)
+    assert told.exit_code and total["failed"] == sum("error" in line for line in lines) - losses
+    assert total["damage"] and losses == 1 + (command == ["verify"])
+    failed = f", {total['failed']} failed" if total["failed"] else ""
+    assert run(*command, "set.dqc").stderr.endswith(f" ok{failed}, the archive is damaged\n")
 
 
 @pytest.mark.parametrize("bit", range(8))
@@ -370,7 +376,7 @@ def test_an_archive_with_a_damaged_start_leads_to_salvage(folder, place, bit):
         told = run(*command, "set.dqc")
         is_salvaged = is_known and command == ["verify"]
         assert told.exit_code == (1 if is_salvaged else 3), command
-        assert told.stderr.count("damage" if is_salvaged else "--salvage") == 1, command
+        assert told.stderr.count("damaged: " if is_salvaged else "--salvage") == 1, command
     assert run("decompress", "set.dqc", "--salvage").exit_code == 0
     assert (folder / "set/a.png").read_bytes() == SOURCE
 
@@ -393,7 +399,9 @@ def test_salvage_does_not_call_a_file_of_one_image_damaged(folder):
     grow(folder, ["a.png"])
     run("compress", "a.png", "-o", "a.dqc")
     told = run("decompress", "a.dqc", "--salvage", "-o", "out")
-    assert told.exit_code == 3 and told.stderr == "dqcodec: a.dqc: not an archive, or no group of it is whole\n"
+    assert told.exit_code == 3 and told.stderr == (
+        "dqcodec: a.dqc: --salvage is for archives, and this file holds one image\n"
+    )
 
 
 def test_only_on_a_missing_file_says_that_it_is_missing(folder):
@@ -631,10 +639,108 @@ def test_an_empty_name_is_not_the_current_folder(folder, command):
     assert told.exit_code == 2 and "an input has no name" in told.stderr and tree(folder) == ["a.png"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compress", "a.png", "-o", "new/out.png"], "new/out.png: the output is a .dqc file; name it new/out.png.dqc"),
+        (["decompress", "a.dqc", "-o", "new/c.bmp"], "c.bmp: the output is a PNG file; name it .png, or give --format bmp"),
+        (["decompress", "a.dqc", "-o", "new/c.JPG"], "c.JPG: the output is a PNG file; name it .png\n"),
+        (["decompress", "a.dqc", "--format", "ppm", "-o", "new/o.png"], "the output is a PPM file; name it .ppm, or give"),
+        (["decompress", "set.dqc", "-o", "new/x.png"], "new/x.png: the output is a folder; name it without .png"),
+        (["compress", "a.png", "in/b.png", "-o", "new/x.png"], "the output is a folder; name it without .png"),
+        (["compress", "a.png", "in/b.png", "-o", "-"], "standard output takes one file, not 2 files: give a folder"),
+        (["decompress", "set.dqc", "-o", "-"], "set.dqc is an archive: give a folder with -o, or leave out -o"),
+        (["compress", "in"], "in is a folder: -r compresses each file in it, -o in.dqc makes one archive"),
+        (["info", "in"], "in is a folder: -r takes the files in it"),
+        (["list", "in"], "in is a folder: -r takes the files in it"),
+        (["compress", "a.png", "-q", "-v"], "-q and -v exclude each other"),
+        (["compress", "a.png", "--learn", "9s"], "--learn is for archives: give a folder or several files, and -o FILE.dqc"),
+        (["decompress", "a.dqc", "--crop", "0x10+0+0"], "the region 0x10+0+0 has no pixels"),
+        (["compress", "in/b.png", "in/b.bmp", "-o", "new.dqc"], "would both be b.png in the archive: rename one of them"),
+        (["compress", "in/b.png", "b.png", "-o", "new.dqc"], "would both be b.png in the archive: give a folder that"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_meant_is_refused_before_any_work_with_what_to_do(folder, arguments, message):
+    grow(folder, ["a.png", "b.png", "in/b.png"])
+    Image.new("L", (3, 2)).save("in/b.bmp")
+    run("compress", "a.png", "-o", "a.dqc")
+    run("compress", "a.png", "b.png", "-o", "set.dqc")
+    before = tree(folder)
+    told = run(*arguments)
+    assert told.exit_code == 2 and message in told.stderr and tree(folder) == before
+
+
+def test_names_with_the_right_suffix_or_none_of_an_image_are_taken(folder):
+    grow(folder, ["a.png"])
+    (folder / "a.jpg").mkdir()  # a folder may have any name
+    assert run("compress", "a.png", "-o", "a.1").exit_code == run("compress", "a.png", "-o", "a.jpg").exit_code == 0
+    for name in ("b.PNG", "b.apng", "b", "b.raw"):
+        assert run("decompress", "a.1", "-o", name).exit_code == 0 and (folder / name).read_bytes() == SOURCE
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "message"),
+    [
+        ("decompress", "a.png", "a.png: it is a PNG file, not a .dqc file; `compress` makes one"),
+        ("compress", "a.dqc", "a.dqc: it is a .dqc file already; `decompress` reads it"),
+    ],
+)
+def test_a_file_of_the_other_kind_leads_to_the_other_command(folder, command, name, message):
+    grow(folder, ["a.png"])
+    run("compress", "a.png", "-o", "a.dqc")
+    told = run(command, name, "-o", "out")
+    assert told.exit_code == 3 and told.stderr == f"dqcodec: {message}\n"
+
+
+def test_fast_refuses_a_model_that_is_not_small(folder, monkeypatch):
+    grow(folder, ["a.png"])
+    cards = {"big": {"multiplications_per_pixel": 64032}, "small": {"multiplications_per_pixel": 31616}, "own": {}}
+    programs = {name: SimpleNamespace(card=card, fits=lambda shape: False) for name, card in cards.items()}
+    monkeypatch.setattr(zoo, "load", programs.__getitem__)
+    monkeypatch.setattr(zoo, "locate", Path)
+    monkeypatch.setattr(zoo, "names", lambda: [*cards])
+    told = run("compress", "a.png", "--fast", "-m", "big")
+    assert told.exit_code == 2 and "big is none: leave out --fast or -m big" in told.stderr
+    for options in (["--fast"], ["--fast", "-m", "small"], ["--fast", "-m", "own"], ["-m", "big"]):
+        assert run("compress", "a.png", "-f", *options).exit_code == 0
+
+
+def test_an_error_that_begins_with_the_files_name_has_it_once(folder):
+    grow(folder, ["in/a.png", "set.dqc"])
+    assert run("compress", "in", "-o", "set.dqc").stderr == "dqcodec: set.dqc exists (-f overwrites it)\n"
+
+
+def test_totals_say_what_becomes_of_the_bytes(folder):
+    grow(folder, ["a.png", "b.png", "in/c.png", "in/d.png"])
+    size = 2 * len(SOURCE)
+    assert f"\n2 files, {size} -> {size + 20} B 1" in run("compress", "a.png", "b.png").stderr
+    assert run("verify", "a.png.dqc", "b.png.dqc").stderr.endswith(f"\n2 files ok, {size + 20} -> {size} B\n")
+    run("compress", "in", "-o", "set.dqc")
+    assert run("verify", "set.dqc", "a.png.dqc", "b.png.dqc").stderr.endswith("\n4 images in 3 files ok\n")
+
+
+def test_list_and_info_take_folders(folder):
+    grow(folder, ["in/a.png", "in/b/c.png"])
+    run("compress", "-r", "in", "-o", "out/")
+    for command in ("list", "info"):
+        told = run(command, "-r", "out")
+        assert told.exit_code == 0 and "out/a.png.dqc" in told.stdout and "out/b/c.png.dqc" in told.stdout
+        nothing = run(command, "-r", "in")
+        assert nothing.exit_code == 3 and nothing.stderr == "0 files, 2 left out (not a .dqc file: 2)\n"
+
+
+def test_info_says_in_words_whether_the_file_comes_back_byte_for_byte(folder):
+    grow(folder, ["a.png"])
+    run("compress", "a.png", "-o", "a.dqc")
+    assert "\n  exact          yes: the PNG file byte for byte\n" in run("info", "a.dqc").stdout
+    assert "rasters" not in run("info", "a.dqc").stdout
+    assert json.loads(run("info", "--json", "a.dqc").stdout)["rasters"] == 1
+
+
 def test_wrong_usage_is_told_on_one_line_and_escaped(folder):
     grow(folder, ["x\n\x1b[31m/a.png"])
     told = run("compress", "x\n\x1b[31m")
-    assert told.exit_code == 2 and r"Error: x\n\x1b[31m is a directory" in told.stderr
+    assert told.exit_code == 2 and r"Error: x\n\x1b[31m is a folder: -r compresses each file" in told.stderr
 
 
 def test_empty_files_are_called_empty(folder):
@@ -729,9 +835,10 @@ def test_archives_are_read_from_streams(folder):
         "b.png"
     ]
     nowhere = run("decompress", "-", data=packed)
-    assert nowhere.exit_code == 3 and "give one with -o" in nowhere.stderr
+    assert nowhere.exit_code == 3 and "give a folder with -o" in nowhere.stderr
     run("compress", "in/a.png", "-o", "a.dqc")
-    assert run("list", "-", data=(folder / "a.dqc").read_bytes()).stdout.endswith(" <stdin>\n")
+    assert run("list", "-", data=(folder / "a.dqc").read_bytes()).stdout.split()[-3] == "<stdin>"
+    assert run("info", "-", data=packed).stdout.startswith("<stdin>\n")
 
 
 def test_work_goes_on_with_closed_or_full_standard_streams(folder):
@@ -757,7 +864,7 @@ def test_a_failure_of_standard_output_is_blamed_on_no_file(folder, command):
     grow(folder, ["a.png"])
     run("compress", "a.png")
     full = shell(f"$dqcodec {command} a.png.dqc > /dev/full")
-    assert full.returncode == 1 and full.stderr == b"Error: standard output: No space left on device\n"
+    assert full.returncode == 1 and full.stderr == b"dqcodec: standard output: No space left on device\n"
     assert shell(f"$dqcodec {command} a.png.dqc | true").stderr == b""
 
 
@@ -827,7 +934,7 @@ def test_inspect_does_not_write_its_page_and_its_map_to_one_place(folder):
 
 def test_a_working_folder_that_was_removed_is_named(folder):
     result = shell("mkdir gone && cd gone && rmdir ../gone && $dqcodec compress a.png")
-    assert result.stderr == b"Error: the working folder: No such file or directory\n"
+    assert result.stderr == b"dqcodec: the working folder: No such file or directory\n"
 
 
 def test_a_file_that_is_named_twice_is_verified_once(folder):

@@ -333,9 +333,10 @@ def test_the_size_limit_holds_both_ways():
 
 
 def test_info_tells_the_header_of_every_method():
-    classical = codec.info(codec.compress(pngs.write(photo(), **CHUNKS))[0])
+    dqc, report = codec.compress(pngs.write(photo(), **CHUNKS))
+    classical = codec.info(dqc)
     assert (classical.method, classical.width, classical.height, classical.samples) == ("classical", 60, 40, 3)
-    assert classical.chunk_bytes == len(CHUNKS["before"] + CHUNKS["after"]) - 24 and classical.model_id is None
+    assert classical.chunk_bytes == report.chunk_bytes > 0 and classical.model_id is None
     stored = codec.info(stored_group(pngs.random(np.random.default_rng(5), 3, 4, 6, 16)).pack())
     assert (stored.method, stored.width, stored.height, stored.samples) == ("stored", 4, 3, 4)
 

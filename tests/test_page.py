@@ -124,9 +124,19 @@ def test_inspect_says_in_one_line_what_it_cannot_show(quick_folder):
     run = CliRunner().invoke
     Image.fromarray(RNG.integers(0, 256, (3, 3), np.uint8)).save("a.png")
     assert run(main, ["inspect", "a.png"]).exit_code == 2
-    (quick_folder / "bad.png").write_bytes(b"no image")
-    for arguments in (["bad.png", "-o", "a.html"], ["nothing.png", "-o", "a.html"], ["a.png", "-o", "bad.png"]):
+    for name in ("bad.png", "old.html"):
+        (quick_folder / name).write_bytes(b"no image")
+    for arguments in (["bad.png", "-o", "a.html"], ["nothing.png", "-o", "a.html"], ["a.png", "-o", "old.html"]):
         told = run(main, ["inspect", *arguments])
         assert told.exit_code == 3 and told.stderr.count("\n") == 1 and not (quick_folder / "a.html").exists()
     (quick_folder / "set.dqc").write_bytes(archive.START)
-    assert "set.dqc: not a .dqc file of one image" in run(main, ["inspect", "set.dqc", "-o", "a.html"]).stderr
+    assert "set.dqc: it is an archive; `decompress --only" in run(main, ["inspect", "set.dqc", "-o", "a.html"]).stderr
+    told = run(main, ["inspect", ".", "-o", "a.html"])
+    assert told.exit_code == 2 and ". is a folder; inspect takes one image" in told.stderr
+    for option, name in (("-o", "a.png"), ("--map", "m.jpg")):
+        told = run(main, ["inspect", "bad.png", option, f"new/{name}"])
+        assert (
+            told.exit_code == 2
+            and f"new/{name}: the output is a" in told.stderr
+            and not (quick_folder / "new").exists()
+        )

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -230,9 +231,28 @@ def test_a_lost_cluster_is_an_error_of_one_line_and_leaves_no_partial_file(
 def test_a_missing_cluster_is_an_error_of_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(workers, "_SECONDS", 0.2)
     (tmp_path / "a.png").write_bytes(pngs.random(np.random.default_rng(0), 9, 9))
-    for address in ("tcp://127.0.0.1:1", "nonsense://x"):
+    for address in ("tcp://127.0.0.1:1", "127.0.0.1:1", "nonsense://x:1"):
         result = CliRunner().invoke(main, ["compress", "-m", "gray", str(tmp_path / "a.png"), "--cluster", address])
-        assert result.exit_code == 3 and "no cluster" in result.stderr and not (tmp_path / "a.png.dqc").exists()
+        assert result.exit_code == 3 and result.stderr.startswith(
+            f"dqcodec: no Dask scheduler answers at {address}; start"
+        )
+        assert result.stderr.count("\n") == 1 and not (tmp_path / "a.png.dqc").exists()
+
+
+@pytest.mark.parametrize("address", ["nonsense", "nonsense://x", "tcp://host", "host:port", ""])
+def test_what_cannot_be_an_address_is_refused_at_once(tmp_path, monkeypatch, address):
+    monkeypatch.setattr(workers, "cluster", None)
+    result = CliRunner().invoke(main, ["compress", str(tmp_path / "a.png"), "--cluster", address])
+    assert result.exit_code == 2 and "is not the address of a Dask scheduler" in result.stderr
+
+
+def test_what_listens_and_is_no_scheduler_is_an_error_of_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "_SECONDS", 1)
+    (tmp_path / "a.png").write_bytes(pngs.random(np.random.default_rng(0), 9, 9))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        result = CliRunner().invoke(main, ["compress", "-m", "gray", str(tmp_path / "a.png"), "--cluster", address])
+    assert result.exit_code == 3 and result.stderr.startswith(f"dqcodec: no Dask scheduler answers at {address}; start")
 
 
 def test_workers_of_another_version_are_refused(one, monkeypatch):

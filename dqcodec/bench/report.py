@@ -85,7 +85,7 @@ class BenchReport:
         threads = "one thread" if options.threads == 1 else f"at most {options.threads} threads"
         best = f", best of {options.repeat}" if options.repeat > 1 else ""
         notes = [
-            f"{self.images} images, {machine['date'][:10]}, {machine['processor']}, {machine['cores']} cores, "
+            f"{_images(self.images)}, {machine['date'][:10]}, {machine['processor']}, {machine['cores']} cores, "
             f"{' '.join(machine['instruction_sets'])}; {threads} a codec{best}.",
             "Every counted result was decoded and compared with the image.",
             "dqcodec and oxipng encode from the PNG file, the others from pixels; all decode to pixels. The check of "
@@ -99,7 +99,7 @@ class BenchReport:
         if slow := [total.codec for total in totals if total.images and total.waited]:
             notes.append(f"The machine was busy with other work: speeds are too low for {', '.join(slow)}.")
         notes += [_model_note(total) for total in totals if total.model]
-        return notes + self.skipped + self.failures()
+        return notes + self.skipped
 
     def _models(self) -> dict[str, str]:
         """File name -> id (hex) of dqcodec's models."""
@@ -178,13 +178,17 @@ def _model_total(done: Sequence[Measured]) -> ModelTotal | None:
 def _unsupported_note(codec: str, rows: Sequence[Row]) -> str:
     """`qoi: n/a for 3 images: takes no 16-bit RGB`."""
     reasons = [row.unsupported for row in rows if row.codec == codec and row.unsupported]
-    return f"{codec}: n/a for {len(reasons)} images: {', '.join(dict.fromkeys(reasons))}"
+    return f"{codec}: n/a for {_images(len(reasons))}: {', '.join(dict.fromkeys(reasons))}"
+
+
+def _images(count: int) -> str:
+    return f"{count} image" if count == 1 else f"{count} images"
 
 
 def _model_note(total: Total) -> str:
     model = total.model
     parts = [f"{field.name} {getattr(model, field.name):.4f}" for field in dataclasses.fields(ModelParts)[1:]]
     return (
-        f"{total.title}: a model coded {model.images} of {total.images} images, at {model.bpd:.4f} bpd: "
+        f"{total.title}: a model coded {model.images} of {_images(total.images)}, at {model.bpd:.4f} bpd: "
         f"limit {model.limit:.4f} and {', '.join(parts)}."
     )

@@ -14,7 +14,7 @@ from dqcodec.codec.region import Region
 from dqcodec.codec.report import CompressReport, DecompressReport, LayerReport
 from dqcodec.codec.source import Source, read
 from dqcodec.exact.program import FindProgram, Program
-from dqcodec.format.container import Group, owners
+from dqcodec.format.container import Entry, Group, owners
 from dqcodec.png import MAX_PIXELS, Png, Skeleton
 
 
@@ -25,7 +25,7 @@ class Info:
     method: those of the layers, joined by `+`, or `stored`. width, height: of the canvas, in pixels. samples: per
     pixel, as the PNG stores them; bit_depth: bits of a sample. rasters: 1, or more for an animated PNG. layers: how
     each layer is coded; empty for a stored file. dqc_bytes, payload_bytes: of the file, and of its payloads.
-    chunk_bytes: the bodies of the PNG's other chunks. exact: decompress gives the original PNG byte for byte.
+    chunk_bytes: of the PNG's other chunks, as packed in the file. exact: decompress gives the original PNG byte for byte.
     """
 
     method: str
@@ -132,7 +132,7 @@ def info(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Info:
         layers=_describe(group, [layer.model_id.hex() or None for layer in entry.layers]),
         dqc_bytes=len(data),
         payload_bytes=sum(map(len, group.payloads)),
-        chunk_bytes=sum(len(chunk.body) for part in skeleton.parts for chunk in part) if skeleton else 0,
+        chunk_bytes=_head_bytes(entry, skeleton=Skeleton(header)),
         exact=skeleton is None or bool(entry.recipe),
     )
 
@@ -142,10 +142,7 @@ def _report(source: Source, coded: CodedGroup, png_bytes: int, dqc_bytes: int) -
     (entry,), (choice,) = coded.group.entries, coded.choices
     header = source.image.header
     payload_bytes = sum(map(len, coded.group.payloads))
-    recipe_bytes, chunk_bytes = (
-        len(entry.head()) - len(dataclasses.replace(entry, **bare).head()) if entry.skeleton else 0
-        for bare in ({"recipe": b""}, {"skeleton": Skeleton(header)})
-    )
+    recipe_bytes, chunk_bytes = _head_bytes(entry, recipe=b""), _head_bytes(entry, skeleton=Skeleton(header))
     return CompressReport(
         method=entry.method,
         width=header.width,
@@ -167,6 +164,11 @@ def _report(source: Source, coded: CodedGroup, png_bytes: int, dqc_bytes: int) -
         verified=False,
         seconds=0.0,
     )
+
+
+def _head_bytes(entry: Entry, **without: Any) -> int:
+    """The bytes that an entry's head has more than without some of its fields; 0 for a stored file."""
+    return len(entry.head()) - len(dataclasses.replace(entry, **without).head()) if entry.skeleton else 0
 
 
 def _describe(group: Group, models: Sequence[str | None]) -> tuple[LayerReport, ...]:

@@ -42,6 +42,8 @@ class Region(NamedTuple):
         if match is None:
             raise RegionError(f"{text} is not WIDTHxHEIGHT+LEFT+TOP, such as 640x480+0+0")
         width, height, left, top = map(int, match.groups())
+        if not (width and height):
+            raise RegionError(f"the region {text} has no pixels")
         return cls.of((left, top, left + width, top + height))
 
     @property

@@ -8,6 +8,7 @@ its id, the first 8 bytes of the SHA-256 of the model file.
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import re
 from collections import Counter
@@ -22,6 +23,7 @@ ModelLike = str | os.PathLike | Program
 
 SUFFIX = ".safetensors"
 _NAMED = re.compile(r"(.*?)(?:-([0-9a-f]{8}))?", re.DOTALL)  # a stem: name, first digits of the id
+_ID = re.compile(r"[0-9a-f]{16}")
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -47,12 +49,14 @@ def names() -> list[str]:
 
 
 def locate(name_or_path: str | os.PathLike) -> Path:
-    """The file of a model, given by its name, with or without digits, or by a path that ends in .safetensors; raises
-    UnknownModelError."""
+    """The file of a model, given by its name, with or without digits, by its id, or by a path that ends in .safetensors;
+    raises UnknownModelError."""
     path = Path(name_or_path)
     if path.suffix == SUFFIX and path.is_file():
         return path
     known = paths()
+    if _ID.fullmatch(str(name_or_path)) and (of_id := _file_of(bytes.fromhex(str(name_or_path)))):
+        return of_id
     whole = {file.stem: file for file in known.values()}
     if name_or_path not in known | whole:
         alike = [name for name, file in known.items() if _name(file) == name_or_path]
@@ -81,11 +85,15 @@ def find(model_id: bytes, named: ModelLike | Iterable[ModelLike] = ()) -> Progra
     for model in given:
         if not is_name(model) and model.id == model_id:
             return model
-    earlier = sorted((directory() / "earlier").glob(f"*{SUFFIX}"))
-    for path in [*map(locate, filter(is_name, given)), *paths().values(), *earlier]:
-        if file_id(path.resolve()) == model_id:
-            return load(path)
+    if path := _file_of(model_id, map(locate, filter(is_name, given))):
+        return load(path)
     raise UnknownModelError(f"no model with id {model_id.hex()}; {_at_hand(paths())} (name another with -m FILE)")
+
+
+def name_of(model_id: bytes) -> str | None:
+    """The name of the model file with this id in `directory()`, without digits; None if there is none."""
+    path = _file_of(model_id)
+    return path and _name(path)
 
 
 def listed(models: ModelLike | Iterable[ModelLike]) -> list[ModelLike]:
@@ -115,11 +123,17 @@ def _load(path: Path, model_id: bytes) -> Program:
     return program
 
 
+def _file_of(model_id: bytes, first: Iterable[Path] = ()) -> Path | None:
+    """The model file with this id among some files, those at hand and those of earlier releases; None if there is none."""
+    earlier = sorted((directory() / "earlier").glob(f"*{SUFFIX}"))
+    files = itertools.chain(first, paths().values(), earlier)
+    return next((path for path in files if file_id(path.resolve()) == model_id), None)
+
+
 def _name(path: Path) -> str:
     return _NAMED.fullmatch(path.stem)[1]
 
 
 def _at_hand(known: dict[str, Path]) -> str:
-    """The part of an error message that lists the known models and their ids."""
-    known_ids = ", ".join(f"{name} {file_id(path.resolve()).hex()}" for name, path in known.items())
-    return f"at hand: {known_ids}" if known_ids else f"no models in {directory()}"
+    """The part of an error message that lists the known models."""
+    return f"at hand: {', '.join(known)}" if known else f"no models in {directory()}"

@@ -89,7 +89,8 @@ def _run(chosen: Sequence[Codec], found: Sequence[Image], options: Benching) -> 
             print_line(note)
         for rows in worker.run(installed, found, how, on_row) if installed else ():
             report.rows += rows
-            print_line(line(rows))
+            if not all(row.error for row in rows):
+                print_line(line(rows))
     for failure in report.failures():
         click.echo(f"dqcodec: {failure}", err=True)
     return report

@@ -17,7 +17,7 @@ from dqcodec.command import atomic
 from dqcodec.command import options as opts
 from dqcodec.command.failures import ending_with_failure, one_line_failures, usage_errors
 from dqcodec.command.kinds import PNG, check_image
-from dqcodec.command.names import compressed_name, decompressed_name
+from dqcodec.command.names import check_dqc_name, compressed_name, decompressed_name
 from dqcodec.command.options import Compressing
 from dqcodec.command.plan import Job, check_outputs, is_for_archive, plan, plan_archive
 from dqcodec.command.progress import Printer
@@ -48,9 +48,10 @@ def compress(paths: tuple[str, ...], options: Compressing) -> None:
     """
     is_archive = is_for_archive(paths, options.output)
     _check(options, is_archive)
-    from dqcodec.codec import zoo
+    from dqcodec.codec import trial, zoo
 
     options = options.placed()
+    given = options.models
     options = dataclasses.replace(options, models=options.models or tuple(zoo.names()))
     with usage_errors():
         found = find(paths, options.recursive or is_archive, PNG)
@@ -58,10 +59,12 @@ def compress(paths: tuple[str, ...], options: Compressing) -> None:
             inputs = plan_archive(found, Path(options.output), options.keep_others)
             check_outputs(options, [Job(source, Path(options.output)) for source, _ in inputs[:1]])  # all are files
         else:
-            inputs = [_noted(job) for job in plan(found, options.output, compressed_name)]
+            inputs = [_noted(job) for job in plan(found, options.output, compressed_name, check_dqc_name)]
             check_outputs(options, inputs)
         for name in options.models:
-            zoo.load(name)
+            needed = trial.multiplications(zoo.load(name))
+            if options.fast and name in given and needed > options.effort.multiplications:
+                raise ValueError(f"--fast takes small models only, and {name} is none: leave out --fast or -m {name}")
     printer = Printer(options)
     printer.announce_compiling()
     printer.leave_out(found.left_out if options.keep_others else found.not_taken)
@@ -82,7 +85,7 @@ def _check(options: Compressing, is_archive: bool) -> None:
         raise click.UsageError("--strip changes the file that --exact keeps")
     for name, value in (("--group", options.group), ("--others keep", options.keep_others), ("--learn", options.learn)):
         if value and not is_archive:
-            raise click.UsageError(f"{name} is for archives: a directory or many files, with -o FILE.dqc")
+            raise click.UsageError(f"{name} is for archives: give a folder or several files, and -o FILE.dqc")
     if is_archive and options.update:
         raise click.UsageError("--update is for files, not for an archive")
 
@@ -91,8 +94,12 @@ def _noted(job: Job) -> Job:
     """The job, with a note if decompress gives the image another name."""
     if job.has_stream:
         return job
-    name = decompressed_name(job.target.name)
-    return job if name == job.source.name else dataclasses.replace(job, note=f"comes back as {name}")
+    name, source = decompressed_name(job.target.name), job.source.name
+    if name == source:
+        return job
+    own = compressed_name(job.source)
+    hint = f" (name it {own} to get {source})" if decompressed_name(own) == source else ""
+    return dataclasses.replace(job, note=f"comes back as {name}{hint}")
 
 
 def _to_files(jobs: Sequence[Job], printer: Printer, options: Compressing) -> None:

@@ -19,7 +19,7 @@ from dqcodec.command import options as opts
 from dqcodec.command import reading, streams
 from dqcodec.command.failures import usage_errors
 from dqcodec.command.kinds import ARCHIVE, DQC, check_dqc, hinting_at_salvage
-from dqcodec.command.names import decompressed_name, stripped_name
+from dqcodec.command.names import STDIO, check_folder_name, check_image_name, decompressed_name, stripped_name
 from dqcodec.command.options import Decompressing, Running
 from dqcodec.command.plan import Job, check_outputs, plan
 from dqcodec.command.progress import Printer
@@ -55,11 +55,14 @@ def decompress(paths: tuple[str, ...], options: Decompressing) -> None:
         found = find(paths, options.recursive, DQC)
         is_alone = len(found.inputs) == 1 and not found.has_folder
         if is_alone and options.output not in (None, "") and _is_archive(found.inputs[0][0], options.salvage):
-            jobs = [Job(found.inputs[0][0], Path(options.output))]  # a folder; it may not exist yet
-            if streams.is_stream(jobs[0].target) or options.output == "-":
-                raise click.UsageError("an archive goes to a folder")
+            source = found.inputs[0][0]
+            jobs = [Job(source, Path(options.output))]  # a folder; it may not exist yet
+            if streams.is_stream(jobs[0].target) or options.output == STDIO:
+                raise ValueError(f"{source} is an archive: give a folder with -o, or leave out -o")
+            check_folder_name(options.output)
         else:
-            jobs = plan(found, options.output, functools.partial(_renamed, options=options))
+            check_name = functools.partial(check_image_name, format=options.format, is_choice=True)
+            jobs = plan(found, options.output, functools.partial(_renamed, options=options), check_name)
             jobs = [_noted(job, options) for job in jobs]
         check_outputs(options, jobs)
     are_images = (reading.starts_as(job.source, DQC) and not _is_archive(job.source, options.salvage) for job in jobs)
@@ -76,7 +79,7 @@ def decompress(paths: tuple[str, ...], options: Decompressing) -> None:
 
 
 @click.command()
-@opts.files
+@opts.paths
 @opts.takes(Running)
 def verify(paths: tuple[str, ...], options: Running) -> None:
     """Check .dqc files and archives.
@@ -173,7 +176,7 @@ def _prepared(job: Job, printer: Printer, kept: frozenset[str]) -> tuple[Job, Un
     from dqcodec.command.unpacking import Unpacking
 
     if job.is_written and job.target is None:
-        raise OSError("an archive goes to a folder: give one with -o")
+        raise OSError("it is an archive: give a folder with -o")
     unpacking = Unpacking.plan(job, options, kept)
     for failure in unpacking.failures():
         printer.print_result(failure)

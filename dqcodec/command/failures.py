@@ -11,10 +11,11 @@ import click
 from dqcodec.base.errors import FAILURES, DqcodecError, one_line
 from dqcodec.command.progress import print_failure
 from dqcodec.command.results import FileResult, shown
+from dqcodec.command.streams import OneLineError
 
 
-class Failure(click.ClickException):
-    """A command did nothing. click prints the message and exits with code 3."""
+class Failure(OneLineError):
+    """A command did nothing; the exit code is 3."""
 
     exit_code = 3
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import click
 
-from dqcodec.base.errors import one_line
+from dqcodec.base.errors import FormatError, one_line
 from dqcodec.command import atomic, reading
 from dqcodec.command import options as opts
 from dqcodec.command.failures import ending_with_failure, usage_errors
-from dqcodec.command.kinds import DQC, PNG
-from dqcodec.command.names import STDIO
+from dqcodec.command.kinds import ARCHIVE, DQC, PNG
+from dqcodec.command.names import STDIO, check_image_name, check_page_name
 from dqcodec.command.options import Inspecting
 from dqcodec.command.plan import check_apart
 from dqcodec.command.results import shown
 from dqcodec.command.streams import print_line
-from dqcodec.command.walk import source_path
+from dqcodec.command.walk import shown_source, source_path
 
 
 @click.command()
@@ -41,7 +41,13 @@ def inspect(path: str, options: Inspecting) -> None:
         raise click.UsageError("-o and --map need different files")
     with usage_errors():
         check_apart(targets, [source_path(path)], options.models)
-    with ending_with_failure(path):
+        if options.output:
+            check_page_name(options.output)
+        if options.map:
+            check_image_name(options.map)
+    if os.path.isdir(path):
+        raise click.UsageError(f"{shown(path)} is a folder; inspect takes one image")
+    with ending_with_failure(shown_source(source_path(path))):
         _inspect(path, targets, options)
 
 
@@ -55,6 +61,8 @@ def _inspect(path: str, targets: Sequence[Path | None], options: Inspecting) -> 
         atomic.check_target(target, force=options.force)
     data, _ = reading.read(source_path(path), options.max_pixels)
     given = data
+    if ARCHIVE.has(data):
+        raise FormatError("it is an archive; `decompress --only NAME` gets one image, inspect that")
     if not DQC.has(data):
         models = options.models or None
         data = library.compress(data, models, best=options.best, max_pixels=options.max_pixels)
@@ -72,6 +80,8 @@ def _inspect(path: str, targets: Sequence[Path | None], options: Inspecting) -> 
         peers = _peers(given if PNG.has(given) else image, is_given=PNG.has(given))
         text = page.page(shown(Path(path).name), pixels, info, layers, len(given), peers)
         atomic.write(targets[0], text.encode(), force=options.force)
+        if targets[0]:
+            print_line(f"{shown(options.output)} written")
 
 
 def _peers(image: bytes, *, is_given: bool) -> dict[str, int | str]:

@@ -41,6 +41,8 @@ def check_image(start: bytes) -> None:
     """Raise UnsupportedImageError unless a file with this start may be an image of a known format."""
     if not start:
         raise UnsupportedImageError("the file is empty")
+    if DQC.has(start):
+        raise UnsupportedImageError("it is a .dqc file already; `decompress` reads it")
     if not _IMAGES.match(start):
         raise UnsupportedImageError(NOT_AN_IMAGE)
 
@@ -49,7 +51,11 @@ def check_dqc(start: bytes) -> None:
     """Raise FormatError unless a file with this start may be a .dqc file or an archive."""
     with hinting_at_salvage(start):
         if not DQC.has(start):
-            raise FormatError("not a .dqc file" if start else "the file is empty")
+            if not start:
+                raise FormatError("the file is empty")
+            if kind := next((kind for kind in IMAGE_KINDS if re.match(kind.start, start, re.DOTALL)), None):
+                raise FormatError(f"it is a {kind.name} file, not a .dqc file; `compress` makes one")
+            raise FormatError("not a .dqc file")
 
 
 @contextlib.contextmanager

@@ -16,9 +16,10 @@ from dqcodec.codec.archive import Archive
 from dqcodec.codec.report import Report
 from dqcodec.command import reading
 from dqcodec.command.kinds import ARCHIVE, check_dqc, hinting_at_salvage
+from dqcodec.command.names import decompressed_name
 from dqcodec.command.results import FileResult
 from dqcodec.command.stamp import Stamp
-from dqcodec.command.walk import source_path
+from dqcodec.command.walk import shown_source
 from dqcodec.format.archive import ArchiveGroup, Verbatim
 from dqcodec.format.container import Group, owners
 from dqcodec.png import MAX_PIXELS, Header
@@ -29,13 +30,19 @@ _SECOND = 10**9
 
 @dataclass(frozen=True)
 class Listed(Report):
-    """The facts in the head of a file. header: of an image; bytes: of a file kept verbatim."""
+    """The facts in the head of a file.
+
+    header: of an image; bytes: of a file kept verbatim. dqc_bytes, restored_name: of a .dqc file, its bytes and the name
+    that comes back.
+    """
 
     name: str
     stamp: Stamp | None
     header: Header | None
     method: str
     bytes: int | None
+    dqc_bytes: int | None = None
+    restored_name: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Its fields, flat, for --json."""
@@ -45,7 +52,9 @@ class Listed(Report):
         else:
             what = {"bytes": self.bytes}
         stamp = {"mode": self.stamp.mode, "mtime_ns": self.stamp.mtime_ns} if self.stamp else {}
-        return {"name": self.name} | what | {"method": self.method} | stamp
+        more = {"dqc_bytes": self.dqc_bytes, "restored_name": self.restored_name}
+        more = {key: value for key, value in more.items() if value is not None}
+        return {"name": self.name} | what | {"method": self.method} | stamp | more
 
     def line(self) -> str:
         """`   768 x 512    RGB 8 bit               2026-11-28 08:15:00  a/b.png`"""
@@ -54,7 +63,9 @@ class Listed(Report):
             what = f"{width:>6} x {height:<6} {f'{NAMES[color_type]} {bit_depth} bit':<23}"
         else:
             what = f"{self.bytes:>15} B verbatim".ljust(39)
-        return f"{what} {self._time():<19}  {self.name}"
+        size = "" if self.dqc_bytes is None else f"  {self.dqc_bytes} B"
+        back = f" -> {self.restored_name}" if self.restored_name else ""
+        return f"{what} {self._time():<19}  {self.name}{size}{back}"
 
     def _time(self) -> str:
         """A stream has no time, and a damaged archive may have an impossible one."""
@@ -80,15 +91,16 @@ def opened(source: Path | None, max_pixels: int = MAX_PIXELS) -> tuple[Archive |
             return Archive(source if is_path else io.BytesIO(data), max_pixels=max_pixels, salvage=True), b"", None
 
 
-def listed(path: str, max_pixels: int = MAX_PIXELS) -> Iterator[FileResult]:
+def listed(source: Path | None, max_pixels: int = MAX_PIXELS) -> Iterator[FileResult]:
     """The files of an archive in their order, or the image of a .dqc file, as Listed; then the damage of the archive."""
-    source = source_path(path)
+    path = shown_source(source)
     try:
         packed, data, stamp = opened(source, max_pixels)
         if packed is None:
             with hinting_at_salvage(data):
                 (head,) = _heads(Group.unpack(data, max_pixels), max_pixels)
-            yield FileResult(path, report=Listed(str(source or "<stdin>"), stamp, *head))
+            name = source and decompressed_name(source.name)
+            yield FileResult(path, report=Listed(path, stamp, *head, len(data), name))
             return
     except FAILURES as error:
         yield FileResult(path, error=one_line(error))

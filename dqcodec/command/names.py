@@ -13,6 +13,7 @@ DQC_SUFFIX, PNG_ENDING = ".dqc", ".png"
 FORMATS = ("png", "ppm", "bmp", "tiff", "webp", "npy")  # what `decompress` can write
 # files that are taken as images, beside PNGs
 IMAGE_SUFFIXES = {suffix for kind in IMAGE_KINDS[1:] for suffix in kind.suffixes}
+_KINDS = {suffix: kind for kind in IMAGE_KINDS for suffix in kind.suffixes}
 
 
 def compressed_name(source: Path) -> str:
@@ -52,6 +53,42 @@ def image_name(name: str, ending: str) -> str:
     if old.lower() == ending:
         return name
     return (stem if old.lower() in {*PNG.suffixes, *IMAGE_SUFFIXES} else name) + ending
+
+
+def check_image_name(output: str, format: str = "png", *, is_choice: bool = False) -> None:
+    """Raise ValueError if a file of an image in this format would have the suffix of another kind of files.
+
+    is_choice: another --format is possible. All names pass that have no suffix of images or .dqc files.
+    """
+    kind, old = _KINDS[f".{format}"], _suffix(output)
+    if old and old not in kind.suffixes:
+        other = next((each for each in FORMATS if old in _KINDS and f".{each}" in _KINDS[old].suffixes), None)
+        instead = f", or give --format {other}" if is_choice and other else ""
+        raise ValueError(f"{output}: the output is a {kind.name} file; name it .{format}{instead}")
+
+
+def check_dqc_name(output: str) -> None:
+    """Raise ValueError if a .dqc file would have the suffix of an image."""
+    if _suffix(output) not in ("", DQC_SUFFIX):
+        raise ValueError(f"{output}: the output is a .dqc file; name it {output}{DQC_SUFFIX}")
+
+
+def check_page_name(output: str) -> None:
+    """Raise ValueError if a page would have the suffix of an image or a .dqc file."""
+    if _suffix(output):
+        raise ValueError(f"{output}: the output is an HTML page; name it .html")
+
+
+def check_folder_name(output: str) -> None:
+    """Raise ValueError if a new folder would have the suffix of an image or a .dqc file."""
+    if (old := _suffix(output)) and not os.path.isdir(output):
+        raise ValueError(f"{output}: the output is a folder; name it without {old}")
+
+
+def _suffix(name: str) -> str:
+    """The suffix of a name in lower case, if it is one of images or .dqc files; else an empty text."""
+    suffix = os.path.splitext(name)[1].lower()
+    return suffix if suffix in {*_KINDS, DQC_SUFFIX} else ""
 
 
 def member_name(relative: Path) -> str:

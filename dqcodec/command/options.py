@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,6 @@ from dqcodec.command.names import FORMATS
 from dqcodec.png import MAX_PIXELS
 
 paths = click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-files = click.argument("paths", metavar="FILE...", nargs=-1, required=True)
 existing = click.Path(exists=True, path_type=Path)
 _new = click.Path(path_type=Path)
 _new_file = click.Path(dir_okay=False, path_type=Path)
@@ -45,6 +45,18 @@ class _Duration(click.ParamType):
         if not 0 < seconds < math.inf:
             self.fail(f"{value!r} is not a time, such as 90s, 10m or 1.5h", param, context)
         return seconds
+
+
+class _Address(click.ParamType):
+    """The address of a Dask scheduler: tcp://host:8786, or host:8786."""
+
+    name = "address"
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> str:
+        """The address as it is; a text that cannot be one is a usage error."""
+        if not re.fullmatch(r"(\w+://)?([^/:]+|\[[0-9a-fA-F:.]+\]):\d+", value):
+            self.fail(f"{value!r} is not the address of a Dask scheduler, such as tcp://host:8786", param, context)
+        return value
 
 
 class _Geometry(click.ParamType):
@@ -117,6 +129,7 @@ def takes(kind: type) -> Callable:
 class Showing:
     """The options of commands that print what files hold."""
 
+    recursive: bool = option("-r", "--recursive", is_flag=True, help="Take the files below folders.")
     as_json: bool = option("--json", is_flag=True, help="Print one JSON object a line on stdout.")
     max_pixels: int = _max_pixels()
 
@@ -137,16 +150,22 @@ class Inspecting:
 class Running(Showing):
     """The options of commands that work on many files; all of `verify`."""
 
-    recursive: bool = option("-r", "--recursive", is_flag=True, help="Take the files below folders.")
     processes: int = option(
-        "-j", "--jobs", type=_COUNT, default=1, metavar="N", help="Work on N files or groups at a time."
+        "-j", "--jobs", type=_COUNT, default=1, metavar="N", help="Do N files at a time (default 1)."
     )
-    models: tuple[str, ...] = _models("Also look here for the file's model (repeatable).")
-    cluster: str | None = option("--cluster", metavar="ADDRESS", help="Work on the Dask cluster of this scheduler.")
+    models: tuple[str, ...] = _models("Also look here for the model (repeatable).")
+    cluster: str | None = option(
+        "--cluster", type=_Address(), metavar="ADDRESS", help="Work on a Dask cluster: tcp://host:8786."
+    )
     quiet: bool = option("-q", "--quiet", is_flag=True, help="Print errors only.")
     verbose: bool = option("-v", "--verbose", is_flag=True, help="Print where the bytes go and what is left out.")
 
     working_folder: Path = Path()  # where relative paths start
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for options that exclude each other."""
+        if self.quiet and self.verbose:
+            raise click.UsageError("-q and -v exclude each other")
 
     def placed(self) -> Self:
         """The same options for all workers: those of a cluster need full paths."""
@@ -188,14 +207,14 @@ class Compressing(Converting):
     exact: bool = option("--exact", is_flag=True, help="Keep the PNG file byte for byte.")
     broken: str = option(
         "--broken", type=click.Choice(["refuse", "keep"]), default="refuse",
-        help="Refuse damaged PNGs, or keep their bytes.",
+        help="Refuse (default) or keep damaged PNGs.",
     )  # fmt: skip
     fast: bool = option("--fast", is_flag=True, help="Use small models only: faster both ways.")
     best: bool = option("--best", is_flag=True, help="Use large models, try slow methods: slower both ways.")
     no_verify: bool = option("--no-verify", is_flag=True, help="Do not decode the result to check it.")
     others: str = option(
         "--others", type=click.Choice(["leave", "keep"]), default="leave",
-        help="Leave other files out of an archive, or keep them.",
+        help="Leave out (default) or keep other files.",
     )  # fmt: skip
     group: int | None = option("--group", type=_COUNT, metavar="N", help="Code at most N images together.")
     learn: float | None = option(
@@ -256,7 +275,7 @@ class Training:
 
     output: Path = option("-o", "--output", metavar="RUN", required=True, type=_new, help="Folder of the run.")
     config: Path | None = option(
-        "--config", type=existing, metavar="FILE", help="Settings in TOML, see training/config.py."
+        "--config", type=existing, metavar="FILE", help="Settings in TOML; see RUN/config.toml for all."
     )
     overrides: tuple[str, ...] = option(
         "--set", metavar="KEY=VALUE", multiple=True, help="Change a setting: data.crop=64."

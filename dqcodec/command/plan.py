@@ -10,10 +10,10 @@ from pathlib import Path
 
 from dqcodec.command import reading, streams
 from dqcodec.command.kinds import PNG
-from dqcodec.command.names import DQC_SUFFIX, STDIO, member_name, png_name
+from dqcodec.command.names import DQC_SUFFIX, STDIO, check_folder_name, member_name, png_name
 from dqcodec.command.options import Converting
 from dqcodec.command.stamp import inode, is_same
-from dqcodec.command.walk import Found
+from dqcodec.command.walk import Found, shown_source
 from dqcodec.format.names import Names
 
 _STDOUT = {STDIO, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}
@@ -39,7 +39,7 @@ class Job:
     @property
     def names(self) -> tuple[str, str | None]:
         """Source and target as shown to people."""
-        return str(self.source or "<stdin>"), str(self.target or "<stdout>") if self.is_written else None
+        return shown_source(self.source), str(self.target or "<stdout>") if self.is_written else None
 
     @property
     def has_stream(self) -> bool:
@@ -54,14 +54,17 @@ def is_for_archive(sources: Sequence[str], output: str | None) -> bool:
     return len(sources) > 1 or os.path.isdir(sources[0])
 
 
-def plan(found: Found, output: str | None, rename: Callable[[Path], str]) -> list[Job]:
+def plan(
+    found: Found, output: str | None, rename: Callable[[Path], str], check_name: Callable[[str], None]
+) -> list[Job]:
     """The jobs for a command's inputs and its -o FILE|DIR|-. Under -o DIR the trees of folders are mirrored.
 
-    The output of a folder is a folder, even if only one file lies there. Inputs that would go to the same file get an
+    The output of a folder is a folder, even if only one file lies there. check_name: raises ValueError if a file may not
+    have the name that -o gives. Inputs that would go to the same file get an
     error, and so does one that would replace another. Raises ValueError if the output is no place for all inputs, or
     would replace one.
     """
-    inputs, targets = found.inputs, _targets(found, output, rename)
+    inputs, targets = found.inputs, _targets(found, output, rename, check_name)
     places = [target and Path(os.path.realpath(target)) for target in targets]
     uses = Counter(places)
     if uses[None] > 1:
@@ -82,7 +85,9 @@ def plan(found: Found, output: str | None, rename: Callable[[Path], str]) -> lis
     return jobs
 
 
-def _targets(found: Found, output: str | None, rename: Callable[[Path], str]) -> list[Path | None]:
+def _targets(
+    found: Found, output: str | None, rename: Callable[[Path], str], check_name: Callable[[str], None]
+) -> list[Path | None]:
     """The output of each input; raises ValueError if -o is no place for all."""
     inputs = found.inputs
     if output is None:
@@ -92,10 +97,15 @@ def _targets(found: Found, output: str | None, rename: Callable[[Path], str]) ->
     is_stdout = output in _STDOUT
     if is_stdout or not (output.endswith(os.sep) or os.path.isdir(output)):
         if len(inputs) == 1 and not found.has_folder:
+            if not (is_stdout or streams.is_stream(Path(output))):
+                check_name(output)
             return [None if is_stdout else Path(output)]
-        if is_stdout or os.path.exists(output):
-            what = "a folder" if found.has_folder else f"{len(inputs)} inputs"
-            raise ValueError(f"{what}, but {output} is not a directory")
+        what = "the files of a folder" if found.has_folder else f"{len(inputs)} files"
+        if is_stdout:
+            raise ValueError(f"standard output takes one file, not {what}: give a folder with -o")
+        if os.path.exists(output):
+            raise ValueError(f"{what} go into a folder, and {output} is none")
+        check_folder_name(output)
     return [Path(output) / relative.with_name(rename(source or relative)) for source, relative in inputs]
 
 
@@ -115,9 +125,9 @@ def plan_archive(found: Found, target: Path, keep_others: bool = False) -> list[
     for source, name in inputs:
         other = names.add(name)
         if other == name:
-            raise ValueError(
-                f"{named[name]} and {source} would both be {name} in the archive (a common folder keeps them apart)"
-            )
+            is_one_folder = named[name].parent == source.parent
+            remedy = "rename one of them" if is_one_folder else "give a folder that holds both"
+            raise ValueError(f"{named[name]} and {source} would both be {name} in the archive: {remedy}")
         if other:
             raise ValueError(f"{other} would be a file and a folder in the archive")
         named[name] = source

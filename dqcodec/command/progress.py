@@ -13,10 +13,11 @@ from typing import Any
 import click
 
 from dqcodec.base import ending
+from dqcodec.command.names import IMAGE_SUFFIXES
 from dqcodec.command.options import Running
 from dqcodec.command.results import ArchiveReport, FileResult, RunReport, UnpackReport, shown
 from dqcodec.command.streams import print_line
-from dqcodec.command.walk import LeftOut
+from dqcodec.command.walk import NO_PNG, LeftOut
 
 
 @dataclass
@@ -44,6 +45,7 @@ class Printer:
         """Count files of folders that are not taken, and print them with --json or -v."""
         for path, reason in left_out:
             self.run.left_out[reason] += 1
+            self.run.has_other_images |= reason == NO_PNG and path.suffix.lower() in IMAGE_SUFFIXES
             if self.options.as_json:
                 click.echo(json.dumps({"source": str(path), "left_out": reason}))
             elif self.options.verbose:

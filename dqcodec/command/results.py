@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from dqcodec.codec.report import PackedReport, Report, rate
+from dqcodec.codec.report import CompressReport, PackedReport, Report, rate
 from dqcodec.command.walk import DONE
 
 
@@ -39,7 +39,10 @@ class FileResult:
         """`a.png 736501 -> 512003 B 69.5% 3.47 bpd (mixing) verified`, `b.png: not a PNG file`"""
         subject = shown(self.source if self.name is None else f"{self.source}: {self.name}")
         note = f", {shown(self.note)}" if self.note else ""
-        return f"{subject}: {shown(self.error)}" if self.error else f"{subject} {self.report.line()}{note}"
+        if not self.error:
+            return f"{subject} {self.report.line()}{note}"
+        error = shown(self.error)
+        return error if error.startswith(f"{subject} ") else f"{subject}: {error}"
 
     def as_dict(self) -> dict[str, Any]:
         """Its places and its report or error, flat."""
@@ -54,11 +57,13 @@ class RunReport:
     """A command's results so far, their exit code, and the number of files left out for each reason.
 
     empty_archives: the number of undamaged archives without files. They have no results, and are done all the same.
+    has_other_images: whether images of other formats than PNG are among the files left out.
     """
 
     results: list[FileResult] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     empty_archives: int = 0
+    has_other_images: bool = False
 
     def by_source(self) -> dict[str, RunReport]:
         """The results of each source."""
@@ -85,22 +90,35 @@ class RunReport:
         return 1 if self.failed else 0
 
     def totals(self) -> str:
-        """`3 files, png 900 B, dqc 600 B 66.7%, 1 failed, 2 left out (empty folder: 1, not a PNG file: 1)`"""
-        reports = [result.report for result in self.done]
-        parts = [_count(len(reports), "file")]
-        if reports:
-            png_bytes = sum(report.png_bytes for report in reports)
-            parts.append(f"png {png_bytes} B")
-            if None not in (sizes := [report.dqc_bytes for report in reports]):
-                parts.append(f"dqc {sum(sizes)} B {100 * sum(sizes) / png_bytes:.1f}%")
-        if self.failed:
-            parts.append(f"{len(self.failed)} failed")
+        """`3 files, 900 -> 600 B 66.7%, 1 failed, 2 left out (empty folder: 1, not a PNG file: 1)`
+
+        Of decompress and verify: `2 files ok, 600 -> 900 B`, and with archives `4 images in 3 files ok`.
+        """
+        parts = [self._size()]
+        if count := len({(result.source, result.name or number) for number, result in enumerate(self.failed)}):
+            parts.append(f"{count} failed")
         return ", ".join([*parts, *self.left_out_parts()])
+
+    def _size(self) -> str:
+        """The numbers of files and bytes that are done."""
+        reports = [result.report for result in self.done]
+        if any(result.name is not None for result in self.results):
+            sources = {result.source for result in self.done}
+            return f"{counted(len(reports), 'image')} in {counted(len(sources), 'file')} ok"
+        files = counted(len(reports), "file")
+        png_bytes = sum(report.png_bytes for report in reports)
+        sizes = [report.dqc_bytes for report in reports]
+        if not reports or None in sizes:
+            return files
+        if isinstance(reports[0], CompressReport):
+            return f"{files}, {rate(png_bytes, sum(sizes), 0)}"
+        return f"{files} ok, {sum(sizes)} -> {png_bytes} B"
 
     def left_out_parts(self) -> list[str]:
         """The part of the totals about files that are left out; empty without such files."""
         reasons = ", ".join(f"{reason}: {count}" for reason, count in sorted(self.left_out.items()))
-        return [f"{self.left_out.total()} left out ({reasons})"] if reasons else []
+        hint = "; name BMP, TIFF, JPEG ... files to compress their pixels" if self.has_other_images else ""
+        return [f"{self.left_out.total()} left out ({reasons}{hint})"] if reasons else []
 
 
 @dataclass(frozen=True)
@@ -161,14 +179,14 @@ class ArchiveReport:
     def line(self) -> str:
         """`set.dqc: 2000 images in 12 groups, 736501 -> 512003 B 69.5% 3.47 bpd verified, 3 failed`"""
         size = rate(self.png_bytes, self.dqc_bytes, 0 if self.verbatim else self.dims)
-        members = _count(self.images, "file" if self.verbatim else "image")
+        members = counted(self.images, "file" if self.verbatim else "image")
         parts = (
-            f"{shown(self.archive)}: {members} in {_count(self.groups, 'group')}",
+            f"{shown(self.archive)}: {members} in {counted(self.groups, 'group')}",
             self.verbatim and f"{self.verbatim} verbatim",
             self.broken and f"{self.broken} broken",
             f"{size} verified" if self.verified else size,
-            self.pixels_only and f"pixels only of {_count(self.pixels_only, 'image')}",
-            *(f"left out {kind} of {_count(count, 'image')}" for kind, count in self.dropped.items()),
+            self.pixels_only and f"pixels only of {counted(self.pixels_only, 'image')}",
+            *(f"left out {kind} of {counted(count, 'image')}" for kind, count in self.dropped.items()),
             self.failed and f"{self.failed} failed",
             self.learned and self.learned.line(self.dqc_bytes),
         )
@@ -179,8 +197,8 @@ class ArchiveReport:
 class UnpackReport:
     """An archive that was decoded into a folder, or only checked.
 
-    images: the number of those without error. failed: the number of errors, of images and of the archive as a whole.
-    verbatim: of files that are no images; pixels_only: of images that were written in another format than PNG; None:
+    images: the number of those without error. failed: of images with an error, and of other errors but damage. damage:
+    to the archive as a whole. verbatim: of files that are no images; pixels_only: of images that were written in another format than PNG; None:
     of none.
     """
 
@@ -190,19 +208,21 @@ class UnpackReport:
     failed: int
     verbatim: int | None = None
     pixels_only: int | None = None
+    damage: tuple[str, ...] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Its fields that have a value."""
         return {key: value for key, value in dataclasses.asdict(self).items() if value is not None}
 
     def line(self) -> str:
-        """`set.dqc -> set: 2000 images ok, 3 failed`"""
+        """`set.dqc -> set: 2000 images ok, 3 failed, the archive is damaged`"""
         target = f" -> {shown(self.target)}" if self.target else ""
         parts = (
-            f"{shown(self.source)}{target}: {_count(self.images, 'file' if self.verbatim else 'image')} ok",
+            f"{shown(self.source)}{target}: {counted(self.images, 'file' if self.verbatim else 'image')} ok",
             self.verbatim and f"{self.verbatim} verbatim",
-            self.pixels_only and f"pixels only of {_count(self.pixels_only, 'image')}",
+            self.pixels_only and f"pixels only of {counted(self.pixels_only, 'image')}",
             self.failed and f"{self.failed} failed",
+            self.damage and "the archive is damaged",
         )
         return ", ".join(filter(None, parts))
 
@@ -214,5 +234,6 @@ def shown(text: str) -> str:
     )
 
 
-def _count(number: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
+    """`1 image`, `2 images`"""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
 from dqcodec.base.errors import FAILURES, WorkerError, one_line
 from dqcodec.codec.report import DecodedReport, Report
 from dqcodec.command import atomic, reading
@@ -20,6 +18,7 @@ from dqcodec.command.plan import Job
 from dqcodec.command.progress import Printer
 from dqcodec.command.removal import Removal
 from dqcodec.command.results import FileResult
+from dqcodec.command.streams import OneLineError
 
 Task = Callable[[], list[FileResult]]
 
@@ -78,10 +77,11 @@ def run(tasks: Iterable[Task], total: int, printer: Printer, removal: Removal) -
     """Do all tasks, which give `total` results together, and print the results."""
     from dqcodec.command import workers
 
-    missing, failure = total, Failure
+    missing = total
+    failure: type[OneLineError] = Failure
     try:
         with workers.mapping(printer.options, total) as mapped, printer.progress(total):
-            failure = click.ClickException  # from here on, a lost worker may have written files
+            failure = OneLineError  # from here on, a lost worker may have written files
             for result in itertools.chain.from_iterable(mapped(operator.call, tasks)):
                 printer.print_result(result)
                 missing -= 1

@@ -13,37 +13,49 @@ import click
 
 from dqcodec.base.errors import FAILURES, DqcodecError, one_line
 from dqcodec.command import options as opts
-from dqcodec.command.kinds import hinting_at_salvage
+from dqcodec.command.failures import usage_errors
+from dqcodec.command.kinds import DQC, hinting_at_salvage
 from dqcodec.command.options import Showing
 from dqcodec.command.progress import print_failure
-from dqcodec.command.results import FileResult, RunReport, shown
+from dqcodec.command.results import FileResult, RunReport, counted, shown
 from dqcodec.command.streams import print_line
-from dqcodec.command.walk import source_path
+from dqcodec.command.walk import find, shown_source
 
-_COLUMNS = ("name", "id", "bytes", "valid_vi_bpd", "description")
+_USES = {  # name, or its first part -> what a model is for
+    "photo": "RGB photographs",
+    "gray": "gray photographs",
+    "cifar10": "32 x 32 images",
+    "mnist": "binary digits",
+}
+_EFFORTS = {"fast": ", --fast", "large": ", --best"}
 
 
 @click.command("list")
-@opts.files
+@opts.paths
 @opts.takes(Showing)
 def list_images(paths: tuple[str, ...], options: Showing) -> None:
     """List the images of archives and .dqc files.
 
-    Each line shows an image's width and height, colours, time and name. No image is decoded; verify finds all damage.
+    Each line shows width and height, colours, time and name. For a .dqc file it also shows the bytes, and the name that
+    comes back. No image is decoded; verify finds all damage.
+
+    \b
+    dqcodec list set.dqc
+    dqcodec list -r packed
     """
     from dqcodec.command.listing import listed
 
-    run = RunReport()
-    for path in paths:
-        before = len(run.results)
-        for result in listed(path, options.max_pixels):
-            if len(run.results) == before and result.name is not None and len(paths) > 1 and not options.as_json:
-                click.echo(f"{shown(path)}:")
+    sources, run = _sources(paths, options)
+    for source in sources:
+        before, name = len(run.results), shown_source(source)
+        for result in listed(source, options.max_pixels):
+            if len(run.results) == before and result.name is not None and len(sources) > 1 and not options.as_json:
+                click.echo(f"{shown(name)}:")
             run.results.append(result)
             if result.error:
                 print_failure(result, options.as_json)
             elif options.as_json:
-                click.echo(json.dumps({"source": path} | result.report.as_dict()))
+                click.echo(json.dumps({"source": name} | result.report.as_dict()))
             else:
                 click.echo(shown(result.report.line()))
         run.empty_archives += len(run.results) == before
@@ -56,20 +68,38 @@ def list_images(paths: tuple[str, ...], options: Showing) -> None:
 def info(paths: tuple[str, ...], options: Showing) -> None:
     """Show what .dqc files and archives hold.
 
+    samples: numbers of a pixel, 3 in RGB. layers: parts of the pixels that are coded one by one. payload: their code.
+    chunk bytes: of the PNG's other chunks, as packed. exact: whether the PNG file comes back byte for byte.
+
     No image is decoded; verify finds all damage.
+
+    \b
+    dqcodec info photo.png.dqc set.dqc
     """
-    run = RunReport()
-    for path in paths:
+    sources, run = _sources(paths, options)
+    for source in sources:
+        name = shown_source(source)
         try:
-            fields, rows = _info(source_path(path), options.max_pixels)
+            fields, rows = _info(source, options.max_pixels)
         except FAILURES as error:
-            run.results.append(FileResult(path, error=one_line(error)))
+            run.results.append(FileResult(name, error=one_line(error)))
             print_failure(run.results[-1], options.as_json)
             continue
-        click.echo(json.dumps({"source": path} | fields) if options.as_json else _show(path, rows))
-        run.results.append(FileResult(path))
-        run.results += [FileResult(path, error=what) for what in fields.get("damage", ())]
+        click.echo(json.dumps({"source": name} | fields) if options.as_json else _show(name, rows))
+        run.results.append(FileResult(name))
+        run.results += [FileResult(name, error=what) for what in fields.get("damage", ())]
     sys.exit(run.return_code)
+
+
+def _sources(paths: Sequence[str], options: Showing) -> tuple[list[Path | None], RunReport]:
+    """The files that the paths lead to, and the report of the run; a line says so if folders hold none."""
+    with usage_errors():
+        found = find(paths, options.recursive, DQC)
+    run = RunReport()
+    if not found.inputs:
+        run.left_out.update(left_out.reason for left_out in found.not_taken)
+        print_line(run.totals())
+    return [source for source, _ in found.inputs], run
 
 
 @click.command()
@@ -77,8 +107,7 @@ def info(paths: tuple[str, ...], options: Showing) -> None:
 def models(as_json: bool) -> None:
     """List the models at hand.
 
-    valid_vi_bpd is the size in bits per sample, on images that were not used to train the model. --json prints each
-    model's whole card.
+    bpd: bits per sample, on images that the model was not trained on. --json prints ids and whole cards.
     """
     from dqcodec.codec import zoo
 
@@ -95,8 +124,19 @@ def models(as_json: bool) -> None:
     if not cards:
         print_line(f"no models in {zoo.directory()}")
     elif not as_json:
-        rows = [[card.get(column, card.get("error", "")) for column in _COLUMNS] for card in cards]
-        click.echo(table([_COLUMNS, *rows]))
+        rows = [[card["name"], _use(card), card["bytes"], _rounded(card.get("valid_vi_bpd"))] for card in cards]
+        click.echo(table([("name", "for", "bytes", "bpd"), *rows]))
+
+
+def _rounded(bpd: float | None) -> str:
+    return "" if bpd is None else f"{bpd:.3f}"
+
+
+def _use(card: dict[str, Any]) -> str:
+    """What a model is for, or what is wrong with its file."""
+    kind, *rest = card["name"].split("-")
+    use = card.get("error") or card.get("for") or _USES.get(kind) or card.get("description", "")
+    return use + "".join(_EFFORTS.get(each, "") for each in rest if kind in _USES)
 
 
 def table(rows: Sequence[Sequence[Any]]) -> str:
@@ -114,23 +154,45 @@ def _show(path: str, rows: list[tuple[str, Any]]) -> str:
 
 def _info(source: Path | None, max_pixels: int) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
     """Facts about a file: fields for machines, rows for people."""
-    from dqcodec.codec import codec
+    from dqcodec.codec import codec, zoo
     from dqcodec.command import listing
 
     packed, data, _ = listing.opened(source, max_pixels)
     if packed is not None:  # an archive without files is falsy
         with packed:
             fields = listing.info(packed)
-        counts = {
-            key: ", ".join(f"{count} {name}" for name, count in fields[key].items()) for key in ("methods", "models")
+        own = fields["own_models"]
+        texts = {
+            "methods": ", ".join(f"{count} {name}" for name, count in fields["methods"].items()),
+            "models": ", ".join(
+                f"{count} {each if each in own else _model(each)}" for each, count in fields["models"].items()
+            ),
+            "own_models": ", ".join(f"{each} (changes {_model(base)})" for each, base in own.items()),
+            "own_model_bytes": fields["own_model_bytes"] or None,
+            "damage": "; ".join(fields.get("damage", ())),
         }
-        own = {"own_models": ", ".join(f"{each} (changes {base})" for each, base in fields["own_models"].items())}
-        damage = {"damage": "; ".join(fields.get("damage", ()))}
-        return fields, [
-            (key, value) for key, value in (fields | counts | own | damage).items() if key != "own_model_bytes" or value
-        ]
+        return fields, [*(fields | texts).items()]
     with hinting_at_salvage(data):
         image = codec.info(data, max_pixels=max_pixels)
     fields = dataclasses.asdict(image) | {"model_id": image.model_id}
-    rows = [(key, value) for key, value in fields.items() if key != "layers"]
-    return fields, rows + [("" if number else "layers", layer) for number, layer in enumerate(image.layers)]
+    further = f"{image.rasters} (the default image and {counted(image.rasters - 1, 'further frame')})"
+    texts = {
+        "rasters": further if image.rasters > 1 else None,
+        "exact": "yes: the PNG file byte for byte" if image.exact else "no",
+        "model_id": image.model_id and _model(image.model_id),
+    }
+    labels = {"rasters": "pictures", "model_id": "model"}
+    rows = [(labels.get(key, key), texts.get(key, value)) for key, value in fields.items() if key != "layers"]
+    layers = [
+        dataclasses.replace(layer, model=layer.model and (zoo.name_of(bytes.fromhex(layer.model)) or layer.model))
+        for layer in image.layers
+    ]
+    return fields, rows + [("" if number else "layers", layer) for number, layer in enumerate(layers)]
+
+
+def _model(model_id: str) -> str:
+    """`photo (8378f37c)`, or the whole id of a model that is not at hand."""
+    from dqcodec.codec import zoo
+
+    name = zoo.name_of(bytes.fromhex(model_id))
+    return f"{name} ({model_id[:8]})" if name else f"{model_id} (not at hand: -m FILE)"

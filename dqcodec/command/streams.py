@@ -10,8 +10,17 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
+
+
+class OneLineError(click.ClickException):
+    """The command ends with exit code 1 and one line, as for a file that fails."""
+
+    def show(self, file: Any = None) -> None:
+        """Print the line."""
+        print_line(f"dqcodec: {self.format_message()}")
 
 
 def prepare() -> None:
@@ -53,7 +62,7 @@ def one_line_errors() -> Iterator[None]:
             raise
         drop_output()
         nameless = "the working folder" if error.errno == errno.ENOENT else "standard output"
-        raise click.ClickException(f"{error.filename or nameless}: {error.strerror or error}") from error
+        raise OneLineError(f"{error.filename or nameless}: {error.strerror or error}") from error
 
 
 def drop_output() -> None:

@@ -24,7 +24,8 @@ from dqcodec.codec import conversion, export, own_models, zoo
 from dqcodec.codec.archive import Archive
 from dqcodec.codec.group import Decoded, decode, decode_regions, restore
 from dqcodec.codec.report import DecodedReport, RegionReport, Report
-from dqcodec.command import atomic, streams
+from dqcodec.command import atomic, reading, streams
+from dqcodec.command.kinds import ARCHIVE, DQC
 from dqcodec.command.names import PNG_ENDING, below, image_name, in_utf8
 from dqcodec.command.options import Decompressing
 from dqcodec.command.plan import Job
@@ -178,6 +179,8 @@ class Unpacking:
         except CorruptError as error:
             raise CorruptError(f"{error} (--salvage gets the undamaged images)") from error
         except FormatError as error:
+            if options.salvage and reading.starts_as(job.source, DQC) and not reading.starts_as(job.source, ARCHIVE):
+                raise FormatError("--salvage is for archives, and this file holds one image") from error
             if options.salvage or job.target is None:
                 raise
             raise FormatError(f"{error} (if this is damage, --salvage gets the undamaged images)") from error
@@ -241,13 +244,17 @@ class Unpacking:
         """run: the results of this archive."""
         folder = self.decoding.folder
         reports = [result.report for result in run.done]
+        names = {result.name for result in run.failed if result.name is not None}
+        others = sum(result.name is None for result in run.failed)
+        damage = [each for each in self.damage if not each.names]
         return UnpackReport(
             source=self.decoding.source,
             target=folder and str(folder),
             images=len(reports),
-            failed=len(run.failed),
+            failed=len(names) + others - sum(each.is_loss for each in damage),
             verbatim=sum(report.method == "verbatim" for report in reports) or None,
             pixels_only=sum(not report.is_png for report in reports) or None,
+            damage=tuple(each.what for each in damage) or None,
         )
 
 

@@ -42,7 +42,14 @@ class Found:
     @property
     def not_taken(self) -> list[LeftOut]:
         """The files that are left out unless other files are kept."""
-        return [*self.left_out, *(LeftOut(path, f"not a {self.kind.name} file") for path, _ in self.others)]
+        return [*self.left_out, *(LeftOut(path, _of_another_kind(self.kind)) for path, _ in self.others)]
+
+
+def _of_another_kind(kind: Kind) -> str:
+    return f"not a {kind.name} file"
+
+
+NO_PNG = _of_another_kind(PNG)
 
 
 def find(sources: Sequence[str], recursive: bool, kind: Kind) -> Found:
@@ -59,7 +66,7 @@ def find(sources: Sequence[str], recursive: bool, kind: Kind) -> Found:
             found.inputs.append((None, Path("stdin.png" if kind is PNG else "stdin")))
         elif os.path.isdir(path):
             if not recursive:
-                raise ValueError(f"{source} is a directory (-r takes the files below it)")
+                raise ValueError(f"{source} is a folder: {_remedy(source, kind)}")
             _walk(path, kind, found)
             found.has_folder = True
         else:
@@ -67,9 +74,22 @@ def find(sources: Sequence[str], recursive: bool, kind: Kind) -> Found:
     return found
 
 
+def _remedy(folder: str, kind: Kind) -> str:
+    """What to do with a folder without -r."""
+    if kind is not PNG:
+        return "-r takes the files in it"
+    archive = folder.rstrip(os.sep) if os.path.basename(folder.rstrip(os.sep)) not in ("", ".", "..") else "all"
+    return f"-r compresses each file in it, -o {archive}.dqc makes one archive"
+
+
 def source_path(name: str) -> Path | None:
     """The file that a command's argument names; None for standard input."""
     return None if name in _STDIN else Path(name)
+
+
+def shown_source(source: Path | None) -> str:
+    """A source as shown to people."""
+    return str(source or "<stdin>")
 
 
 def _walk(top: Path, kind: Kind, found: Found) -> None:

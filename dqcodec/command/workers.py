@@ -12,6 +12,7 @@ import contextlib
 import logging
 import os
 import pickle
+import socket
 import time
 import traceback
 from collections import deque
@@ -33,9 +34,10 @@ if TYPE_CHECKING:
 Map = Callable[[Callable, Iterable], Iterator]  # map, or one whose results others compute
 
 _AHEAD = 2  # items handed out per worker
-_SECONDS = 20  # to find the scheduler and a worker
+_SECONDS = 20  # to find the scheduler, and then a worker
 _PATIENCE = 60  # seconds to wait for a worker after all are lost
 _GRACE = 1  # seconds to let a process end itself
+_NO_SCHEDULER = "no Dask scheduler answers at {}; start one with `dask scheduler`, and workers with `dask worker`"
 _LOST = "the connection to the cluster's scheduler was lost"
 
 
@@ -158,17 +160,40 @@ def cluster(address: str, patience: float = _PATIENCE) -> Iterator[Map]:
         raise WorkerError(f"{error.name} is not installed; it comes with: pip install 'dqcodec[cluster]'") from error
     for handler in logging.getLogger("distributed").handlers:  # what matters becomes an error of one line
         handler.setLevel(logging.CRITICAL)
+    _check_answers(address)
     with contextlib.ExitStack() as stack:
         try:
             client = stack.enter_context(Client(address, timeout=_SECONDS, set_as_default=False))
+        except (OSError, ValueError) as error:
+            raise WorkerError(_NO_SCHEDULER.format(address)) from error
+        try:
             client.wait_for_workers(1, timeout=_SECONDS)
-        except (OSError, ValueError, TimeoutError) as error:
-            raise WorkerError(f"no cluster with workers at {address} ({error})") from error
+        except TimeoutError as error:
+            raise WorkerError(
+                f"the cluster at {address} has no workers; start one with `dask worker {address}`"
+            ) from error
         try:
             submit = partial(client.submit, _work, __version__, pure=False)
             yield _map(submit, partial(_result, client, patience), lambda: _threads(client))
         except KilledWorker as error:
             raise WorkerError("several workers were lost over one piece of work, perhaps for want of memory") from error
+
+
+def _check_answers(address: str) -> None:
+    """Raise WorkerError if no scheduler is at an address of TCP; a client of distributed would wait there for ever.
+
+    A scheduler speaks first.
+    """
+    protocol, _, place = address.rpartition("://")
+    host, _, port = place.rpartition(":")
+    if protocol in ("", "tcp"):
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS) as connection:
+                is_silent = not connection.recv(1)
+        except (OSError, OverflowError) as error:
+            raise WorkerError(_NO_SCHEDULER.format(address)) from error
+        if is_silent:
+            raise WorkerError(_NO_SCHEDULER.format(address))
 
 
 def _result(client: Client, patience: float, future: Future) -> Any:
