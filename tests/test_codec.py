@@ -21,6 +21,7 @@ from dqcodec.base.errors import (
 )
 from dqcodec.codec import candidates, choose, codec, suitability, trial, ways
 from dqcodec.codec.effort import Effort
+from dqcodec.codec.source import read
 from dqcodec.codec.ways import CodedLayer
 from dqcodec.format.container import Group, owners
 from dqcodec.format.head import Entry
@@ -199,6 +200,15 @@ def test_bytes_after_the_end_of_a_png_come_back(tail, exact):
         assert report.dropped == () and (not exact or found == source)
         if source == pngs.write(photo(), tail=tail):
             assert report.method != "stored"
+
+
+def test_a_stripped_file_that_is_stored_keeps_its_packing():
+    """A new packing may be larger than the PNG."""
+    text = pngs.chunk(b"tEXt", b"Comment\0hello")
+    source = pngs.write(photo(), before=text + pngs.chunk(b"gAMA", bytes(4)), after=text, tail=b"x", interlace=True)
+    stripped = read(source, strip=True)
+    assert stripped.stored == source.replace(text, b"")[:-1]
+    assert png.read(stripped.stored).same(stripped.image)
 
 
 def test_stripping_tells_of_bytes_after_the_end():

@@ -523,6 +523,8 @@ def refused():
     yield "several images", saved(pillow("RGB"), "mpo", save_all=True, append_images=[pillow("RGB")])
     yield from (("several images", 2 * saved(pillow(mode), "ppm")) for mode in ("1", "L", "RGB"))
     yield "several images", 2 * (b"P5 3 2 65535\n" + bytes(range(65, 77)))
+    for header in (b"P6#c\n1 1 255\n", b"\n#c\nP6 1 1 255\n"):
+        yield "several images", b"P6 1 1 255\nabc" + header + b"abc"
     yield "several images", saved(pillow("RGB"), "tiff", tiffinfo={330: 8})  # such as a camera's raw file
     yield "mode CMYK", saved(pillow("RGB").convert("CMYK"), "jpeg")
     yield "unsigned integers", saved(pillow("L"), "tiff", tiffinfo={339: 2})

@@ -23,9 +23,10 @@ from dqcodec.png import MAX_PIXELS, SIGNATURE, Png
 from dqcodec.png.skeleton import check_size
 
 _NPY_MAGIC = b"\x93NUMPY"
-_PNM_NUMBER = rb"(?:\s|#[^\r\n]*[\r\n])+(\d{1,10})"
+_PNM_SPACE = rb"(?:\s|#[^\r\n]*[\r\n])"
+_PNM_NUMBER = _PNM_SPACE + rb"+(\d{1,10})"
 _PNM = re.compile(rb"P(?:[14]" + 2 * _PNM_NUMBER + rb"|[2356]" + 3 * _PNM_NUMBER + rb")\s")  # size; size and maximum
-_PNM_NEXT = re.compile(rb"\s*P[1-6]\s")
+_PNM_NEXT = re.compile(_PNM_SPACE + rb"*P[1-6][\s#]")
 _BITS_PER_SAMPLE, _SAMPLES_PER_PIXEL, _COLOR_MAP, _EXTRA_SAMPLES = 258, 277, 320, 338  # tags of TIFF
 _PHOTOMETRIC, _SUB_IMAGES, _SAMPLE_FORMAT = 262, 330, 339
 _STRAIGHT_ALPHA = 2  # a kind of extra sample; 1 is premultiplied alpha

@@ -18,7 +18,7 @@ from dqcodec.format.canvas import Spot, spots
 from dqcodec.format.colors import is_transparent
 from dqcodec.format.split import Split
 from dqcodec.format.values import Values
-from dqcodec.png import MAX_PIXELS, Png
+from dqcodec.png import MAX_PIXELS, Png, chunks
 
 
 @dataclass(frozen=True)
@@ -136,4 +136,5 @@ def read(
         return Source(image, data)
     kept = image.stripped() if strip else image.repacked()
     dropped = image.skeleton.lost(kept.skeleton)
-    return Source(kept, png.write(kept) if strip else data, dropped=dropped, is_stripped=strip)
+    stored = chunks.without(data, image.skeleton.kinds - kept.skeleton.kinds) if strip else data
+    return Source(kept, stored, dropped=dropped, is_stripped=strip)

@@ -55,8 +55,10 @@ def ending_with_failure(path: str, as_json: bool = False) -> Iterator[None]:
 
 @contextmanager
 def usage_errors() -> Iterator[None]:
-    """An error of the block, in what the user named, becomes a UsageError."""
+    """An error of the block, in what the user named, becomes a UsageError; too little memory, a Failure."""
     try:
         yield
     except (DqcodecError, ValueError) as error:
         raise click.UsageError(shown(str(error))) from error
+    except MemoryError as error:
+        raise Failure(one_line(error)) from error

@@ -13,7 +13,7 @@ import contextlib
 import functools
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
@@ -191,6 +191,11 @@ def walk(data: bytes) -> Iterator[tuple[bytes, int, int]]:
             raise CorruptError(f"PNG chunk {show(kind)} is damaged (its CRC differs)")
         yield kind, position, stop
         position = stop
+
+
+def without(data: bytes, kinds: Collection[bytes]) -> bytes:
+    """A PNG file without its chunks of these types, and without bytes after IEND. All other bytes stay as they are."""
+    return SIGNATURE + b"".join(data[start:stop] for kind, start, stop in walk(data) if kind not in kinds)
 
 
 def check_trailing(file: BinaryIO, size: int) -> None:

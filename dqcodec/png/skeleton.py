@@ -100,6 +100,11 @@ class Skeleton:
         """The pixels of all rasters."""
         return sum(height * width for height, width in self.sizes)
 
+    @property
+    def kinds(self) -> set[bytes]:
+        """The types of all chunks."""
+        return {chunk.kind for part in self.parts for chunk in part}
+
     def find(self, kind: bytes) -> bytes | None:
         """The body of the first chunk of this type before the default image, or None."""
         return next((chunk.body for chunk in self.parts[0] if chunk.kind == kind), None)
