@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import programs
 import pytest
 import torch
 from click.testing import CliRunner
@@ -240,6 +241,16 @@ def test_iw_is_tighter_than_vi_and_does_not_depend_on_the_batch(images_file, tmp
     assert result.kl_bpd > 0 and result.crops == len(list(crops.tiles(1)))
     single = evaluate(model, crops.tiles(1), 300)
     assert single.vi_bpd == pytest.approx(result.vi_bpd, abs=0.01)
+
+
+def test_where_masses_are_known_kl_is_measured_against_them():
+    x = smooth_images(6, 8, 3).transpose(0, 3, 1, 2)
+    result = evaluate(programs.model("interlaced"), [x[:4], x[4:]], 50)
+    assert result.mass_bpd < result.iw_bpd < result.vi_bpd and result.crops == 6
+    assert result.kl_bpd == pytest.approx(result.vi_bpd - result.mass_bpd, abs=1e-5)
+    assert result.as_dict()["mass_bpd"] == result.mass_bpd and f"{result.mass_bpd:.4f}" in result.line()
+    unknown = evaluate(programs.model("uniform"), [x[:1]], 2)
+    assert unknown.mass_bpd is None and unknown.vi_error_bpd == 0
 
 
 def test_the_commands_train_resume_evaluate_and_export(images_file, tmp_path):
