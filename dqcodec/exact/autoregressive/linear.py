@@ -10,6 +10,8 @@ from dqcodec.base.instructions import MULTIPLIES_PAIRS
 from dqcodec.exact.autoregressive.products import LARGEST, pairs, product
 from dqcodec.frozen.networks import LEAK
 
+_LARGEST = np.float32(LARGEST)
+
 
 class Layers(NamedTuple):
     """L linear layers of one shape.
@@ -41,13 +43,19 @@ def layers(matrices: np.ndarray, shifts: np.ndarray, inputs: int, largest: int) 
 
 @compiled
 def set_pairs(layers):
-    """Set the pairs of layers from their matrices."""
+    """Set the pairs of layers from their matrices, in place: at least twice as fast as by `pairs`, and learning needs it often."""
     for index in range(len(layers.matrices)):
-        integers = layers.matrices[index, : layers.inputs] / layers.steps[index]
-        is_short = MULTIPLIES_PAIRS and layers.largest <= LARGEST and np.sum(np.abs(integers) > LARGEST) == 0
+        matrix, steps, packed = layers.matrices[index], layers.steps[index], layers.pairs[index]
+        is_short = MULTIPLIES_PAIRS and layers.largest <= LARGEST
+        for i in range(layers.inputs):
+            for o in range(len(steps)):
+                integer = matrix[i, o] / steps[o]
+                is_short &= abs(integer) <= _LARGEST
+                if i % 2 == 0:
+                    packed[i // 2, o] = np.int32(integer) & 0xFFFF
+                else:
+                    packed[i // 2, o] |= np.int32(integer) << 16
         layers.are_short[index] = is_short
-        if is_short:
-            layers.pairs[index] = pairs(integers)
 
 
 @part_of_loop
