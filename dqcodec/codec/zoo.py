@@ -1,6 +1,6 @@
 """Models at hand: the `*.safetensors` files that come with the package, and files that the user names by path.
 
-Models of earlier releases lie in the folder `earlier`. They decode their files, and code no new ones. The file name
+Models of earlier versions lie in the folder `earlier`. They decode their files, and code no new ones. The file name
 `<name>-<sha8>.safetensors` gives the model's name and the first 8 digits of its id. A .dqc file refers to a model by
 its id, the first 8 bytes of the SHA-256 of the model file.
 """
@@ -124,7 +124,7 @@ def _load(path: Path, model_id: bytes) -> Program:
 
 
 def _file_of(model_id: bytes, first: Iterable[Path] = ()) -> Path | None:
-    """The model file with this id among some files, those at hand and those of earlier releases; None if there is none."""
+    """The model file with this id among some files, those at hand and those of earlier versions; None if there is none."""
     earlier = sorted((directory() / "earlier").glob(f"*{SUFFIX}"))
     files = itertools.chain(first, paths().values(), earlier)
     return next((path for path in files if file_id(path.resolve()) == model_id), None)
