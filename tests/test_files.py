@@ -31,7 +31,9 @@ def find(sources, recursive=False):
 
 
 def plan(sources, output=None, recursive=False):
-    return plans.plan(find(sources, recursive), output if output is None else str(output), names.compressed_name)
+    return plans.plan(
+        find(sources, recursive), output if output is None else str(output), names.compressed_name, names.check_dqc_name
+    )
 
 
 def plan_archive(sources, target="x.dqc", **options):
@@ -104,8 +106,10 @@ def test_outputs_go_beside_inputs_or_to_the_output_option(tmp_path):
 
 def test_the_image_of_standard_input_is_a_png(tmp_path):
     out = str(tmp_path) + os.sep
-    (there,) = plans.plan(walk.find(["-"], False, PNG), out, names.compressed_name)
-    (back,) = plans.plan(walk.find(["-"], False, DQC), out, lambda source: names.decompressed_name(source.name))
+    (there,) = plans.plan(walk.find(["-"], False, PNG), out, names.compressed_name, names.check_dqc_name)
+    (back,) = plans.plan(
+        walk.find(["-"], False, DQC), out, lambda source: names.decompressed_name(source.name), names.check_image_name
+    )
     assert (there.target.name, back.target.name) == ("stdin.png.dqc", "stdin.png")
     assert names.decompressed_name(there.target.name) == "stdin.png"
 
