@@ -786,6 +786,7 @@ def test_a_model_is_sampled(folder, model):
     assert run(*arguments, "-o", "-").stdout_bytes == (folder / "a.png").read_bytes()
     assert run(*arguments, "-o", "-", "--seed", 1).stdout_bytes != (folder / "a.png").read_bytes()
     assert run("sample", "nothing", "-o", "b.png").exit_code == 2
+    assert "name it .png" in run("sample", model, "-o", "b.jpg").stderr
 
 
 def test_an_archive_by_a_model_comes_back(folder, model, quick, monkeypatch):

@@ -9,7 +9,7 @@ import click
 
 from dqcodec.command import atomic
 from dqcodec.command.failures import ending_with_failure, one_line_failures, usage_errors
-from dqcodec.command.names import STDIO
+from dqcodec.command.names import STDIO, check_image_name
 from dqcodec.command.plan import check_apart
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def sample(model: str, output: str, count: int, side: int, seed: int, force: boo
     target = None if output == STDIO else Path(output)
     is_run = Path(model).is_dir() and model not in zoo.names()
     with usage_errors():
+        check_image_name(output)
         program = None if is_run else zoo.load(model)
         check_apart([target], models=[] if is_run else [model])
     with ending_with_failure(output):
