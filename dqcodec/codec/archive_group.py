@@ -128,6 +128,6 @@ def _check(
         back = archive.unpack_group(packed.header, packed.body, max_pixels)
     for part, (numbers, coded) in zip(back.parts, sets):
         groups.check(part, [sources[each] for each in numbers], coded.programs, max_pixels)
-    count = len(sets)
-    if (back.members, back.contents, back.parts[count:]) != (group.members, group.contents, group.parts[count:]):
+    same_parts = len(back.parts) == len(group.parts) and back.parts[len(sets) :] == group.parts[len(sets) :]
+    if not (same_parts and (back.members, back.contents) == (group.members, group.contents)):
         raise VerifyError("the group reads back as another; nothing is written")
