@@ -5,21 +5,22 @@
 It draws the models of the first seed that checkerboard.py trained, with the bounds that it measured.
 """
 
+from __future__ import annotations
+
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from checkerboard import RESULTS, STATES, Cell
 from checkerboard_models import DENSITIES, DEQUANTIZERS, build
-from matplotlib.axes import Axes
 from results import Results, json_option
 
 from dqcodec.flows.model import DequantizedModel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 FIGURES = Path(__file__).parent / "figures"
 
@@ -49,6 +50,11 @@ def main() -> None:
 
 def draw(runs: Path, measured: dict[str, dict], rows: dict[str, list[Cell]], key: str, path: Path) -> None:
     """Draw a row of pairs (p, q) for each label, with the measured bound above each pair."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
     figure, axes = plt.subplots(len(rows), 2 * len(DEQUANTIZERS), figsize=(11, 5.8), layout="constrained")
     for axes_row, (label, row) in zip(axes, rows.items()):
         for (left, right), cell in zip(axes_row.reshape(-1, 2), row):

@@ -1,5 +1,6 @@
 """Processes that train one model together, started by torchrun. Each of them sees a part of every batch."""
 
+import atexit
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ class ProcessGroup:
         if not dist.is_torchelastic_launched():
             return cls()
         dist.init_process_group("nccl" if device == "cuda" else "gloo")
+        atexit.register(dist.destroy_process_group)  # else a thread of it may abort the process at its end
         if device == "cuda":
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         return cls(dist.get_rank(), dist.get_world_size())
