@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,13 +49,19 @@ def main() -> None:
     draw(arguments.runs, measured, trained, "iw_bits", FIGURES / "checkerboard_objectives.png")
 
 
-def draw(runs: Path, measured: dict[str, dict], rows: dict[str, list[Cell]], key: str, path: Path) -> None:
-    """Draw a row of pairs (p, q) for each label, with the measured bound above each pair."""
+def pyplot() -> ModuleType:
+    """matplotlib.pyplot, which draws to files only."""
     import matplotlib
 
     matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from matplotlib import pyplot
 
+    return pyplot
+
+
+def draw(runs: Path, measured: dict[str, dict], rows: dict[str, list[Cell]], key: str, path: Path) -> None:
+    """Draw a row of pairs (p, q) for each label, with the measured bound above each pair."""
+    plt = pyplot()
     figure, axes = plt.subplots(len(rows), 2 * len(DEQUANTIZERS), figsize=(11, 5.8), layout="constrained")
     for axes_row, (label, row) in zip(axes, rows.items()):
         for (left, right), cell in zip(axes_row.reshape(-1, 2), row):

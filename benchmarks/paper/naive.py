@@ -34,9 +34,10 @@ _RANGE_BITS = (-4.0, 8.0)
 
 def main() -> None:
     """Draw the figure. Only this needs matplotlib."""
-    from figures import FIGURES, plt
+    from figures import FIGURES, pyplot
 
     FIGURES.mkdir(exist_ok=True)
+    plt = pyplot()
     figure, axes = plt.subplots(1, 2 + len(SHOWN), figsize=(13, 2.6), layout="constrained")
     for axis, (step, density, bits) in zip(axes, fit(points, SHOWN)):
         shown = draw(axis, density, f"iteration {step}: {bits:.2f} bits")
