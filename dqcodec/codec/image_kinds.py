@@ -13,6 +13,10 @@ class ImageKind(NamedTuple):
     start: bytes
     suffixes: tuple[str, ...]
 
+    def has(self, start: bytes) -> bool:
+        """Whether a file with this start may be of this kind."""
+        return re.match(self.start, start, re.DOTALL) is not None
+
 
 IMAGE_KINDS = (
     ImageKind("PNG", re.escape(SIGNATURE), (".png", ".apng")),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,8 +11,6 @@ from dqcodec.codec.image_kinds import IMAGE_KINDS, NOT_AN_IMAGE
 from dqcodec.png import SIGNATURE
 
 START_BYTES = 1 << 12  # enough for all kinds
-
-_IMAGES = re.compile(b"|".join(kind.start for kind in IMAGE_KINDS), re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ def check_image(start: bytes) -> None:
         raise UnsupportedImageError("the file is empty")
     if DQC.has(start):
         raise UnsupportedImageError("it is a .dqc file already; `decompress` reads it")
-    if not _IMAGES.match(start):
+    if not any(kind.has(start) for kind in IMAGE_KINDS):
         raise UnsupportedImageError(NOT_AN_IMAGE)
 
 
@@ -53,7 +50,7 @@ def check_dqc(start: bytes) -> None:
         if not DQC.has(start):
             if not start:
                 raise FormatError("the file is empty")
-            if kind := next((kind for kind in IMAGE_KINDS if re.match(kind.start, start, re.DOTALL)), None):
+            if kind := next((kind for kind in IMAGE_KINDS if kind.has(start)), None):
                 raise FormatError(f"it is a {kind.name} file, not a .dqc file; `compress` makes one")
             raise FormatError("not a .dqc file")
 

@@ -6,7 +6,6 @@ import os
 from pathlib import Path, PurePath
 
 from dqcodec.codec.image_kinds import IMAGE_KINDS
-from dqcodec.command.kinds import PNG
 
 STDIO = "-"
 DQC_SUFFIX, PNG_ENDING = ".dqc", ".png"
@@ -52,7 +51,7 @@ def image_name(name: str, ending: str) -> str:
     stem, old = os.path.splitext(name)
     if old.lower() == ending:
         return name
-    return (stem if old.lower() in {*PNG.suffixes, *IMAGE_SUFFIXES} else name) + ending
+    return (stem if old.lower() in _KINDS else name) + ending
 
 
 def check_image_name(output: str, format: str = "png", *, is_choice: bool = False) -> None:
