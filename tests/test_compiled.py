@@ -1,5 +1,6 @@
 """Compiled loops round every operation of floats, and are compiled again if any source changed."""
 
+import gc
 import importlib
 import inspect
 import json
@@ -17,6 +18,7 @@ import numpy as np
 import pytest
 from llvmlite.binding import get_host_cpu_features
 from numba.core.dispatcher import Dispatcher
+from numba.core.errors import TypingError
 
 import dqcodec
 from dqcodec import ans, exact, methods, png
@@ -85,7 +87,11 @@ def test_the_kind_of_the_first_argument_decides_which_loop_is_called():
 def test_nothing_is_compiled_by_other_means():
     imports = re.compile(r"^\s*(import|from) (numba|llvmlite)", re.MULTILINE)
     paths = Path(dqcodec.__file__).parent.rglob("*.py")
-    assert {path.name for path in paths if imports.search(path.read_text())} == {"compiled.py", "instructions.py"}
+    assert {path.name for path in paths if imports.search(path.read_text())} == {
+        "compiled.py",
+        "instructions.py",
+        "parts.py",
+    }
 
 
 # --- every operation alone, in loops and in their parts
@@ -260,6 +266,19 @@ def test_loops_are_recompiled_after_a_change_of_the_compiler_module(tmp_path, mo
     assert sources(folder) == ours
     other.write_text(inspect.getsource(compiling).replace('error_model="numpy"', 'error_model="python"'))
     assert sources(folder) != ours
+
+
+def test_python_looks_for_garbage_as_usual_after_compiling():
+    usual = gc.get_threshold()
+    loop = compiled(lambda value: value + 1)
+    try:
+        gc.set_threshold(321, 7, 6)
+        assert loop(1) == 2 and gc.get_threshold() == (321, 7, 6)
+        with pytest.raises(TypingError):
+            loop("a")
+        assert gc.get_threshold() == (321, 7, 6)
+    finally:
+        gc.set_threshold(*usual)
 
 
 def test_loops_are_compiled_without_a_writable_cache(tmp_path):

@@ -6,6 +6,7 @@ beside the source or in the user's cache folder. If it cannot be kept, each star
 """
 
 import contextlib
+import gc
 import hashlib
 import inspect
 import logging
@@ -22,9 +23,10 @@ from numba import extending
 from numba.core import event, serialize
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
-from dqcodec.base import ending
+from dqcodec.base import ending, parts
 
-_INSTRUCTIONS = Path(__file__).with_name("instructions.py")
+_COMPILERS = [Path(__file__).with_name(name) for name in ("instructions.py", "parts.py")]  # beside this module
+_NEW_OBJECTS = 20_000  # between two searches for garbage while numba compiles
 _SHARED = ("context", "frozen")  # packages whose loops and constants all loops may use
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _log = logging.getLogger("dqcodec")  # by default, Python writes its warnings to stderr
@@ -54,12 +56,12 @@ def part_of_loop(function: Callable) -> Callable:
 
     It has no entry for Python, which takes time to compile, and to load at each start.
     """
-    return extending.register_jitable(nogil=True, error_model="numpy")(function)
+    return extending.register_jitable(**parts.OPTIONS)(function)
 
 
 def part_of_loop_in_place(function: Callable) -> Callable:
     """A decorator like `part_of_loop`, for loops that are compiled in place."""
-    return extending.register_jitable(nogil=True, error_model="numpy", _nrt=False, forceinline=True)(function)
+    return extending.register_jitable(**parts.OPTIONS, _nrt=False, forceinline=True)(function)
 
 
 def implements(generic: Callable, kind: type) -> Callable[[Callable], Callable]:
@@ -99,6 +101,27 @@ def _kept(loop: Callable, compiler: Callable) -> Callable:
     except RuntimeError:  # no folder can be written
         pass
     return dispatcher
+
+
+class _RareCollections(event.Listener):
+    """While numba compiles, it makes many objects that live on: Python looks for garbage less often."""
+
+    _depth = 0
+
+    def on_start(self, _):
+        if not self._depth:
+            self._usual = gc.get_threshold()
+            first, *others = self._usual
+            gc.set_threshold(first and max(first, _NEW_OBJECTS), *others)  # 0 means never
+        self._depth += 1
+
+    def on_end(self, _):
+        self._depth -= 1
+        if not self._depth:
+            gc.set_threshold(*self._usual)
+
+
+event.register("numba:compile", _RareCollections())
 
 
 class _Files(CompileResultCacheImpl):
@@ -182,7 +205,7 @@ def _sources(folder: Path) -> str:
     """A hash (hex digits) of the modules in a folder and below it, in the shared packages, and of those that compile them."""
     digest = hashlib.sha256()
     shared = [path for package in _SHARED for path in sorted((folder.parent / package).glob("*.py"))]
-    for path in [*sorted(folder.rglob("*.py")), *shared, Path(__file__), _INSTRUCTIONS]:
+    for path in [*sorted(folder.rglob("*.py")), *shared, Path(__file__), *_COMPILERS]:
         name = path.relative_to(folder.parent) if path.is_relative_to(folder.parent) else path.name
         digest.update(f"{name} {path.stat().st_size} ".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
