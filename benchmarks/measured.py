@@ -141,12 +141,12 @@ def kinds() -> str:
     for row in filter(lambda row: row.get("bytes"), read("kinds")["rows"]):
         kind = Path(row["image"]).name.split("__")[0].replace("_", " ")
         of_kinds.setdefault(kind, {}).setdefault(row["image"], {})[row["codec"]] = row
-    header = ["", "files", "dqcodec", "WebP -z 9", "JPEG XL -e 9", "oxipng", "to the best of these", "without metadata"]
+    header = ["", "files", "dqcodec", "WebP -z 9", "JPEG XL -e 9", "oxipng", "to the best of these"]
     header += ["processor seconds a megapixel"]
     files = [each for of_kind in of_kinds.values() for each in of_kind.values()]
     note = (
-        f"dqcodec is the smallest on {sum(_is_smallest(each, 0) for each in files)} of {len(files)} files, without metadata on "
-        f"{sum(_is_smallest(each, _metadata(each)) for each in files)}. A dash: the codec cannot hold all files of the kind."
+        f"dqcodec is the smallest on {sum(map(_is_smallest, files))} of {len(files)} files. A dash: the codec cannot hold all "
+        "files of the kind."
     )
     rows = [_kind(name, list(images.values())) for name, images in sorted(of_kinds.items())]
     return f"{table(header, rows)}\n\n{note}\n\n{provenance('kinds')}"
@@ -160,8 +160,6 @@ def _kind(name: str, files: Sequence[dict[str, dict]]) -> list[str]:
         if all(codec in each for each in files)
     }
     peers = {codec: size for codec, size in sums.items() if codec != "dqcodec"}
-    pixels = {codec: size for codec, size in peers.items() if codec != "oxipng"}
-    without = sums["dqcodec"] - sum(map(_metadata, files))
     megapixels = sum(each["dqcodec"]["width"] * each["dqcodec"]["height"] for each in files) / 1e6
     seconds = [sum(each["dqcodec"][way]["cpu"] for each in files) / megapixels for way in ("encode", "decode")]
     return [
@@ -169,18 +167,12 @@ def _kind(name: str, files: Sequence[dict[str, dict]]) -> list[str]:
         str(len(files)),
         *(count(sums[codec]) if codec in sums else "-" for codec in _KINDS_CODECS),
         _relative(sums["dqcodec"], min(peers.values())),
-        _relative(without, min(pixels.values())) if pixels else "-",
         " / ".join(f"{each:.1f}" for each in seconds),
     ]
 
 
-def _metadata(file: dict[str, dict]) -> int:
-    return file["dqcodec"]["metadata_bytes"]
-
-
-def _is_smallest(file: dict[str, dict], metadata: int) -> bool:
-    """Whether dqcodec's file is the smallest, without `metadata` bytes of it."""
-    return file["dqcodec"]["bytes"] - metadata <= min(row["bytes"] for codec, row in file.items() if codec != "dqcodec")
+def _is_smallest(file: dict[str, dict]) -> bool:
+    return file["dqcodec"]["bytes"] <= min(row["bytes"] for codec, row in file.items() if codec != "dqcodec")
 
 
 def from_jpeg() -> str:

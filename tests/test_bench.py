@@ -2,15 +2,19 @@
 
 import json
 import os
+import struct
+from io import BytesIO
 
 import click
 import numpy as np
 import pngs
 import pytest
 from click.testing import CliRunner
+from PIL import Image, ImageCms
+from PIL.PngImagePlugin import PngInfo
 
 from dqcodec import png
-from dqcodec.bench import codecs, figure, images, peers, worker
+from dqcodec.bench import codecs, figure, images, metadata, peers, worker
 from dqcodec.bench.codecs import Codec, Coded
 from dqcodec.bench.machine import machine
 from dqcodec.bench.measure import measure
@@ -135,6 +139,59 @@ def test_a_codec_whose_process_dies_is_an_error_of_each_image():
     rows = [row for of_image in of_images for row in of_image]
     assert [row.error for row in rows] == ["the codec's process died (exit code 3)", None] * 2
     assert [row.image for row in rows] == ["in/a.png"] * 2 + ["in/deep/b.png"] * 2 and rows[1].measured
+
+
+def with_metadata(as_text: bool) -> tuple[bytes, metadata.Metadata]:
+    """A PNG of noise, and its metadata: Exif, in a chunk or in a text, a profile, and XMP behind the pixels."""
+    icc, xmp = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes(), b"<x/>" * 9
+    exif = Image.Exif()
+    exif[0x010F] = "maker"
+    content = exif.tobytes().removeprefix(b"Exif\0\0")
+    text, buffer = PngInfo(), BytesIO()
+    if as_text:
+        text.add_text(
+            "Raw profile type exif", f"\nexif\n{len(content):8}\n{content[:30].hex()}\n{content[30:].hex()}\n", zip=True
+        )
+    text.add_itxt("XML:com.adobe.xmp", xmp.decode())
+    pixels = NOISE.integers(0, 256, (8, 9, 3), np.uint8)
+    Image.fromarray(pixels).save(buffer, "PNG", pnginfo=text, icc_profile=icc, exif=b"" if as_text else content)
+    return buffer.getvalue(), metadata.Metadata(icc, content, xmp)
+
+
+@pytest.mark.parametrize("as_text", (False, True))
+def test_webp_and_jpeg_xl_keep_the_metadata_that_they_can_hold(as_text):
+    imagecodecs = pytest.importorskip("imagecodecs")
+    data, known = with_metadata(as_text)
+    source = images.of(data)
+    assert metadata.of(data) == known
+    webp, jpegxl = peers.WebP(), peers.JpegXl(3)
+    jpegxl.prepare(1)
+    coded = webp.encode(source).data
+    with Image.open(BytesIO(coded)) as image:
+        found = image.info
+        assert (found["icc_profile"], found["exif"].removeprefix(b"Exif\0\0"), found["xmp"]) == (
+            known.icc,
+            known.exif,
+            known.xmp,
+        )
+    assert images.same(source.pixels, webp.decode(coded))
+    coded = jpegxl.encode(source).data
+    assert images.same(source.pixels, jpegxl.decode(coded))
+    boxes = {}
+    while coded:
+        size, kind = struct.unpack(">I4s", coded[:8])
+        boxes[coded[8:12] if kind == b"brob" else kind] = coded[12:size]
+        coded = coded[size:]
+    assert imagecodecs.brotli_decode(boxes[b"Exif"]) == bytes(4) + known.exif
+    assert imagecodecs.brotli_decode(boxes[b"xml "]) == known.xmp
+
+
+def test_a_damaged_text_is_no_metadata():
+    for text in ("", "exif", "exif\n2\nff", "exif\ntwo\nffff", "exif\n2\nffgg"):
+        info, buffer = PngInfo(), BytesIO()
+        info.add_text("Raw profile type exif", text)
+        Image.new("L", (3, 2)).save(buffer, "PNG", pnginfo=info)
+        assert metadata.of(buffer.getvalue()) == metadata.Metadata()
 
 
 @pytest.mark.parametrize("color_type, bit_depth", pngs.KINDS)

@@ -42,13 +42,11 @@ class Coded:
     """A compressed file.
 
     method: the one that dqcodec chose; other codecs have only one. model: set if a model coded the file.
-    metadata_bytes: of the PNG's chunks that a decoder of pixels does not need; None if the codec does not report them.
     """
 
     data: bytes
     method: str | None = None
     model: ModelBits | None = None
-    metadata_bytes: int | None = None
 
 
 class Codec(ABC):

@@ -60,7 +60,7 @@ class Measured(Rates):
     """A verified result: the decoded pixels equal those of the PNG.
 
     peak_memory_bytes: of the codec's whole process, with Python, libraries and models, while it coded this image.
-    encode: None if nothing was encoded. metadata_bytes: see Coded.
+    encode: None if nothing was encoded.
     """
 
     width: int
@@ -74,7 +74,6 @@ class Measured(Rates):
     peak_memory_bytes: int
     method: str | None
     model: ModelBits | None
-    metadata_bytes: int | None = None
 
     @property
     def pixels(self) -> int:
@@ -190,7 +189,6 @@ def _measure(codec: Codec, source: Original) -> Measured:
         peak_memory_bytes=peak,
         method=coded.method,
         model=coded.model,
-        metadata_bytes=coded.metadata_bytes,
     )
 
 

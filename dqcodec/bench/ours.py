@@ -60,7 +60,7 @@ class Dqcodec(Codec):
     def encode(self, source: Original) -> Coded:
         """Compress the PNG file, without verification."""
         data, report = codec.compress(source.data, self._programs, self._effort, verify=False)
-        return Coded(data, report.method, _model_bits(report), _metadata_bytes(source, report))
+        return Coded(data, report.method, _model_bits(report))
 
     def decode(self, data: bytes) -> np.ndarray:
         """The pixels of a .dqc file."""
@@ -79,11 +79,6 @@ def _unpacked(image: Png) -> bytes:
         plain = samples.filtered(rows, [np.zeros(len(part), np.uint8) for part in rows], image.header)
         streams.append(chunks.cut(zlib.compress(plain, 0)))
     return chunks.assemble(image.skeleton, streams)
-
-
-def _metadata_bytes(source: Original, report: CompressReport) -> int:
-    """A palette belongs to the pixels, but shares its place with other chunks: with one, nothing counts as metadata."""
-    return 0 if "palette" in source.kind else report.chunk_bytes + report.recipe_bytes
 
 
 def _model_bits(report: CompressReport) -> ModelBits | None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from importlib import metadata
+from importlib.metadata import version
 from io import BytesIO
 
 import numpy as np
 import PIL
 from PIL import Image, features
 
-from dqcodec.bench import images
+from dqcodec.bench import images, metadata
 from dqcodec.bench.codecs import Codec, Coded
 from dqcodec.bench.images import Original
 
@@ -42,7 +42,7 @@ class Oxipng(Codec):
 
     def version(self) -> str:
         """The version of the package pyoxipng."""
-        return f"pyoxipng {metadata.version('pyoxipng')}"
+        return f"pyoxipng {version('pyoxipng')}"
 
     def prepare(self, threads: int) -> None:
         """Set the threads before the thread pool starts."""
@@ -57,8 +57,10 @@ class Oxipng(Codec):
 
 
 class WebP(Codec):
-    """Lossless WebP with the slowest setting, by Pillow. Gray is coded as RGB. Equal successive frames
-    become one frame, which is shown longer."""
+    """Lossless WebP with the slowest setting, by Pillow, with ICC profile, Exif and XMP. Gray is coded as RGB.
+
+    Equal successive frames become one frame, which is shown longer.
+    """
 
     name, title = "webp", "WebP lossless -z 9"
     bit_depths = (8,)
@@ -70,11 +72,14 @@ class WebP(Codec):
         return f"libwebp {features.version('webp')}"
 
     def encode(self, source: Original) -> Coded:
-        """The pixels as WebP."""
-        buffer = BytesIO()
+        """The pixels and metadata as WebP."""
+        buffer, known = BytesIO(), metadata.of(source.data)
+        options = {"lossless": True, "quality": 100, "method": 6, "exact": True}
+        options |= {"icc_profile": known.icc, "exif": known.exif, "xmp": known.xmp}
         image, *others = map(Image.fromarray, np.split(images.with_color(source.pixels), source.frames))
-        animated = {"save_all": True, "append_images": others, "duration": self._FRAME} if others else {}
-        image.save(buffer, "WEBP", lossless=True, quality=100, method=6, exact=True, **animated)
+        if others:
+            options |= {"save_all": True, "append_images": others, "duration": self._FRAME}
+        image.save(buffer, "WEBP", **options)
         return Coded(buffer.getvalue())
 
     def decode(self, data: bytes) -> np.ndarray:
@@ -123,7 +128,7 @@ class _Imagecodecs(Codec):
 
 
 class JpegXl(_Imagecodecs):
-    """Lossless JPEG XL with some effort, 1 to 10; more is slower and smaller."""
+    """Lossless JPEG XL with some effort, 1 to 10; more is slower and smaller. With Exif and XMP, without ICC profile."""
 
     codec = "jpegxl"
     threaded = True
@@ -137,9 +142,15 @@ class JpegXl(_Imagecodecs):
         self._threads = threads
 
     def encode(self, source: Original) -> Coded:
-        """The pixels as JPEG XL."""
-        options = {"lossless": True, "effort": self.effort, "numthreads": self._threads}
-        return Coded(self._function("encode")(source.pixels, **options))
+        """The pixels and metadata as JPEG XL."""
+        boxes = metadata.in_jpegxl(metadata.of(source.data))
+        options = {
+            "lossless": True,
+            "effort": self.effort,
+            "numthreads": self._threads,
+            "usecontainer": True if boxes else None,
+        }
+        return Coded(self._function("encode")(source.pixels, **options) + boxes)
 
     def decode(self, data: bytes) -> np.ndarray:
         """Decode by libjxl."""
