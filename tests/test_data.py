@@ -24,7 +24,10 @@ def test_a_folder_of_all_kinds_is_read(tmp_path):
     np.savez(tmp_path / "d.npz", x=smooth_images(2, 16, 3), y=smooth_images(1, 16, 3))
     images = data.load(tmp_path, 3, 16)
     assert len(images.train.images) + len(images.valid.images) == 4 + 5 + 3
-    assert all(image.ndim == 3 and image.shape[2] == 3 and image.dtype == np.uint8 for image in images.all.images)
+    assert all(
+        image.ndim == 3 and image.shape[2] == 3 and image.dtype == np.uint8
+        for image in images.train.images + images.valid.images
+    )
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -45,7 +48,8 @@ def test_test_images_are_a_part_of_their_own(tmp_path):
     np.save(tmp_path / "c.npy", array[:1])
     counts = {name: len(data.part(tmp_path / "a.npz", name, 3, 8).images) for name in ("train", "valid", "test", "all")}
     assert counts == {"train": 5, "valid": 2, "test": 2, "all": 7}
-    assert len(data.load(tmp_path / "b.npz", 3, 8).all.images) == 5  # nothing is trained on them
+    images = data.load(tmp_path / "b.npz", 3, 8)
+    assert len(images.train.images) + len(images.valid.images) == 5  # nothing is trained on them
     assert len(data.part(tmp_path / "c.npy", "all", 3, 8).images) == 1
     with pytest.raises(DataError, match="no array 'test'"):
         data.part(tmp_path / "c.npy", "test", 3, 8)

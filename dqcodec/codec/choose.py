@@ -99,7 +99,7 @@ def _quick(
             source,
             split,
             [
-                _quickest(ways.get((number, split, layer), ()), pixels)
+                _smallest(ways.get((number, split, layer), ()), pixels)
                 for layer, pixels in enumerate(source.layers(split))
             ],
         )
@@ -112,16 +112,16 @@ def _thorough(
 ) -> list[Choice]:
     """The ways of `_quick` and more: the best splits also with WebP for each layer, and all layers by one method."""
     quick = _quick(number, source, splits, ways)
-    exact: list[Choice] = []
+    refined: list[Choice] = []
     for each in sorted(quick, key=lambda each: each.size):
-        if not exact or each.size < min(other.size for other in exact) / _THOROUGH_GAIN:
+        if not refined or each.size < min(other.size for other in refined) / _THOROUGH_GAIN:
             arrays = source.layers(each.entry.split)
-            coded = _coded_anew(list(map(_smallest, each.coded, arrays)), arrays)
-            exact.append(_choice(source, each.entry.split, coded))
-    if exact:
-        best = min(exact, key=lambda each: each.size)
-        refined = list(map(_refined, best.coded, source.layers(best.entry.split)))
-        exact.append(_choice(source, best.entry.split, refined))
+            coded = _coded_anew(list(map(_or_webp, each.coded, arrays)), arrays)
+            refined.append(_choice(source, each.entry.split, coded))
+    if refined:
+        best = min(refined, key=lambda each: each.size)
+        slowest = list(map(_refined, best.coded, source.layers(best.entry.split)))
+        refined.append(_choice(source, best.entry.split, slowest))
     of_one_method = [
         _choice(source, each.entry.split, coded)
         for each in quick
@@ -129,7 +129,7 @@ def _thorough(
             [ways.get((number, each.entry.split, layer), ()) for layer in range(len(each.coded))]
         )
     ]
-    return [*(each for each in [*quick, *of_one_method] if not _left_behind(each.coded)), *exact]
+    return [*(each for each in [*quick, *of_one_method] if not _left_behind(each.coded)), *refined]
 
 
 def _is_needless(split: Split, tried: Collection[Split]) -> bool:
@@ -137,7 +137,7 @@ def _is_needless(split: Split, tried: Collection[Split]) -> bool:
     return split.alpha and split not in tried and dataclasses.replace(split, alpha=False) in tried
 
 
-def _quickest(ways: Sequence[CodedLayer], pixels: np.ndarray) -> CodedLayer:
+def _smallest(ways: Sequence[CodedLayer], pixels: np.ndarray) -> CodedLayer:
     """The smallest of the ways to code a layer (H, W, C); WebP, searched quickly, if there is none."""
     return min(ways, key=lambda coded: coded.cost) if ways else by_webp(pixels, classical.QUICK)
 
@@ -150,8 +150,8 @@ def _by_one_method(ways: Sequence[Sequence[CodedLayer]]) -> Iterator[list[CodedL
             yield [each[method] for each in by_method]
 
 
-def _smallest(best: CodedLayer, pixels: np.ndarray) -> CodedLayer:
-    """The smaller of the `_quickest` way to code a layer (H, W, C) and WebP, if its samples are bytes.
+def _or_webp(best: CodedLayer, pixels: np.ndarray) -> CodedLayer:
+    """The smaller of the `_smallest` way to code a layer (H, W, C) and WebP, if its samples are bytes.
 
     WebP is first searched quickly, and thoroughly only if that may win.
     """

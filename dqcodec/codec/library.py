@@ -31,11 +31,11 @@ from dqcodec.format.names import Names, is_name
 from dqcodec.png import MAX_PIXELS
 from dqcodec.png.skeleton import check_size
 
-Images = str | os.PathLike | bytes | Image.Image | np.ndarray
+ImageLike = str | os.PathLike | bytes | bytearray | memoryview | Image.Image | np.ndarray
 
 
 def compress(
-    source: Images,
+    source: ImageLike,
     models: ModelLike | Iterable[ModelLike] | None = None,
     *,
     strip: bool = False,
@@ -55,15 +55,23 @@ def compress(
 
     Raises UnsupportedImageError, CorruptError, VerifyError, UnknownModelError, ModelError, OSError.
     """
-    reading = {"strip": strip, "exact": exact, "keep_broken": keep_broken}
     data = _png_bytes(source, max_pixels, is_whole=exact)
     programs, effort = _programs(models), Effort.of(fast=fast, best=best)
-    file, _ = codec.compress(data, programs, effort, verify=verify, max_pixels=max_pixels, **reading)
+    file, _ = codec.compress(
+        data,
+        programs,
+        effort,
+        verify=verify,
+        max_pixels=max_pixels,
+        strip=strip,
+        exact=exact,
+        keep_broken=keep_broken,
+    )
     return file
 
 
 def compress_archive(
-    images: Mapping[str, Images] | Iterable[tuple[str, Images]],
+    images: Mapping[str, ImageLike] | Iterable[tuple[str, ImageLike]],
     models: ModelLike | Iterable[ModelLike] | None = None,
     *,
     strip: bool = False,
@@ -183,7 +191,7 @@ class _File:
         return archive_group.decoding_seconds(self.source.image)
 
 
-def _named(images: Iterable[tuple[str, Images]]) -> Iterator[tuple[str, Images]]:
+def _named(images: Iterable[tuple[str, ImageLike]]) -> Iterator[tuple[str, ImageLike]]:
     """The images by name; raises ValueError (an archive cannot have such names), TypeError (a name is no text)."""
     names = Names()
     for name, image in images:
@@ -205,7 +213,7 @@ def _programs(models: ModelLike | Iterable[ModelLike] | None) -> list[Program]:
     return [zoo.load(each) if isinstance(each, str | os.PathLike) else each for each in listed]
 
 
-def _png_bytes(source: Images, max_pixels: int, *, is_whole: bool) -> bytes:
+def _png_bytes(source: ImageLike, max_pixels: int, *, is_whole: bool) -> bytes:
     """The PNG file of a source, see `compress`; is_whole: see foreign.to_png."""
     if isinstance(source, str | os.PathLike | bytes | bytearray | memoryview):
         return to_png(_bytes(source), max_pixels, is_whole=is_whole)
@@ -215,7 +223,7 @@ def _png_bytes(source: Images, max_pixels: int, *, is_whole: bool) -> bytes:
     return png.write(from_array(unmasked(source), max_pixels))
 
 
-def _bytes(data: bytes | str | os.PathLike) -> bytes:
+def _bytes(data: bytes | bytearray | memoryview | str | os.PathLike) -> bytes:
     """The bytes of a file, given as such or by its path."""
     if isinstance(data, str | os.PathLike):
         return Path(data).read_bytes()

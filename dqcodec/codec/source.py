@@ -74,17 +74,17 @@ class Source:
         return for_models(self.views) if self.is_expressible else []
 
     def layers(self, split: Split) -> list[np.ndarray]:
-        """The layers of all rasters, uint8 (H, W, C) each."""
+        """The layers of all rasters, (H, W, C) each: uint8, or uint16 if whole."""
         image = self.view(split)
         return [pixels for raster in image.rasters for pixels in split.apply(raster, image.skeleton)]
 
     def spots(self, split: Split, number: int) -> list[Spot]:
         """The spot of each layer, with the transparent pixel of its canvas; number: of the image in its group."""
         image = self.view(split)
-        layers = [split.apply(raster, image.skeleton) for raster in image.rasters]
-        found = spots(image.skeleton, len(layers[0]), number)
-        if len(layers) == 1:
+        found = spots(image.skeleton, len(split.names(image.skeleton)), number)
+        if len(image.rasters) == 1:
             return found
+        layers = [split.apply(raster, image.skeleton) for raster in image.rasters]
         masks = [is_transparent(self.image, raster) for raster in range(len(self.image.rasters))]
         clears = [_clear([each[place] for each in layers], masks) for place in range(len(layers[0]))]
         return [spot._replace(clear=clears[spot.canvas[1]]) for spot in found]

@@ -132,8 +132,8 @@ def _with_ranks(image: Png, modes: list[int]) -> list[int]:
 
     The ranks of the colours of an image are more alike if all are ranked.
     """
-    colors = [channel for channel in range(image.header.samples - (image.header.samples in (2, 4)))]
-    colors = [channel for channel in colors if modes[channel] == KEPT]
+    count = image.header.samples - (image.header.samples in (2, 4))  # without alpha
+    colors = [channel for channel in range(count) if modes[channel] == KEPT]
     is_lone = modes.count(KEPT) == len(colors) == 1
     if not colors or not (
         is_lone

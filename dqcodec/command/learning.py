@@ -18,7 +18,7 @@ from dqcodec.codec.source import read
 from dqcodec.command.items import read_item
 from dqcodec.command.options import Compressing
 from dqcodec.command.results import LearnedReport
-from dqcodec.format.archive import OwnModel, model_bytes
+from dqcodec.format.archive import MODEL_COPIES, OwnModel, model_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from dqcodec.training.progress import Progress
 
 _MOST_BYTES = 1 << 28  # of layers to learn from; of more images some are taken
-_COPIES = 2  # of a model in an archive
 _TRIAL_PIXELS = 1 << 17
 
 
@@ -54,7 +53,7 @@ def learn(inputs: Sequence[tuple[Path, str]], options: Compressing, budget: Budg
     if base is None:
         raise UnknownModelError("no model that can learn codes these images")
     with progress:
-        changes = fine_tune(base, layers, budget, _COPIES, progress)
+        changes = fine_tune(base, layers, budget, MODEL_COPIES, progress)
     model = OwnModel(base.id, changes)
     own = own_models.program_of(model, functools.partial(zoo.find, named=options.models))
     cost = model_bytes(model)

@@ -20,7 +20,7 @@ from dqcodec.command.names import decompressed_name
 from dqcodec.command.results import FileResult
 from dqcodec.command.stamp import Stamp
 from dqcodec.command.walk import shown_source
-from dqcodec.format.archive import ArchiveGroup, Verbatim
+from dqcodec.format.archive import MODEL_COPIES, ArchiveGroup, Verbatim
 from dqcodec.format.container import Group, owners
 from dqcodec.png import MAX_PIXELS, Header
 from dqcodec.png.color_types import NAMES
@@ -129,7 +129,7 @@ def info(packed: Archive) -> dict[str, Any]:
         "methods": dict(methods.most_common()),
         "models": dict(models.most_common()),
         "own_models": {each.model_id.hex(): each.base.hex() for each in packed.model_places},
-        "own_model_bytes": 2 * sum(each.length for each in packed.model_places),
+        "own_model_bytes": MODEL_COPIES * sum(each.length for each in packed.model_places),
     } | ({"damage": damage} if damage else {})
 
 

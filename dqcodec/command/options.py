@@ -26,7 +26,7 @@ paths = click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 existing = click.Path(exists=True, path_type=Path)
 _new = click.Path(path_type=Path)
 _new_file = click.Path(dir_okay=False, path_type=Path)
-_COUNT = click.IntRange(min=1)
+COUNT = click.IntRange(min=1)
 DEVICES = "auto", "cpu", "cuda"
 _AUTO = {"default": "auto", "show_default": True}
 
@@ -95,7 +95,7 @@ class _CodecName(click.Choice):
 
 def _max_pixels() -> Any:
     text = f"Refuse images of more pixels (default {MAX_PIXELS})."
-    return option("--max-pixels", type=_COUNT, default=MAX_PIXELS, metavar="N", help=text)
+    return option("--max-pixels", type=COUNT, default=MAX_PIXELS, metavar="N", help=text)
 
 
 def _models(text: str) -> Any:
@@ -151,7 +151,7 @@ class Running(Showing):
     """The options of commands that work on many files; all of `verify`."""
 
     processes: int = option(
-        "-j", "--jobs", type=_COUNT, default=1, metavar="N", help="Do N files at a time (default 1)."
+        "-j", "--jobs", type=COUNT, default=1, metavar="N", help="Do N files at a time (default 1)."
     )
     models: tuple[str, ...] = _models("Also look here for the model (repeatable).")
     cluster: str | None = option(
@@ -216,7 +216,7 @@ class Compressing(Converting):
         "--others", type=click.Choice(["leave", "keep"]), default="leave",
         help="Leave out (default) or keep other files.",
     )  # fmt: skip
-    group: int | None = option("--group", type=_COUNT, metavar="N", help="Code at most N images together.")
+    group: int | None = option("--group", type=COUNT, metavar="N", help="Code at most N images together.")
     learn: float | None = option(
         "--learn", type=_Duration(), metavar="TIME", help="Train an archive's own model for TIME: 10m, 90s."
     )
@@ -283,7 +283,7 @@ class Training:
     minutes: float | None = option(
         "--minutes", type=click.FloatRange(min=0, min_open=True), help="Minutes to train, resumed runs included."
     )
-    images: int | None = option("--images", type=_COUNT, help="Crops to train on, resumed runs included.")
+    images: int | None = option("--images", type=COUNT, help="Crops to train on, resumed runs included.")
     resume: bool = option("--resume", is_flag=True, help="Continue RUN where it stopped.")
     init: str | None = option(
         "--init", metavar="MODEL|RUN", help="Start from a model, by name or file, or from another run's weights."
@@ -313,11 +313,11 @@ class Benching:
     )
     models: tuple[str, ...] = _models("Add dqcodec with only this model (repeatable).")
     threads: int = option(
-        "--threads", type=_COUNT, default=1, metavar="N", help="Threads of each codec that can use several (default 1)."
+        "--threads", type=COUNT, default=1, metavar="N", help="Threads of each codec that can use several (default 1)."
     )
     repeat: int = option(
         "--repeat",
-        type=_COUNT,
+        type=COUNT,
         default=1,
         metavar="N",
         help="Code each image N times and take the best time (default 1).",

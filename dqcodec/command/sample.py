@@ -10,19 +10,18 @@ import click
 from dqcodec.command import atomic
 from dqcodec.command.failures import ending_with_failure, one_line_failures, usage_errors
 from dqcodec.command.names import STDIO, check_image_name
+from dqcodec.command.options import COUNT
 from dqcodec.command.plan import check_apart
 
 if TYPE_CHECKING:
     import numpy as np
 
-_COUNT = click.IntRange(min=1)
-
 
 @click.command()
 @click.argument("model", metavar="NAME|FILE|RUN")
 @click.option("-o", "--output", metavar="FILE|-", required=True, help="Write this PNG file; - is stdout.")
-@click.option("--count", type=_COUNT, default=16, show_default=True, help="Draw this number of samples.")
-@click.option("--side", type=_COUNT, default=64, show_default=True, help="Height and width of each, in pixels.")
+@click.option("--count", type=COUNT, default=16, show_default=True, help="Draw this number of samples.")
+@click.option("--side", type=COUNT, default=64, show_default=True, help="Height and width of each, in pixels.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed the random bits.")
 @click.option("-f", "--force", is_flag=True, help="Overwrite an existing file.")
 def sample(model: str, output: str, count: int, side: int, seed: int, force: bool) -> None:

@@ -110,10 +110,11 @@ def models(as_json: bool) -> None:
     bpd: bits per sample, on images that the model was not trained on. --json prints ids and whole cards.
     """
     from dqcodec.codec import zoo
+    from dqcodec.exact.identity import file_id
 
     cards = []
     for name, path in zoo.paths().items():
-        fields = {"name": name, "id": zoo.file_id(path.resolve()).hex(), "bytes": path.stat().st_size}
+        fields = {"name": name, "id": file_id(path.resolve()).hex(), "bytes": path.stat().st_size}
         try:
             fields |= zoo.load(name).card
         except DqcodecError as error:

@@ -10,7 +10,7 @@ import click
 
 from dqcodec.command import options as opts
 from dqcodec.command.failures import one_line_failures
-from dqcodec.command.options import Training
+from dqcodec.command.options import COUNT, Training
 
 if TYPE_CHECKING:
     from dqcodec.exact.program import Program
@@ -77,7 +77,7 @@ def _program(init: str) -> Program | None:
 @click.command()
 @click.argument("run", type=_folder)
 @click.argument("data", type=opts.existing)
-@click.option("--samples", type=click.IntRange(min=1), default=16, show_default=True, help="Samples of the iw bound.")
+@click.option("--samples", type=COUNT, default=16, show_default=True, help="Samples of the iw bound.")
 @click.option(
     "--split",
     type=click.Choice(_PARTS),
@@ -85,7 +85,7 @@ def _program(init: str) -> Program | None:
     show_default=True,
     help="Part of DATA; test is an array of a .npz.",
 )
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Use at most N crops, spread evenly.")
+@click.option("--limit", type=COUNT, metavar="N", help="Use at most N crops, spread evenly.")
 @click.option("--device", type=click.Choice(opts.DEVICES), default="auto", show_default=True, help="Where to compute.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def evaluate(run: Path, data: Path, samples: int, split: str, limit: int | None, device: str, as_json: bool) -> None:
@@ -113,7 +113,7 @@ def evaluate(run: Path, data: Path, samples: int, split: str, limit: int | None,
     "-o", "--output", metavar="DIR", required=True, type=click.Path(path_type=Path), help="Folder to write to."
 )
 @click.option("--name", help="Name of the model (default: from the configuration).")
-@click.option("--tile", type=click.IntRange(min=1), help="Side of the tiles; for a flow a multiple of 2^levels.")
+@click.option("--tile", type=COUNT, help="Side of the tiles; for a flow a multiple of 2^levels.")
 @click.option("--set-card", "facts", metavar="KEY=VALUE", multiple=True, help="Add to the card, e.g. licence=CC0.")
 def export(
     run: Path, data: Path | None, output: Path, name: str | None, tile: int | None, facts: tuple[str, ...]

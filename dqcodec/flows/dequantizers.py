@@ -91,7 +91,7 @@ class FlowDequantizer(Dequantizer):
         context_net: nn.Module | None,
         transforms: Chain,
         bins: str,
-        noise: str = "normal",
+        noise: str,
     ):
         super().__init__(bins)
         self.features, self.transforms = features, transforms

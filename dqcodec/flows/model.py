@@ -1,4 +1,4 @@
-"""The dequantized model P(x), the integral of p(v) over the bin of x (the paper's equation 2). q(u|x) gives bounds on it."""
+"""The dequantized model P(x), the integral of p(v) over the bin of x (the paper's equation 3). q(u|x) gives bounds on it."""
 
 import math
 

@@ -46,6 +46,7 @@ END_MARK = MARK + b"E"
 _END_FIELDS = struct.Struct(f"<{ID_BYTES}sII")
 END_BYTES = len(END_MARK) + _END_FIELDS.size + CRC_BYTES
 MAX_MEMBERS = 1 << 12
+MODEL_COPIES = 2  # of a model in an archive
 _SECOND = 10**9
 _BLOCK_BYTES = 1 << 15  # an index block ends once its list of groups is longer
 
@@ -262,8 +263,8 @@ def unpack_block(header: bytes) -> Block:
 
 
 def model_bytes(model: OwnModel) -> int:
-    """The bytes that an archive takes for a model, both copies."""
-    return 2 * len(pack_frame(MODEL_MARK, bytes(ID_BYTES), 0, *pack_model(model)))
+    """The bytes that an archive takes for a model, all copies."""
+    return MODEL_COPIES * len(pack_frame(MODEL_MARK, bytes(ID_BYTES), 0, *pack_model(model)))
 
 
 class Writer:

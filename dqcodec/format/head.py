@@ -88,12 +88,12 @@ class Entry:
         if self.skeleton is None:
             return bytes([Method.STORED])
         header = self.skeleton.header
-        coding, section = (pack_chunks if is_lone else _raw_chunks)(self.skeleton, self.values)
+        packing, section = (pack_chunks if is_lone else _raw_chunks)(self.skeleton, self.values)
         kind = (
             1 + KINDS.index((header.color_type, header.bit_depth))
-            | (coding & 3) << 4
+            | (packing & 3) << 4
             | bool(self.recipe) << 6
-            | coding >> 2 << 7
+            | packing >> 2 << 7
         )
         out = [bytes([kind]), write_varint(header.width), write_varint(header.height), section]
         out += [write_varint(len(self.recipe)), self.recipe] if self.recipe else []
@@ -160,11 +160,11 @@ def _read_head(reader: Reader, last_id: bytes, max_pixels: int) -> tuple[Entry, 
         return entry, last_id
     if code & 7 > max(Step):
         raise CorruptError("malformed .dqc header")
-    view, kind = skeleton, Values.SAMPLES
+    view, view_kind = skeleton, Values.SAMPLES
     if values:
         found = Map.unpack(values, header)
-        view, kind = found.view(skeleton), found.kind
-    split = Split(Step(code & 7), bool(code >> 3 & 1), kind)
+        view, view_kind = found.view(skeleton), found.kind
+    split = Split(Step(code & 7), bool(code >> 3 & 1), view_kind)
     counts = [len(split.shapes(size, view)) for size in skeleton.sizes]
     layers, last_id = _read_layers(reader, code >> 4, sum(counts), last_id)
     ordered = iter(layers)

@@ -31,8 +31,8 @@ def pack_section(raw: bytes) -> tuple[int, bytes]:
         is_hopeless = len(raw) > _MAX_NOISE_BYTES and len(sections[_DEFLATE]) >= len(raw) and not _has_repeats(raw)
         if len(raw) >= _MIN_LZMA_BYTES and not is_hopeless:
             sections[_LZMA] = write_varint(len(raw)) + lzma.compress(raw, lzma.FORMAT_RAW, filters=LZMA_FILTERS)
-    coding = min(sections, key=lambda each: len(sections[each]))
-    return coding, write_varint(len(sections[coding])) + sections[coding]
+    smallest = min(sections, key=lambda each: len(sections[each]))
+    return smallest, write_varint(len(sections[smallest])) + sections[smallest]
 
 
 def read_section(reader: Reader, packing: int) -> bytes:

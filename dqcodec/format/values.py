@@ -40,7 +40,6 @@ KEPT, COPY, RANKED, ZERO, FULL = 0, 1, 5, 6, 7  # modes of a channel
 _MALFORMED = "malformed values in the .dqc file"
 MODES_BYTES = 2  # of the code of a map; the tables follow
 _MERGED = 1 << 12
-_MAX_MODES = 2 * _MERGED
 
 
 class Values(IntEnum):

@@ -58,13 +58,13 @@ METHODS = {
         Row(Method.CLASSICAL),
         Row(Method.FLOW, needs="flow"),
         Row(Method.AUTOREGRESSIVE, needs="autoregressive"),
-        Row(Method.MIXING, is_slow=True),
+        Row(Method.MIXING),
         Row(Method.MODEL_MIXING, needs="autoregressive", is_slow=True),
-        Row(Method.PIXEL_MIXING, is_slow=True),
-        Row(Method.TRAINED_MIXING, is_slow=True),
+        Row(Method.PIXEL_MIXING),
+        Row(Method.TRAINED_MIXING),
         Row(Method.EXPERTS),
         Row(Method.JPEG),
-        Row(Method.ANIMATION, is_slow=True, has_canvas=True),
+        Row(Method.ANIMATION, has_canvas=True),
     )
 }
 

@@ -77,11 +77,6 @@ class Dataset:
     train: Crops
     valid: Crops
 
-    @property
-    def all(self) -> Crops:
-        """Both parts together."""
-        return Crops(self.train.images + self.valid.images, self.train.crop, self.train.bits)
-
 
 def load(path: Path | str, channels: int, crop: int, bits: int = 8) -> Dataset:
     """The data set of a folder (recursively: image files, .npy, .npz), or of one .npy or .npz file.

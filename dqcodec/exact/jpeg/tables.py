@@ -26,7 +26,7 @@ def standard(base: np.ndarray, quality: int) -> np.ndarray:
     return np.clip((base * scale + 50) // 100, 1, MAX_STEP)
 
 
-def candidates(coefficients: np.ndarray, base: np.ndarray, quality: int = 0) -> list[tuple[np.ndarray, int]]:
+def candidates(coefficients: np.ndarray, base: np.ndarray, quality: int) -> list[tuple[np.ndarray, int]]:
     """Tables (64,) that coefficients (n, 64) may have, and their qualities; 0 for a table that is not of the standard.
 
     That one comes first only if it is far likelier than the others: they may be finer, and so fit as well.
