@@ -1,5 +1,6 @@
 """What the command takes, leaves out, refuses and removes; its standard streams, pipes and devices."""
 
+import contextlib
 import errno
 import functools
 import json
@@ -20,7 +21,7 @@ from test_broken import BROKEN
 import dqcodec
 from dqcodec.codec import codec, zoo
 from dqcodec.codec.report import DecodedReport
-from dqcodec.command import atomic, kinds, names, removal
+from dqcodec.command import atomic, kinds, names, removal, temporary
 from dqcodec.command.cli import main
 from dqcodec.command.compress import compress_bytes
 from dqcodec.command.options import Compressing, Decompressing
@@ -962,3 +963,35 @@ def test_names_that_the_locale_cannot_encode_are_escaped_and_kept(folder, variab
     assert result.returncode == 0, result.stderr
     assert sorted(os.listdir(os.fsencode(folder / "set"))) == names
     assert run("list", "set.dqc").stdout.count("\u00e9.png") == 1  # the archive does not depend on the locale
+
+
+def test_the_lines_of_an_archive_say_what_a_file_was_and_its_bpd(folder):
+    grow(folder, ["in/a.png"])
+    (folder / "in/notes.txt").write_text("notes")
+    told = run("compress", "in", "-o", "set.dqc", "--others", "keep", "--json")
+    image, notes, _ = map(json.loads, told.stdout.splitlines())
+    assert image["is_png"] and image["bpd"] == 8 * image["dqc_bytes"] / image["dims"]
+    assert not notes["is_png"] and "bpd" not in notes
+
+
+def test_a_time_that_the_file_system_holds_comes_back(folder):
+    time = 13_569_465_600 * 10**9  # in 2400
+    grow(folder, ["a.png"])
+    with contextlib.suppress(OverflowError, OSError):
+        os.utime("a.png", ns=(time, time))
+    assert run("compress", "a.png").exit_code == 0
+    assert os.stat("a.png.dqc").st_mtime_ns == os.stat("a.png").st_mtime_ns
+    assert "done before: 1" in run("compress", "-u", "a.png").stderr
+
+
+def test_a_locked_temporary_file_is_not_removed(folder):
+    fcntl = pytest.importorskip("fcntl")
+    grow(folder, ["a.png"])
+    names = [f".a.png.dqc.{os.getpid()}-{number:08x}.tmp" for number in range(2)]
+    for name in names:
+        (folder / name).touch()
+    temporary._leftovers.cache_clear()
+    with open(names[0], "rb+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert run("compress", "a.png").exit_code == 0
+        assert [(folder / name).exists() for name in names] == [True, False]

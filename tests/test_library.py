@@ -275,6 +275,21 @@ def test_an_animation_of_one_frame_is_an_array():
     assert np.array_equal(dqcodec.decompress(dqcodec.compress(pngs.animated(COLORS, []))), COLORS)
 
 
+def test_pillow_keeps_what_was_changed_before_loading():
+    buffer = io.BytesIO()
+    image = Image.fromarray(COLORS.astype(np.uint8)).quantize(9)
+    image.save(buffer, "PNG", icc_profile=b"profile", transparency=0, dpi=(9, 9))
+    images = [Image.open(io.BytesIO(data)) for data in (buffer.getvalue(), dqcodec.compress(buffer.getvalue()))]
+    for image in images:
+        del image.info["icc_profile"], image.info["transparency"]
+        image.info["comment"] = "new"
+        image.putpalette(bytes(range(27)))
+    png_image, ours = images
+    assert png_image.info == ours.info and "icc_profile" not in ours.info and ours.info["comment"] == "new"
+    for mode in ("RGB", "RGBA"):
+        assert ours.convert(mode).tobytes() == png_image.convert(mode).tobytes()
+
+
 def test_pillow_verifies_a_short_file_by_decoding_it():
     dqc = dqcodec.compress(COLORS)
     Image.open(io.BytesIO(dqc)).verify()

@@ -4,6 +4,7 @@ import io
 import json
 
 import numpy as np
+import pngs
 import programs
 import pytest
 from click.testing import CliRunner
@@ -177,14 +178,17 @@ def test_regions_of_images_that_share_payloads_or_samples(folder):
         assert parts[number].same(region.cut(whole_image))
 
 
-def test_the_command_writes_the_region_and_says_that_it_is_not_compared(folder):
+def test_the_command_writes_the_region_and_says_if_it_is_not_compared(folder):
     Image.fromarray(LAYERS[0]).save("a.png")
     Image.fromarray(LAYERS[1]).save("small.png")
     run = lambda *arguments: CliRunner().invoke(main, list(arguments))  # noqa: E731
     assert run("compress", "a.png", "small.png").exit_code == 0
     assert run("compress", "a.png", "small.png", "-o", "set.dqc").exit_code == 0
     told = run("decompress", "a.png.dqc", "--crop", "20x10+5+3", "-o", "part.png")
-    assert told.exit_code == 0 and "not compared" in told.stderr and "20x10+5+3" in told.stderr
+    assert told.exit_code == 0 and "not compared" not in told.stderr and "20x10+5+3" in told.stderr
+    Image.new("L", (257, 256)).save("large.png")
+    assert run("compress", "large.png").exit_code == 0
+    assert "not compared" in run("decompress", "large.png.dqc", "--crop", "20x10+5+3").stderr
     assert np.array_equal(np.asarray(Image.open("part.png")), LAYERS[0][3:13, 5:25])
     both = run("decompress", "a.png.dqc", "small.png.dqc", "--crop", "20x10+5+3", "--json")
     first, second = map(json.loads, both.stdout.splitlines()[:2])
@@ -229,3 +233,29 @@ def test_a_reader_that_writes_into_its_pixels_does_not_change_the_archive(folder
             images.read(name)[:] = 1
             images.read(name, region=(1, 0, 3, 2))[:] = 2
             assert images[name] == file and np.array_equal(images.read(name), pixels)
+
+
+def test_a_part_of_an_animation_of_one_frame_is_a_still_image(folder):
+    (folder / "a.png").write_bytes(
+        pngs.animated(RNG.integers(0, 256, (8, 9, 3)), [], before=pngs.chunk(b"gAMA", bytes(4)))
+    )
+    part = cropped(folder)
+    assert part.skeleton.kinds == {b"gAMA"} and part.header[:2] == (3, 4)
+
+
+def test_a_part_of_an_image_that_is_kept_verbatim_has_its_chunks(folder):
+    before, after = pngs.chunk(b"gAMA", bytes(4)) + pngs.chunk(b"iDOT", bytes(4)), pngs.chunk(b"tEXt", b"a\0b")
+    data = pngs.write(RNG.integers(0, 256, (8, 9, 3)), before=before, after=after, end=b"more")
+    (folder / "a.png").write_bytes(data)
+    kinds = [[chunk.kind for chunk in part] for part in cropped(folder).skeleton.parts]
+    assert kinds == [[b"gAMA"], [b"tEXt"]]
+
+
+def cropped(folder):
+    """The region of a.png that the command decodes."""
+    assert CliRunner().invoke(main, ["compress", "a.png"]).exit_code == 0
+    told = CliRunner().invoke(main, ["decompress", "a.png.dqc", "--crop", "3x4+1+1", "-o", "part.png"])
+    assert told.exit_code == 0
+    with Image.open("part.png") as image:
+        image.load()
+    return png.read((folder / "part.png").read_bytes())

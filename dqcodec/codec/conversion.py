@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import sys
 import zlib
-from collections.abc import Iterator
 from numbers import Integral
 from typing import Any
 
@@ -18,7 +17,7 @@ from dqcodec.format import colors
 from dqcodec.png import MAX_PIXELS, Chunk, Header, Png, Skeleton, color_types
 from dqcodec.png.chunks import walk
 from dqcodec.png.color_types import PALETTE
-from dqcodec.png.skeleton import check_size
+from dqcodec.png.skeleton import check_size, surrounds
 
 _MALFORMED_KEY = "the image's transparent colour is malformed"
 
@@ -47,7 +46,7 @@ def from_array(pixels: np.ndarray, max_pixels: int = MAX_PIXELS) -> Png:
 
 
 def from_pillow(image: Image.Image) -> Png:
-    """The PNG of a Pillow image, with its palette, transparent colour, colour profile and Exif.
+    """The PNG of a Pillow image, with its palette, transparent colour, colour profile and Exif in its info.
 
     Raises UnsupportedImageError: a PNG cannot hold the mode exactly, the image has several frames, or what it says of
     colours, transparency or Exif is malformed; and the errors of Pillow's `load`.
@@ -124,7 +123,7 @@ def array_of(image: Png) -> np.ndarray:
 
 
 def lone_image(decoded: Png | bytes, max_pixels: int) -> Png:
-    """The image of a decoded PNG, or of a PNG file. If a skeleton cannot express it, its only chunks are PLTE and tRNS.
+    """The image of a decoded PNG, or of a PNG file. A PNG that no skeleton expresses keeps its chunks, not their places.
 
     Raises UnsupportedImageError (an animation, or more than `max_pixels`), CorruptError.
     """
@@ -138,17 +137,20 @@ def lone_image(decoded: Png | bytes, max_pixels: int) -> Png:
 def _read_default(data: bytes, max_pixels: int) -> Png:
     image = png.read(data, max_pixels)
     if image.skeleton is None:
-        image = dataclasses.replace(image, skeleton=Skeleton(image.header, (tuple(_color_chunks(data)), ())))
+        parts = _chunks_around(data)
+        image = dataclasses.replace(image, skeleton=Skeleton(image.header, parts).still().repacked())
     return image
 
 
-def _color_chunks(data: bytes) -> Iterator[Chunk]:
-    """The PLTE and tRNS chunks of a valid PNG file that has no skeleton."""
+def _chunks_around(data: bytes) -> tuple[tuple[Chunk, ...], tuple[Chunk, ...]]:
+    """The chunks before and behind the first image data of a valid PNG file that has no skeleton."""
+    parts: tuple[list[Chunk], list[Chunk]] = [], []
+    is_behind = False
     for kind, start, stop in walk(data):
-        if kind == b"IDAT":
-            return
-        if kind in (b"PLTE", b"tRNS"):
-            yield Chunk(kind, data[start + 8 : stop - 4])
+        is_behind |= kind == b"IDAT"
+        if surrounds(kind):
+            parts[is_behind].append(Chunk(kind, data[start + 8 : stop - 4]))
+    return tuple(parts[0]), tuple(parts[1])
 
 
 def is_animation(data: bytes) -> bool:

@@ -1,7 +1,7 @@
 """Files of other kinds (image_kinds.py) -> PNG files.
 
 Only exact conversions are made; anything else is refused. A file that is not a PNG gives its pixels, palette, colour
-profile and Exif. JPEG and lossy WebP give the pixels that Pillow decodes.
+profile and Exif (that of a TIFF is lost). JPEG and lossy WebP give the pixels that Pillow decodes.
 """
 
 from __future__ import annotations

@@ -40,6 +40,7 @@ class DqcImageFile(ImageFile.ImageFile):
             raise SyntaxError(str(error)) from error  # Pillow then tries other formats
         head = PngImageFile(io.BytesIO(data))
         self._size, self._mode, self.info, self.palette = head.size, head.mode, head.info, head.palette
+        self._head_info, self._head_palette = dict(head.info), head.palette
         self.n_frames, self.is_animated, self.default_image = head.n_frames, head.is_animated, head.default_image
 
     @property
@@ -113,7 +114,7 @@ class DqcImageFile(ImageFile.ImageFile):
         return self.fp.read()
 
     def _decode(self) -> None:
-        """Decode the file and become the PngImageFile of its PNG."""
+        """Decode the file and become the PngImageFile of its PNG. Changes that were made before stay."""
         try:
             data, _ = codec.decompress(self._data(), zoo.find, repack=True)
         except DqcodecError as error:
@@ -122,6 +123,12 @@ class DqcImageFile(ImageFile.ImageFile):
         image.filename, image.format = self.filename, self.format
         if self._exclusive_fp:
             self.fp.close()
+        info, palette = self.__dict__["info"], self.__dict__["palette"]
+        for key in self._head_info.keys() - info.keys():
+            image.info.pop(key, None)
+        image.info.update((key, value) for key, value in info.items() if self._head_info.get(key) is not value)
+        if palette is not self._head_palette:
+            image.palette, image._mode = palette, self._mode
         self.__class__, self.__dict__ = image.__class__, image.__dict__
 
 

@@ -146,9 +146,9 @@ class RegionReport(Report):
 
 @dataclass(frozen=True)
 class PackedReport(Report):
-    """One image that was put into an archive: its name there, and dqc_bytes, about its part of the archive's bytes.
+    """One file that was put into an archive: its name there, and dqc_bytes, about its part of the archive's bytes.
 
-    dims, png_bytes, dropped, broken, is_png: see CompressReport.
+    dims, png_bytes, dropped, broken, is_png: see CompressReport. width, height, dims: 0 if it is kept as it is.
     """
 
     name: str
@@ -162,10 +162,14 @@ class PackedReport(Report):
     broken: str | None = None
     is_png: bool = True
 
+    def as_dict(self) -> dict[str, Any]:
+        """The fields, and bpd if it has samples."""
+        return super().as_dict() | ({"bpd": 8 * self.dqc_bytes / self.dims} if self.dims else {})
+
     def line(self) -> str:
         """`736501 -> 512003 B 69.5% 3.47 bpd (mixing)`"""
         way = _way(self.method, self.broken)
-        return f"{rate(self.png_bytes, self.dqc_bytes, self.dims)} {way}{_lost(self.is_png, self.dropped)}"
+        return f"{rate(self.png_bytes, self.dqc_bytes, self.dims)} {way}{_lost(self.is_png or not self.dims, self.dropped)}"
 
 
 @dataclass(frozen=True)

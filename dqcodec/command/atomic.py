@@ -21,7 +21,7 @@ from dqcodec.command import streams
 from dqcodec.command.stamp import Stamp
 from dqcodec.command.temporary import temporary_beside
 
-_MAX_TIME = (1 << 63) - 1
+_MAX_TIME = (1 << 63) - 1  # nanoseconds that every system takes
 # errors of file systems without hard links
 _NO_LINKS = {errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.EXDEV}
 
@@ -123,12 +123,20 @@ def writing(
             os.fsync(file.fileno())
         if stamp:
             os.chmod(temporary, _owned(temporary, stamp))
-            time = max(-_MAX_TIME, min(stamp.mtime_ns, _MAX_TIME))
-            os.utime(temporary, ns=(time, time))
+            _set_time(temporary, stamp.mtime_ns)
         check_target(target, force=force, former=former)
         (os.replace if force and former != () else _move)(temporary, target)
     for folder in (target.parent, *(each.parent for each in made)):
         _sync(folder)
+
+
+def _set_time(path: Path, time: int) -> None:
+    """Set a file's time, nanoseconds; the nearest that the system takes."""
+    try:
+        os.utime(path, ns=(time, time))
+    except (OverflowError, OSError):
+        nearest = max(-_MAX_TIME, min(time, _MAX_TIME))
+        os.utime(path, ns=(nearest, nearest))
 
 
 def _owned(path: Path, stamp: Stamp) -> int:

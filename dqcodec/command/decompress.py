@@ -189,12 +189,13 @@ def _convert(data: bytes, options: Decompressing) -> tuple[bytes, Report]:
     """A .dqc file -> a file in the wanted format, and a report."""
     from dqcodec import png
     from dqcodec.codec import codec, export, zoo
+    from dqcodec.format.container import is_short
 
     find_program, max_pixels = functools.partial(zoo.find, named=options.models), options.max_pixels
     with hinting_at_salvage(data):
         if options.crop:
             part, method = codec.decompress_region(data, options.crop, find_program, max_pixels=max_pixels)
-            restored, report = png.write(part), RegionReport(method, str(options.crop), 0)
+            restored, report = png.write(part), RegionReport(method, str(options.crop), 0, is_checked=is_short(data))
         else:
             restored, report = codec.decompress(data, find_program, repack=options.repack, max_pixels=max_pixels)
     restored = export.from_png(restored, options.format, max_pixels)

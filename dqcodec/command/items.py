@@ -77,7 +77,9 @@ def read_item(path: Path, name: str, options: Compressing) -> Item:
     is_png = data.startswith(png.SIGNATURE)
     # an image's name in an archive ends in .png
     is_image = is_png or path.suffix.lower() != PurePath(name).suffix.lower()
-    verbatim = Item(path, name, data, len(data), stamp, is_verbatim=True, seconds=BYTE_SECONDS * len(data))
+    verbatim = Item(
+        path, name, data, len(data), stamp, is_verbatim=True, is_png=is_png, seconds=BYTE_SECONDS * len(data)
+    )
     if options.keep_others and not is_image:
         return verbatim
     try:

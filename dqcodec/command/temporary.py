@@ -1,7 +1,7 @@
 """Temporary files, each beside the target whose place it takes, and what killed processes left of them.
 
-The name is `.NAME.PID-RANDOM.tmp`. The next process that writes NAME in that folder removes the files that a killed
-process left.
+The name is `.NAME.PID-RANDOM.tmp`. A process holds a lock on its file. The next process that writes NAME in that folder
+removes the files that a killed process left.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ def temporary_beside(target: Path, mode: int) -> Iterator[tuple[int, Path]]:
             descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0), mode)
             stack.enter_context(ending.at_end(remove))
             stack.callback(remove)
+            _lock(descriptor)
         yield descriptor, path
 
 
@@ -55,15 +56,44 @@ def temporary_beside(target: Path, mode: int) -> Iterator[tuple[int, Path]]:
 def _leftovers(folder: Path) -> dict[str, list[Path]]:
     """The temporary files in a folder whose processes are dead, by the targets' names that they contain.
 
-    A file with the number of this process is of a dead one, too: in a container every process has the same number.
+    Processes in another container may have the number of this process, or of none here: their files are locked.
     """
     found: dict[str, list[Path]] = {}
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             match = _LEFT.fullmatch(entry.name)
             if match and (int(match["process"]) == os.getpid() or not _is_alive(int(match["process"]))):
-                found.setdefault(match["name"], []).append(folder / entry.name)
+                path = folder / entry.name
+                if not _is_locked(path):
+                    found.setdefault(match["name"], []).append(path)
     return found
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock an open file until all its descriptors are closed; False if another process holds the lock."""
+    try:
+        import fcntl
+    except ImportError:  # Windows, where nobody removes what others left
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether another process holds the lock of a file, or this cannot be known."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except OSError:
+        return True
+    try:
+        return not _lock(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _is_alive(process: int) -> bool:

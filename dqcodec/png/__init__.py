@@ -57,9 +57,9 @@ class Png:
         return dataclasses.replace(self, skeleton=self.skeleton and self.skeleton.repacked())
 
     def cropped(self, rows: slice, columns: slice) -> Png:
-        """A part of an image of one raster, with all chunks."""
+        """A part of an image of one raster, with all chunks but those of an animation of one frame."""
         header = self.header._replace(width=columns.stop - columns.start, height=rows.stop - rows.start)
-        return Png(header, dataclasses.replace(self.skeleton, header=header), (self.pixels[rows, columns],))
+        return Png(header, dataclasses.replace(self.skeleton.still(), header=header), (self.pixels[rows, columns],))
 
     def same(self, other: Png) -> bool:
         """Whether both hold the same samples, with the same type, and the same chunks."""

@@ -28,6 +28,7 @@ MAX_TAIL_BYTES = 1 << 20  # of the bytes after IEND
 # Chunks that describe the bytes of the file. They are wrong after a new packing: iDOT has offsets into the data
 # (screenshots of macOS); dSIG and caBX (content credentials of C2PA) have signatures and hashes of chunks.
 _PACKED = {b"iDOT", b"dSIG", b"caBX"}
+_ANIMATING = {b"acTL", b"fcTL"}
 # Chunks that change how the image looks, or when a frame is shown. All others are only information about the image.
 _MEANING = {b"PLTE", b"tRNS", b"acTL", b"fcTL", b"gAMA", b"cHRM", b"sRGB", b"iCCP", b"cICP", b"mDCV", b"cLLI", b"sBIT"}
 
@@ -127,6 +128,10 @@ class Skeleton:
         """
         return self._filtered(lambda kind: kind not in _PACKED)
 
+    def still(self) -> Skeleton:
+        """The skeleton without chunks of an animation, for one raster."""
+        return self._filtered(lambda kind: kind not in _ANIMATING)
+
     def _filtered(self, keeps: Callable[[bytes], bool]) -> Skeleton:
         """The skeleton with some types of chunks; itself if it has no others."""
         parts = tuple(tuple(chunk for chunk in part if keeps(chunk.kind)) for part in self.parts)
@@ -150,7 +155,7 @@ class Skeleton:
             raise CorruptError("too many bytes after IEND")
         kinds = [[chunk.kind for chunk in part] for part in self.parts]
         for kind in itertools.chain(*kinds):
-            if kind in _NOT_SURROUNDING or is_unknown_critical(kind):
+            if not surrounds(kind):
                 raise CorruptError(f"a chunk {show(kind)} cannot be kept beside the image data")
         first, *others, last = (part.count(b"fcTL") for part in kinds)
         is_animated = first + len(others) > 0
@@ -162,6 +167,11 @@ class Skeleton:
             raise CorruptError("PNG with two palettes")
         if self.header.color_type == PALETTE and self.find(b"PLTE") is None:
             raise CorruptError("PNG without a palette")
+
+
+def surrounds(kind: bytes) -> bool:
+    """Whether a chunk of this type can be kept beside the image data."""
+    return kind not in _NOT_SURROUNDING and not is_unknown_critical(kind)
 
 
 def check_size(width: int, height: int, max_pixels: int, skeleton: Skeleton | None = None) -> None:
