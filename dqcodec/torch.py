@@ -136,8 +136,9 @@ class GroupBatchSampler(Sampler[list[int]]):
         drop_last: bool = False,
         generator: torch.Generator | None = None,
     ):
-        """workers: num_workers of the DataLoader. mixed: groups whose images are shuffled together; they should fit into
-        the dataset's cache. drop_last: leave out batches of fewer images. Raises ValueError: a number below 1."""
+        """workers: num_workers of the DataLoader. mixed: groups whose images are shuffled together; they should fit
+        into the dataset's cache. drop_last: leave out batches of fewer images. Raises ValueError: a number below 1.
+        """
         workers = max(1, workers)
         if batch_size < 1 or mixed < 1:
             raise ValueError("batch_size and mixed must be at least 1")

@@ -1,4 +1,5 @@
-"""Bits-back coding of x through a latent v = x + u (Townsend et al. 2019; for dequantization local bits-back, Ho et al. 2019).
+"""Bits-back coding of x through a latent v = x + u (Townsend et al. 2019; for dequantization
+local bits-back, Ho et al. 2019).
 
 One sample of u reaches the vi bound.
 """
@@ -20,8 +21,7 @@ class Dequantizer(Protocol):
         Returns:
             v (B, ...) int64, log2 q(u|x) of each image (B,) float64.
 
-        Raises:
-            StackUnderflow: the stack holds too few bits.
+        Raises StackUnderflow: the stack holds too few bits.
         """
 
     def push(self, stack: BitStack, v: np.ndarray, x: np.ndarray) -> None:
@@ -44,8 +44,7 @@ class Density(Protocol):
     def pop(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:
         """Undo push: v of `count` images.
 
-        Raises:
-            StackUnderflow: the stack holds too few bits.
+        Raises StackUnderflow: the stack holds too few bits.
         """
 
 
@@ -61,8 +60,7 @@ class BitsBack:
         Returns:
             The cost of each image by the model, -log2 p(x+u) + log2 q(u|x), (B,) float64, bits.
 
-        Raises:
-            StackUnderflow: the stack holds fewer bits than a sample of u borrows.
+        Raises StackUnderflow: the stack holds fewer bits than a sample of u borrows.
         """
         v, log2_q = self.dequantizer.pop(stack, x)
         return self.density.push(stack, v) / ONE + log2_q
@@ -70,8 +68,7 @@ class BitsBack:
     def pop(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:
         """Undo push: x of `count` images.
 
-        Raises:
-            StackUnderflow: the stack holds too few bits.
+        Raises StackUnderflow: the stack holds too few bits.
         """
         v = self.density.pop(stack, count, height, width)
         x = self.dequantizer.quantize(v)

@@ -10,8 +10,7 @@ from dqcodec.base.errors import SymbolError
 def checked_sizes(sizes: np.ndarray | int) -> tuple[np.ndarray, int]:
     """(sizes as int32 (N,), the least of them; MAX_SIZE of none).
 
-    Raises:
-        SymbolError: a size is not from 1 to MAX_SIZE.
+    Raises SymbolError: a size is not from 1 to MAX_SIZE.
     """
     if isinstance(sizes, int) and 1 <= sizes <= MAX_SIZE:
         return np.array([sizes], np.int32), sizes
@@ -26,8 +25,7 @@ def checked_sizes(sizes: np.ndarray | int) -> tuple[np.ndarray, int]:
 def checked_symbols(symbols: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Symbols as int32 (N,), below checked sizes, (N,) or one for all.
 
-    Raises:
-        SymbolError: a symbol is negative or not below its size.
+    Raises SymbolError: a symbol is negative or not below its size.
     """
     flat = _flat(symbols)
     narrow = np.empty(len(flat), np.int32)

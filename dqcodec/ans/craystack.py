@@ -42,9 +42,8 @@ class CraystackStack:
     def __init__(self, message: Message):
         """The stack of a message.
 
-        Raises:
-            CorruptError: a lane is out of range, so that pops would not undo pushes. Half of craystack's random messages
-                with a single lane are out of range.
+        Raises CorruptError: a lane is out of range, so that pops would not undo pushes. Half of craystack's random
+        messages with a single lane are out of range.
         """
         head, self._tail = message
         self._shape, self._head = np.shape(head), np.array(head, np.uint64).ravel()

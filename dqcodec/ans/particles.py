@@ -49,8 +49,7 @@ class CoupledBitsBack:
     def pop(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:
         """Decode x of `count` images.
 
-        Raises:
-            StackUnderflow: the stack holds too few bits.
+        Raises StackUnderflow: the stack holds too few bits.
         """
         v = self.density.pop(stack, count, height, width)
         offsets = self.offsets(v.shape[1:])

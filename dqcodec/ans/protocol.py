@@ -20,8 +20,7 @@ class BitStack(Protocol):
         Args:
             symbols: any shape. sizes: one number, or an array of that shape; 1 <= size <= MAX_SIZE.
 
-        Raises:
-            SymbolError: a symbol or a size is out of range; then nothing is pushed.
+        Raises SymbolError: a symbol or a size is out of range; then nothing is pushed.
         """
 
     def pop(self, sizes: np.ndarray | int, shape: tuple[int, ...] | None = None) -> np.ndarray:
@@ -30,9 +29,8 @@ class BitStack(Protocol):
         Args:
             sizes: an array, which gives the shape of the result, or one number, with the shape in `shape`.
 
-        Raises:
-            StackUnderflow: the stack holds too few bits.
-            SymbolError: a size is out of range, 1 to MAX_SIZE; then nothing is popped.
+        Raises StackUnderflow: the stack holds too few bits; SymbolError: a size is out of
+        range, 1 to MAX_SIZE; then nothing is popped.
         """
 
 
@@ -48,14 +46,12 @@ class ImageCodec(Protocol):
     def push_images(self, stack: BitStack, x: np.ndarray) -> None:
         """Push images.
 
-        Raises:
-            StackUnderflow: the stack holds fewer bits than the codec borrows.
-            LatentOverflow: the model cannot code these images.
+        Raises StackUnderflow: the stack holds fewer bits than the codec borrows;
+        LatentOverflow: the model cannot code these images.
         """
 
     def pop_images(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:
         """Undo push_images: int64 images, (count, height, width, C).
 
-        Raises:
-            StackUnderflow, LatentOverflow, CorruptError: the stack does not hold such images.
+        Raises StackUnderflow, LatentOverflow, CorruptError: the stack does not hold such images.
         """

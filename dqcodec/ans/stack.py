@@ -17,8 +17,8 @@ _TOP = (1).to_bytes(4, "little")  # above the seed: the coder needs a nonzero la
 class Stack:
     """A stack of bits: last in, first out. It codes integers below a size, as uniform.
 
-    Codecs for other distributions consist of uniforms, see dqcodec.exact.flow.tables. `seed` lies at the bottom. Pops may
-    borrow its bits. When every push is undone, the seed is whole again.
+    Codecs for other distributions consist of uniforms, see dqcodec.exact.flow.tables. `seed` lies at the bottom. Pops
+    may borrow its bits. When every push is undone, the seed is whole again.
     """
 
     def __init__(self, seed: bytes = b""):
@@ -28,8 +28,7 @@ class Stack:
     def from_bytes(cls, data: bytes) -> "Stack":
         """The stack of to_bytes.
 
-        Raises:
-            CorruptError: these are not the bytes of a stack.
+        Raises CorruptError: these are not the bytes of a stack.
         """
         words = np.frombuffer(data, "<u4").astype(np.uint32) if len(data) % 4 == 0 else np.zeros(0, np.uint32)
         if len(words) < 2 or words[-1] == 0:
@@ -45,8 +44,7 @@ class Stack:
     def seed(self, length: int) -> bytes:
         """The seed, of `length` bytes, if nothing else is on the stack.
 
-        Raises:
-            CorruptError: the stack holds more, or less.
+        Raises CorruptError: the stack holds more, or less.
         """
         data = self.to_bytes()
         if data != _bottom(data[:length]):

@@ -15,8 +15,7 @@ from dqcodec.frozen.ans import SPARE_BITS, UNIFORM_BITS
 def push(stack: BitStack, symbols: np.ndarray, sizes: np.ndarray) -> None:
     """Push int64 integers 0 <= symbol < size, 1 <= size <= 2^20; both (N,).
 
-    Raises:
-        StackUnderflow: the stack holds fewer bits than the spare ones that a push borrows.
+    Raises StackUnderflow: the stack holds fewer bits than the spare ones that a push borrows.
     """
     totals, low, count = _shares(symbols, sizes)
     stack.push(low + stack.pop(count), totals)
@@ -25,8 +24,7 @@ def push(stack: BitStack, symbols: np.ndarray, sizes: np.ndarray) -> None:
 def pop(stack: BitStack, sizes: np.ndarray) -> np.ndarray:
     """Undo push: int64 integers below sizes, (N,).
 
-    Raises:
-        StackUnderflow: the stack holds too few bits.
+    Raises StackUnderflow: the stack holds too few bits.
     """
     totals = _totals(sizes)
     fine = stack.pop(totals)

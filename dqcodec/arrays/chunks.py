@@ -72,8 +72,9 @@ def decode(data: bytes, shape: Sequence[int] | None = None) -> np.ndarray:
 
 
 def _fits(images: Sequence[int], shape: Sequence[int]) -> bool:
-    """Whether images of one shape make a chunk of another, which may count them by several axes. Axes of one element may
-    be missing."""
+    """Whether images of one shape make a chunk of another, which may count them by several
+    axes. Axes of one element may be missing.
+    """
     images, shape = ([size for size in each if size > 1] for each in (images, shape))
     within = images[1:]
     return math.prod(images) == math.prod(shape) and shape[len(shape) - len(within) :] == within

@@ -1,1 +1,3 @@
-"""Used by all other packages: errors, varints, fields of bytes, compiled loops, instructions, threads, and the end of a process."""
+"""Used by all other packages: errors, varints, fields of bytes, compiled loops,
+instructions, threads, and the end of a process.
+"""

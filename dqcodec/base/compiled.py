@@ -45,8 +45,8 @@ def compiled(loop: Callable) -> Callable:
 def compiled_in_place(loop: Callable) -> Callable:
     """A decorator like `compiled`, for a loop that makes no arrays and returns none, apart from views within it.
 
-    Compiled loops count who uses an array, atomically, at each call that passes it. This loop does not: it is up to twice as fast if
-    it passes tuples of many arrays to loops for each pixel.
+    Compiled loops count who uses an array, atomically, at each call that passes it. This loop does not: it is up to
+    twice as fast if it passes tuples of many arrays to loops for each pixel.
     """
     return _kept(loop, numba.njit(nogil=True, error_model="numpy", _nrt=False))
 
@@ -65,9 +65,11 @@ def part_of_loop_in_place(function: Callable) -> Callable:
 
 
 def implements(generic: Callable, kind: type) -> Callable[[Callable], Callable]:
-    """Mark a loop as what `generic`, a functools.singledispatch function, does for a first argument of a NamedTuple kind.
+    """Mark a loop as what `generic`, a functools.singledispatch function, does for a first
+    argument of a NamedTuple kind.
 
-    Compiled loops may call `generic`. The kind is known when they are compiled, and the marked loop becomes a part of them.
+    Compiled loops may call `generic`. The kind is known when they are compiled, and the
+    marked loop becomes a part of them.
     """
 
     def register(loop: Callable) -> Callable:
@@ -202,7 +204,9 @@ def _package(loop: Callable) -> Path:
 
 @cache
 def _sources(folder: Path) -> str:
-    """A hash (hex digits) of the modules in a folder and below it, in the shared packages, and of those that compile them."""
+    """A hash (hex digits) of the modules in a folder and below it, in the shared packages,
+    and of those that compile them.
+    """
     digest = hashlib.sha256()
     shared = [path for package in _SHARED for path in sorted((folder.parent / package).glob("*.py"))]
     for path in [*sorted(folder.rglob("*.py")), *shared, Path(__file__), *_COMPILERS]:

@@ -50,10 +50,11 @@ def _hint(typing, array, place):
 
 
 def sums_of_pairs(vectors: int) -> Callable:
-    """A part of loops: set_block(left, right, sums, row, column) sets a block of sums, (ROWS, vectors LANES), from (row, column) on.
+    """A part of loops: set_block(left, right, sums, row, column) sets a block of sums,
+    (ROWS, vectors LANES), from (row, column) on.
 
-    sums[m, n], int32, is the sum over k of the products of left[k, m] and right[k, n], int32. Each of these two holds a pair. Rows of
-    `right` and `sums` are contiguous. Only loops call it, and only if MULTIPLIES_PAIRS.
+    sums[m, n], int32, is the sum over k of the products of left[k, m] and right[k, n], int32. Each of these two holds a
+    pair. Rows of `right` and `sums` are contiguous. Only loops call it, and only if MULTIPLIES_PAIRS.
     """
 
     @extending.intrinsic

@@ -69,8 +69,8 @@ def _disown() -> None:
 def in_threads(function: Callable[[slice], Any], count: int, least: int) -> list[Any]:
     """Cut range(count) into one slice for each thread, and call `function` with each; returns the results in order.
 
-    No slice is shorter than `least`, unless there is only one. Inside `function`, in_threads uses threads that have no work
-    or wait for others. An error of a thread is raised here.
+    No slice is shorter than `least`, unless there is only one. Inside `function`, in_threads uses threads that have no
+    work or wait for others. An error of a thread is raised here.
     """
     parts = 1 + _helpers.take(count // least - 1)
     cuts = [count * part // parts for part in range(parts + 1)]
@@ -86,7 +86,8 @@ def in_threads(function: Callable[[slice], Any], count: int, least: int) -> list
 
 
 def map_in_threads(function: Callable[[Any], Any], items: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
-    """The results of a function for each of one or more items, in order. A thread that is done takes the largest item left.
+    """The results of a function for each of one or more items, in order. A thread that is
+    done takes the largest item left.
 
     In other respects it is like in_threads.
     """
@@ -105,7 +106,8 @@ def map_in_threads(function: Callable[[Any], Any], items: Sequence[Any], sizes: 
 
 
 class _Helpers:
-    """Threads that help those that call in_threads. They start when they are first needed, and serve until the process ends.
+    """Threads that help those that call in_threads. They start when they are first needed,
+    and serve until the process ends.
 
     Unlike the threads of an executor, they also help a job that another helper does.
     """
@@ -117,7 +119,9 @@ class _Helpers:
         self._idle = 0  # helpers that wait for a job
 
     def take(self, wanted: int) -> int:
-        """Take up to `wanted` helpers, as many as the number of threads and the system allow. `ask` each of them for one job."""
+        """Take up to `wanted` helpers, as many as the number of threads and the system
+        allow. `ask` each of them for one job.
+        """
         if wanted < 1:
             return 0
         with self._lock:

@@ -39,8 +39,7 @@ def write_varint(value: int) -> bytes:
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
     """Read a varint at `position`: (value, position after it).
 
-    Raises:
-        CorruptError: the data end, or the number is not in its shortest form, or longer than 5 bytes.
+    Raises CorruptError: the data end, or the number is not in its shortest form, or longer than 5 bytes.
     """
     value = 0
     for index, byte in enumerate(data[position : position + MAX_BYTES]):

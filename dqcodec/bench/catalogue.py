@@ -19,9 +19,7 @@ def standard_names() -> list[str]:
 def select(names: Collection[str], models: Sequence[str]) -> list[Codec]:
     """The codecs with these names, or all codecs if there are no names; then dqcodec with each of the models only.
 
-    Raises:
-        UnknownModelError: no model has this name.
-        ModelError: a model file is malformed.
+    Raises UnknownModelError: no model has this name; ModelError: a model file is malformed.
     """
     wanted = names or standard_names()
     ours = [Dqcodec(**options) for name, options in _OURS.items() if name in wanted]

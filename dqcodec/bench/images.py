@@ -61,9 +61,7 @@ def find(paths: Sequence[Path]) -> list[Image]:
 def read(path: Path) -> Original:
     """Read and decode a PNG file.
 
-    Raises:
-        OSError, DqcodecError: the file is not readable, or no valid PNG.
-        NotCompared: see decode.
+    Raises OSError, DqcodecError: the file is not readable, or no valid PNG; NotCompared: see decode.
     """
     return of(path.read_bytes())
 
@@ -81,9 +79,8 @@ def of(data: bytes) -> Original:
 def decode(data: bytes) -> np.ndarray:
     """The pixels of a PNG file, as in Original.
 
-    Raises:
-        NotCompared: the image is animated with 16 bits, or needs imagecodecs, which is not installed.
-        Exception: Pillow finds the file damaged.
+    Raises NotCompared: the image is animated with 16 bits, or needs imagecodecs, which is not installed;
+    Exception: Pillow finds the file damaged.
     """
     bit_depth, color_type = data[24:26]  # IHDR is always first
     with PngImagePlugin.PngImageFile(BytesIO(data)) as image:  # not Image.open, whose size limit is process-wide

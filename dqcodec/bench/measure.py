@@ -150,8 +150,7 @@ def warm_up(codec: Codec) -> None:
 def file_bytes(codec: Codec, sources: Sequence[Original]) -> int:
     """Total bytes of one file for each image.
 
-    Raises:
-        CorruptError: the decoded pixels differ from those of the source. The codec may raise other errors.
+    Raises CorruptError: the decoded pixels differ from those of the source. The codec may raise other errors.
     """
     codec.prepare(1)
     total = 0
@@ -170,8 +169,7 @@ def _compare(pixels: np.ndarray, source: Original) -> None:
 def _measure(codec: Codec, source: Original) -> Measured:
     """Code and decode once.
 
-    Raises:
-        CorruptError: the decoded pixels differ from those of the source. The codec may raise other errors.
+    Raises CorruptError: the decoded pixels differ from those of the source. The codec may raise other errors.
     """
     coded, encode = _timed(lambda: codec.encode(source))
     pixels, decode = _timed(lambda: codec.decode(coded.data))

@@ -24,8 +24,7 @@ class Metadata:
 def of(data: bytes) -> Metadata:
     """The parts that a PNG file has, in chunks of their own or as texts of hexadecimal digits.
 
-    Raises:
-        Exception: Pillow finds the file damaged.
+    Raises Exception: Pillow finds the file damaged.
     """
     with PngImagePlugin.PngImageFile(BytesIO(data)) as image:
         image.load()  # chunks may follow the pixels
@@ -37,7 +36,8 @@ def of(data: bytes) -> Metadata:
 
 
 def in_jpegxl(metadata: Metadata) -> bytes:
-    """Boxes that follow the codestream in a file of JPEG XL (ISO/IEC 18181-2), compressed by Brotli, as cjxl writes them.
+    """Boxes that follow the codestream in a file of JPEG XL (ISO/IEC 18181-2), compressed by
+    Brotli, as cjxl writes them.
 
     Profiles belong into the codestream, so they are left out.
     """

@@ -34,9 +34,7 @@ class Dqcodec(Codec):
     def __init__(self, model: str | None = None, **effort: bool):
         """Load the models once, to find errors early. effort: `fast` or `best`.
 
-        Raises:
-            UnknownModelError: no model has this name.
-            ModelError: a model file is malformed.
+        Raises UnknownModelError: no model has this name; ModelError: a model file is malformed.
         """
         shown = Path(model).stem if model and model.endswith(zoo.SUFFIX) else model
         name, title = "-".join(["dqcodec", *effort]), " --".join(["dqcodec", *effort])

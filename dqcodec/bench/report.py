@@ -90,7 +90,8 @@ class BenchReport:
             "Every counted result was decoded and compared with the image.",
             "dqcodec and oxipng encode from the PNG file, the others from pixels; all decode to pixels. The check of "
             "dqcodec itself (`compress` decodes its result) is off.",
-            "PNG, oxipng and dqcodec keep all metadata, WebP ICC profiles, Exif and XMP, JPEG XL Exif and XMP, the others none.",
+            "PNG, oxipng and dqcodec keep all metadata, WebP ICC profiles, Exif and XMP, JPEG XL Exif and XMP, the others "
+            "none.",
             "Peak memory is that of the codec's whole process, with Python, libraries and models.",
         ]
         if len({total.images for total in totals}) > 1:

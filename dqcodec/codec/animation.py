@@ -1,7 +1,7 @@
 """Trials for choose.py: the layers of animations, whose frames see what is on the canvas before them.
 
-A split of an animation has one way: the method animation, or a model for its colours if a sample shows that they are noise
-or a photograph. Trying all ways for all frames would take much longer.
+A split of an animation has one way: the method animation, or a model for its colours if a sample shows that they are
+noise or a photograph. Trying all ways for all frames would take much longer.
 """
 
 from __future__ import annotations

@@ -83,8 +83,9 @@ class Archive(Mapping[str, bytes]):
         self._kept = threading.local()
 
     def _list(self, directories: list[Directory], salvage: bool) -> None:
-        """Set groups, names and damage. A name that occurs twice raises CorruptError; with `salvage` only its first file is
-        kept."""
+        """Set groups, names and damage. A name that occurs twice raises CorruptError; with
+        `salvage` only its first file is kept.
+        """
         tops = {name.split("/")[0] for directory in directories for place in directory.places for name in place.names}
         folders, damage = (f"archive-{number}" for number in itertools.count(2)), []
         for number, directory in enumerate(directories):

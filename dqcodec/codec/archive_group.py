@@ -55,8 +55,9 @@ def batches(
 ) -> Iterator[list[AnySized]]:
     """Files in their order, cut into lists that make one group each.
 
-    A list has at most `most` files that can be packed, `max_pixels` pixels, and half of the bytes that a group may unpack to, and
-    decodes in about GROUP_SECONDS. A single file may have more. Equal files count once, except for `most`; files with errors do not count.
+    A list has at most `most` files that can be packed, `max_pixels` pixels, and half of the bytes that a group may
+    unpack to, and decodes in about GROUP_SECONDS. A single file may have more. Equal files count once, except for
+    `most`; files with errors do not count.
     """
     batch: list[AnySized] = []
     contents: set[bytes] = set()

@@ -98,8 +98,8 @@ def _modelled(
 ) -> dict[Place, list[CodedLayer]]:
     """The layers that a model codes, except those that are settled.
 
-    Layers with the same bits per sample and the same number of channels are coded together; those of a lone image only if
-    they are of one split.
+    Layers with the same bits per sample and the same number of channels are coded together; those of a
+    lone image only if they are of one split.
     """
     if not programs:
         return {}
@@ -159,7 +159,9 @@ def _is_quickly_mixed(pixels: np.ndarray) -> bool:
 
 
 def _added_bytes(place: Place, mixed: Mapping[Place, Sequence[CodedLayer]], settled: Collection[Place]) -> float:
-    """The bytes that a layer adds by mixing. Alpha of settled colours may lie apart or beside them; the smaller number counts."""
+    """The bytes that a layer adds by mixing. Alpha of settled colours may lie apart or
+    beside them; the smaller number counts.
+    """
     number, split, layer = place
     colours, beside = (number, split, layer - 1), (number, dataclasses.replace(split, alpha=False), layer // 2)
     (own,) = mixed[place]
@@ -207,7 +209,8 @@ def _mixed(
 def _to_mix(
     layers: Iterable[Candidate], effort: Effort, *, has_model: bool, is_photograph: bool
 ) -> Iterator[Candidate]:
-    """Of the layers of an image, those that mixing codes in an acceptable time, and those of 16 bits, which experts code.
+    """Of the layers of an image, those that mixing codes in an acceptable time, and those of
+    16 bits, which experts code.
 
     has_model: whether models code the image. is_photograph: whether only its alpha is mixed.
     """
@@ -281,7 +284,9 @@ def _expert(
 
 
 def _for_models(sources: Mapping[int, Source]) -> Iterator[Candidate]:
-    """The layers of all images that models may code; of a lone image also those of its own samples, see splits_for_models."""
+    """The layers of all images that models may code; of a lone image also those of its own
+    samples, see splits_for_models.
+    """
     for number, source in sources.items():
         yield from layers_for_models(source, number, every=len(sources) == 1)
 

@@ -1,10 +1,10 @@
 """Find the smallest way to code the images of a group.
 
 1. candidates.py and animation.py code similar layers of all images together, by several methods.
-2. `_usual`: similar layers take the same way, because layers that are coded together help each other. A layer that is much
-   smaller another way takes that.
-3. `_quick`: for each image and split, each layer takes its smallest way. WebP codes each layer alone; it is tried if there
-   is no other way. `_thorough` tries it also if the image is alone.
+2. `_usual`: similar layers take the same way, because layers that are coded together help each other. A layer
+   that is much smaller another way takes that.
+3. `_quick`: for each image and split, each layer takes its smallest way. WebP codes each layer alone; it is tried if
+   there is no other way. `_thorough` tries it also if the image is alone.
 4. `_chosen`: similar images take the same split, for the same reason, or keep the PNG file if that is smaller.
 
 Sizes are those of the trials. group.py then codes the layers that are still together.
@@ -172,7 +172,9 @@ def _refined(coded: CodedLayer, pixels: np.ndarray) -> CodedLayer:
 
 
 def _left_behind(coded: Sequence[CodedLayer]) -> list[list[int]]:
-    """The layers that stay in each common payload that other layers of the image left. Their bytes are then no longer right."""
+    """The layers that stay in each common payload that other layers of the image left. Their
+    bytes are then no longer right.
+    """
     common = dict.fromkeys(each.payload for each in coded if each.together > 1)
     stayed = [[layer for layer, each in enumerate(coded) if each.payload == payload] for payload in common]
     return [layers for layers in stayed if len(layers) < coded[layers[0]].together]

@@ -25,7 +25,8 @@ class Info:
     method: those of the layers, joined by `+`, or `stored`. width, height: of the canvas, in pixels. samples: per
     pixel, as the PNG stores them; bit_depth: bits of a sample. rasters: 1, or more for an animated PNG. layers: how
     each layer is coded; empty for a stored file. dqc_bytes, payload_bytes: of the file, and of its payloads.
-    chunk_bytes: of the PNG's other chunks, as packed in the file. exact: decompress gives the original PNG byte for byte.
+    chunk_bytes: of the PNG's other chunks, as packed in the file. exact: decompress gives the original PNG byte for
+    byte.
     """
 
     method: str

@@ -123,7 +123,8 @@ def array_of(image: Png) -> np.ndarray:
 
 
 def lone_image(decoded: Png | bytes, max_pixels: int) -> Png:
-    """The image of a decoded PNG, or of a PNG file. A PNG that no skeleton expresses keeps its chunks, not their places.
+    """The image of a decoded PNG, or of a PNG file. A PNG that no skeleton expresses keeps
+    its chunks, not their places.
 
     Raises UnsupportedImageError (an animation, or more than `max_pixels`), CorruptError.
     """

@@ -7,8 +7,8 @@ from enum import Enum
 
 
 class Effort(Enum):
-    """FAST: use small models only. BEST: use large models, and try slow methods on large layers too; coding and decoding
-    take longer.
+    """FAST: use small models only. BEST: use large models, and try slow methods on large
+    layers too; coding and decoding take longer.
 
     The value is `multiplications`.
     """

@@ -78,9 +78,10 @@ def encode_sets(
 ) -> list[tuple[list[int], CodedGroup]]:
     """Divide images into sets and code each set as one group. Returns (numbers of its images, group) of each set.
 
-    Three ways are compared, and the smallest is returned: one set; a set for each image; one set without the images that
-    are smaller alone. Coding every image alone takes longer than coding all together. So first only a sample of the images
-    is coded alone, with the images that may be smaller alone. If the sample is smaller alone, all are coded alone.
+    Three ways are compared, and the smallest is returned: one set; a set for each image; one set without the images
+    that are smaller alone. Coding every image alone takes longer than coding all together. So first only a sample of
+    the images is coded alone, with the images that may be smaller alone. If the sample is smaller alone, all are coded
+    alone.
     """
     units = _same_samples(sources)
     together = encode(sources, programs, effort)
@@ -128,7 +129,9 @@ def _code_alone(
 
 
 def _may_leave(choice: Choice) -> bool:
-    """Whether an image may be smaller alone: it is coded alone anyway, or the group's usual method does not suit it best."""
+    """Whether an image may be smaller alone: it is coded alone anyway, or the group's usual
+    method does not suit it best.
+    """
     if all(coded.together == 1 for coded in choice.coded):
         return True
     return min(choice.candidates.values()) - frame_bytes(choice.entry) < _SUITED * choice.size
@@ -192,7 +195,9 @@ def decode_regions(
 
 
 def _windows(entries: Sequence[Entry], regions: Mapping[int, Region]) -> dict[tuple[int, int], Window]:
-    """The window of each layer, (image, number), that regions of images need. Raises RegionError, UnsupportedImageError."""
+    """The window of each layer, (image, number), that regions of images need. Raises
+    RegionError, UnsupportedImageError.
+    """
     windows: dict[tuple[int, int], Window] = {}
     for number, region in regions.items():
         skeleton, owner = entries[number].skeleton, number - entries[number].repeats

@@ -30,8 +30,8 @@ _MAX_SOFT_PIXELS, _FEW_NEW = 1 << 16, 0.35  # of larger icons with alpha; the pa
 class Candidate(NamedTuple):
     """A layer that may be coded.
 
-    pixels: (H, W, C) uint8, or uint16 if it is whole. depth: the bits of a sample before the split. is_alpha: whether it is
-    the alpha that the split has set apart. suits_models: whether a model may suit what it holds.
+    pixels: (H, W, C) uint8, or uint16 if it is whole. depth: the bits of a sample before the split. is_alpha: whether
+    it is the alpha that the split has set apart. suits_models: whether a model may suit what it holds.
     """
 
     place: Place
@@ -71,8 +71,8 @@ def layers_for_models(source: Source, number: int = 0, *, every: bool = False) -
 def splits_for_models(source: Source, *, every: bool) -> list[Split]:
     """The likeliest split of an image with layers that a model may code.
 
-    every: if this split needs a table of values, also the split of the image's own samples, because a table may cost more
-    than it saves.
+    every: if this split needs a table of values, also the split of the image's own samples,
+    because a table may cost more than it saves.
     """
     found = source.splits_for_models
     has_table = bool(found) and len(source.views[found[0].values].code) > MODES_BYTES
@@ -80,7 +80,9 @@ def splits_for_models(source: Source, *, every: bool) -> list[Split]:
 
 
 def is_icon(source: Source, programs: Sequence[Program], effort: Effort) -> bool:
-    """Whether an image is a small drawing in colours: only trained mixing is tried, as models take longer and gain nothing."""
+    """Whether an image is a small drawing in colours: only trained mixing is tried, as
+    models take longer and gain nothing.
+    """
     header, pixels = source.image.header, source.image.area
     limit = _MAX_SOFT_PIXELS if header.samples == 4 else _MAX_ICON_PIXELS
     if effort == Effort.BEST or not source.is_expressible or header.bit_depth == 16 or pixels > limit:

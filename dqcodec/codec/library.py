@@ -50,8 +50,8 @@ def compress(
 
     source: the path or the bytes of a file (PNG, or another format that foreign.to_png reads), a Pillow image of one
     frame, or an array (H, W) or (H, W, 1 to 4), uint8 or uint16. models: one or several model names, model files or
-    loaded programs; None: all models at hand. strip, exact, keep_broken: see source.read. fast, best: see effort.Effort.
-    verify: decode the result and compare.
+    loaded programs; None: all models at hand. strip, exact, keep_broken: see source.read. fast, best: see
+    effort.Effort. verify: decode the result and compare.
 
     Raises UnsupportedImageError, CorruptError, VerifyError, UnknownModelError, ModelError, OSError.
     """
@@ -83,10 +83,11 @@ def compress_archive(
 ) -> bytes:
     """Code images in an archive, the small ones together. Equal images are coded once.
 
-    images: by name, or (name, image); each is coded before the next group is read. A name is a relative path with slashes. Images,
-    models and options: see `compress`. Times in the archive are 1970-01-01, permissions 0o644.
+    images: by name, or (name, image); each is coded before the next group is read. A name is a relative path with
+    slashes. Images, models and options: see `compress`. Times in the archive are 1970-01-01, permissions 0o644.
 
-    Raises ValueError (a name cannot be a file's, or of two images, or of an image and a folder), and the errors of `compress`.
+    Raises ValueError (a name cannot be a file's, or of two images, or of an image and a
+    folder), and the errors of `compress`.
     """
     programs, effort = _programs(models), Effort.of(fast=fast, best=best)
     names, stream = [], io.BytesIO()
@@ -156,7 +157,8 @@ def decompress_png(
 
 
 def info(data: bytes | str | os.PathLike, *, max_pixels: int = MAX_PIXELS) -> Info:
-    """The facts in the head of a .dqc file, given as bytes or path. No image is decoded, so damage of a short file may stay unseen.
+    """The facts in the head of a .dqc file, given as bytes or path. No image is decoded, so
+    damage of a short file may stay unseen.
 
     Raises FormatError (also for an archive), CorruptError, UnsupportedImageError, OSError.
     """

@@ -37,7 +37,9 @@ def has_large_table(source: Source, split: Split) -> bool:
 
 
 def order(split: Split) -> tuple[bool, bool, bool]:
-    """What sorts the splits of an image for may_win: experts first, alpha apart before alpha beside the colours, indices last."""
+    """What sorts the splits of an image for may_win: experts first, alpha apart before alpha
+    beside the colours, indices last.
+    """
     return split.step != Step.WHOLE, split.step == Step.PAIRS, not split.alpha
 
 
@@ -76,15 +78,18 @@ def _may_win_as_bytes(source: Source, split: Split, coded: Mapping[Place, Sequen
 
 
 def _is_near_best_apart(split: Split, sizes: Mapping[Split, float]) -> bool:
-    """Whether a split with alpha apart takes hardly more bytes than others of its kind. With alpha beside the colours it then
-    may win, too."""
+    """Whether a split with alpha apart takes hardly more bytes than others of its kind. With alpha
+    beside the colours it then may win, too.
+    """
     apart = dataclasses.replace(split, alpha=True)
     of_bytes = [size for other, size in sizes.items() if other.alpha and other.step != Step.WHOLE]
     return split.alpha or apart not in sizes or sizes[apart] <= _NEAR * min(of_bytes)
 
 
 def _is_near_best_view(source: Source, split: Split, sizes: Mapping[Split, float]) -> bool:
-    """Whether experts code the view of a split in hardly more bytes than other views, or some view in few. Mixing then may win."""
+    """Whether experts code the view of a split in hardly more bytes than other views, or
+    some view in few. Mixing then may win.
+    """
     whole = {other: size for other, size in sizes.items() if other.step == Step.WHOLE}
     if not whole or min(whole.values()) < _DRAWN_PART * 2 * source.dims:
         return True
@@ -100,7 +105,9 @@ def _is_best_step(source: Source, split: Split) -> bool:
 
 
 def _may_gain_by_indices(source: Source, split: Split, coded: Mapping[Place, Sequence[CodedLayer]]) -> bool:
-    """Whether the table of many colours takes fewer bytes than indices save at most, beside the colours that mixing has coded."""
+    """Whether the table of many colours takes fewer bytes than indices save at most, beside
+    the colours that mixing has coded.
+    """
     sizes: dict[Split, list[float]] = {}
     for (_, other, _), (way,) in coded.items():
         if other.step == Step.PLAIN:
@@ -119,7 +126,8 @@ def _may_gain_by_indices(source: Source, split: Split, coded: Mapping[Place, Seq
 
 
 def _may_gain_by_alpha(layers: Sequence[np.ndarray], apart: Sequence[Sequence[CodedLayer]]) -> bool:
-    """Whether mixing may code layers (H, W, 2 or 4) smaller than any way with alpha apart: by a sample, unless they are small.
+    """Whether mixing may code layers (H, W, 2 or 4) smaller than any way with alpha apart:
+    by a sample, unless they are small.
 
     apart: the ways to code each layer with alpha apart, mixing first.
     """

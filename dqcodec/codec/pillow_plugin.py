@@ -45,7 +45,9 @@ class DqcImageFile(ImageFile.ImageFile):
 
     @property
     def info(self) -> dict:
-        """As of Pillow's PNG images. If the head does not hold the palette, the pixels are decoded first; raises OSError."""
+        """As of Pillow's PNG images. If the head does not hold the palette, the pixels are
+        decoded first; raises OSError.
+        """
         return self._with_palette("info")
 
     @info.setter
@@ -139,7 +141,8 @@ def _reopened(data: bytes, filename: str, info: dict) -> DqcImageFile:
 
 
 def _head(file: IO[bytes]) -> tuple[bytes, bool]:
-    """A PNG file without pixels, from the head of a .dqc file, and whether it has all that the head says of the palette.
+    """A PNG file without pixels, from the head of a .dqc file, and whether it has all that
+    the head says of the palette.
 
     Only the head is read. Raises CorruptError.
     """

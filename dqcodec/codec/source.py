@@ -113,8 +113,8 @@ def read(
     the samples nor their meaning. exact: keep everything, so that the same bytes come back. keep_broken: store a
     damaged PNG as it is if its header is valid.
 
-    Raises UnsupportedImageError (not a PNG, more than `max_pixels`, or nothing can be stripped), CorruptError (a damaged
-    PNG), ValueError (strip and exact).
+    Raises UnsupportedImageError (not a PNG, more than `max_pixels`, or nothing can be stripped), CorruptError (a
+    damaged PNG), ValueError (strip and exact).
     """
     if strip and exact:
         raise ValueError("strip drops chunks, exact keeps them")

@@ -15,7 +15,8 @@ from dqcodec.codec.effort import Effort
 from dqcodec.format import palette
 from dqcodec.frozen.experts import MAX_WIDTH
 
-# Limits of a layer, in samples coded bit by bit: 2^21 take six seconds (no model codes it), 2^18 one second (a model does)
+# Limits of a layer, in samples coded bit by bit: 2^21 take six seconds (no model codes it),
+# 2^18 one second (a model does)
 MAX_MIXING_SAMPLES, MAX_RIVAL_SAMPLES = 1 << 21, 1 << 18
 MAX_SLOW_PIXELS = 1 << 20  # that a model and mixing code together in ten seconds or some more
 _WHOLE_PIXELS = 4  # that mixing codes whole in the time of a sample
@@ -32,7 +33,8 @@ def takes_model(pixels: np.ndarray) -> bool:
 def takes_mixing(pixels: np.ndarray, *, is_modelled: bool) -> bool:
     """Whether mixing a layer takes an acceptable time.
 
-    is_modelled: a model codes the layer, too. Unless the layer is drawn, mixing gains little then, so its limit is lower.
+    is_modelled: a model codes the layer, too. Unless the layer is drawn, mixing gains little
+    then, so its limit is lower.
     """
     samples = mixing_samples(pixels)
     return samples <= MAX_RIVAL_SAMPLES or (samples <= MAX_MIXING_SAMPLES and (not is_modelled or is_drawn(pixels)))

@@ -36,8 +36,8 @@ def best_program(
     """The program that codes a sample of the layers with the fewest bits, or None if no program fits all layers.
 
     Programs that take more multiplications than the effort allows are left out; if all do, the smallest is taken. A
-    small lone layer takes the largest program without a trial, unless the effort is best: a trial would take longer than
-    coding.
+    small lone layer takes the largest program without a trial, unless the effort is best: a trial would take longer
+    than coding.
     """
     fitting = _fitting(layers, programs, effort)
     if len(fitting) < 2:
@@ -110,7 +110,9 @@ def surely_wins(method: Method, layers: Sequence[np.ndarray], program: Program) 
 
 
 def gains_much(method: Method, layers: Sequence[np.ndarray], program: Program) -> bool:
-    """Whether a method surely takes far fewer bits than a program alone: by few pixels, and, if these say so, by a sample."""
+    """Whether a method surely takes far fewer bits than a program alone: by few pixels, and,
+    if these say so, by a sample.
+    """
     pixels = max(layers, key=lambda layer: layer[..., 0].size)
     parts = squares(pixels, _FEW_SIDE)
     chosen = {(2 * part + 1) * len(parts) // (2 * _FEW_PARTS) for part in range(_FEW_PARTS)}

@@ -1,4 +1,5 @@
-"""The views of an image that an encoder tries: its own samples, and simpler ones by ranks of values or indices of colours.
+"""The views of an image that an encoder tries: its own samples, and simpler ones by ranks of
+values or indices of colours.
 
 format/values.py says what a view is. Which may be smaller is estimated from the samples.
 """
@@ -69,7 +70,9 @@ def find_views(image: Png) -> dict[Values, View]:
 
 
 def repeats_colors(image: Png) -> bool:
-    """Whether an image of colours, not a very large one, has few for its pixels that differ from the left or upper neighbour."""
+    """Whether an image of colours, not a very large one, has few for its pixels that differ
+    from the left or upper neighbour.
+    """
     if image.header.samples < 3 or image.area > _COUNTED_PIXELS:
         return False
     colors = np.concatenate([palette.numbers(raster).ravel() for raster in image.rasters])

@@ -58,8 +58,8 @@ def by_method(layers: Sequence[np.ndarray], method: Method) -> list[list[CodedLa
 def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: Effort) -> list[list[CodedLayer]]:
     """Layers of the same number of channels, coded together by the program that suits them best: ways for each layer.
 
-    Samples have the number of bits that the programs code. A layer that the program cannot code gets no way. No layer gets
-    one if a sample of them shows that mixing is smaller.
+    Samples have the number of bits that the programs code. A layer that the program cannot code gets no way. No layer
+    gets one if a sample of them shows that mixing is smaller.
     """
     program = trial.best_program(layers, programs, effort)
     rows = [] if program is None else _rows(layers, program, effort)
@@ -83,7 +83,9 @@ def by_model(layers: Sequence[np.ndarray], programs: Sequence[Program], effort: 
 
 
 def _ways(payloads: Mapping[Method, Payload], program: Program, shares: Sequence[float]) -> list[list[CodedLayer]]:
-    """The ways of layers that a program has coded together by several methods. shares: the layers' parts of the payloads."""
+    """The ways of layers that a program has coded together by several methods. shares: the
+    layers' parts of the payloads.
+    """
     return [
         [
             CodedLayer(Layer(number, program.id), data.data, share * len(data.data), program, data.report, len(shares))

@@ -49,8 +49,9 @@ def names() -> list[str]:
 
 
 def locate(name_or_path: str | os.PathLike) -> Path:
-    """The file of a model, given by its name, with or without digits, by its id, or by a path that ends in .safetensors;
-    raises UnknownModelError."""
+    """The file of a model, given by its name, with or without digits, by its id, or by a path that ends
+    in .safetensors; raises UnknownModelError.
+    """
     path = Path(name_or_path)
     if path.suffix == SUFFIX and path.is_file():
         return path

@@ -25,15 +25,16 @@ _MAX_TIME = (1 << 63) - 1  # nanoseconds that every system takes
 # errors of file systems without hard links
 _NO_LINKS = {errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.EXDEV}
 
-# errors of systems and folders that cannot be synced: Windows opens none, and a folder may be writable, but not readable
+# errors of systems and folders that cannot be synced: Windows opens none, and a folder may
+# be writable, but not readable
 _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EACCES, errno.EPERM, errno.EBADF}
 
 
 def check_target(target: Path | None, *, force: bool, former: tuple[int, ...] | None = None) -> None:
     """Raise OSError if `write` would refuse this target; for use before the work.
 
-    former: device and inode, before the command, of the file that `force` may overwrite; None: any file. Two paths may lead
-    to one file, on a file system that does not see the case of letters, for example.
+    former: device and inode, before the command, of the file that `force` may overwrite; None: any file. Two paths may
+    lead to one file, on a file system that does not see the case of letters, for example.
     """
     if target is None:
         if sys.stdout.isatty():
@@ -100,9 +101,9 @@ def writing(
 ) -> Iterator[BinaryIO]:
     """A file to write and read back. It takes its place when it is whole; after a failure it never does.
 
-    Missing directories are made. The file gets the stamp's mode, time and owner. A pipe or device gets the bytes at the end.
-    Raises OSError; unless `force`, FileExistsError, even if another file takes the place at the last moment. former: see
-    check_target.
+    Missing directories are made. The file gets the stamp's mode, time and owner. A pipe or device gets the bytes at the
+    end. Raises OSError; unless `force`, FileExistsError, even if another file takes the place at the last moment.
+    former: see check_target.
     """
     check_target(target, force=force, former=former)
     if streams.is_stream(target):

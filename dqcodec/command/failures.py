@@ -27,8 +27,7 @@ def one_line_failures(extra: str) -> Iterator[None]:
     Args:
         extra: the optional dependencies of dqcodec that the block imports from.
 
-    Raises:
-        Failure: a DqcodecError, an OSError, or a package that is not installed.
+    Raises Failure: a DqcodecError, an OSError, or a package that is not installed.
     """
     try:
         yield

@@ -32,8 +32,8 @@ _SECOND = 10**9
 class Listed(Report):
     """The facts in the head of a file.
 
-    header: of an image; bytes: of a file kept verbatim. dqc_bytes, restored_name: of a .dqc file, its bytes and the name
-    that comes back.
+    header: of an image; bytes: of a file kept verbatim. dqc_bytes, restored_name: of a .dqc
+    file, its bytes and the name that comes back.
     """
 
     name: str

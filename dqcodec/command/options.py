@@ -189,7 +189,9 @@ class Converting(Running):
 
     @property
     def may_replace(self) -> bool:
-        """Whether an output may take the place of a file that was there before. With --update, only older ones are left."""
+        """Whether an output may take the place of a file that was there before. With
+        --update, only older ones are left.
+        """
         return self.force or self.update
 
     @property

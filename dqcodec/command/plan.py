@@ -23,9 +23,9 @@ _STDOUT = {STDIO, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}
 class Job:
     """One input and its output; None stands for standard input and standard output.
 
-    is_written: whether there is an output; otherwise the input is only checked. former: device and inode of the file that
-    is at the target before the command; see atomic.check_target. data: of a stream that was read already. error: why the
-    job cannot be done. note: what the user should know of the names.
+    is_written: whether there is an output; otherwise the input is only checked. former: device and inode of the file
+    that is at the target before the command; see atomic.check_target. data: of a stream that was read already. error:
+    why the job cannot be done. note: what the user should know of the names.
     """
 
     source: Path | None
@@ -59,10 +59,9 @@ def plan(
 ) -> list[Job]:
     """The jobs for a command's inputs and its -o FILE|DIR|-. Under -o DIR the trees of folders are mirrored.
 
-    The output of a folder is a folder, even if only one file lies there. check_name: raises ValueError if a file may not
-    have the name that -o gives. Inputs that would go to the same file get an
-    error, and so does one that would replace another. Raises ValueError if the output is no place for all inputs, or
-    would replace one.
+    The output of a folder is a folder, even if only one file lies there. check_name: raises ValueError if a file may
+    not have the name that -o gives. Inputs that would go to the same file get an error, and so does one that would
+    replace another. Raises ValueError if the output is no place for all inputs, or would replace one.
     """
     inputs, targets = found.inputs, _targets(found, output, rename, check_name)
     places = [target and Path(os.path.realpath(target)) for target in targets]
@@ -138,7 +137,8 @@ def plan_archive(found: Found, target: Path, keep_others: bool = False) -> list[
 def check_apart(
     targets: Iterable[Path | None], sources: Collection[Path | None] = (), models: Iterable[str] = ()
 ) -> None:
-    """Raise ValueError if a target is a file that the command reads: one of its sources, or of its models by name or path.
+    """Raise ValueError if a target is a file that the command reads: one of its sources, or
+    of its models by name or path.
 
     Raises UnknownModelError if there is no such model.
     """

@@ -27,10 +27,8 @@ def read(
     max_pixels: of an image. A file may have 8 bytes for each of them, as 16-bit RGBA has, and 256 MiB more. check: gets
     the first kilobytes and raises for a wrong kind of file.
 
-    Raises:
-        OSError: the file is larger, changes meanwhile, or cannot be read.
-        UnsupportedImageError: a PNG has more than chunks.MAX_TRAILING_BYTES after its end; they are not read.
-        Exception: what `check` raises.
+    Raises OSError: the file is larger, changes meanwhile, or cannot be read; UnsupportedImageError: a PNG has more than
+    chunks.MAX_TRAILING_BYTES after its end; they are not read; Exception: what `check` raises.
     """
     limit = _PIXEL_BYTES * max_pixels + _MORE_BYTES
     if source is None:

@@ -198,8 +198,8 @@ class UnpackReport:
     """An archive that was decoded into a folder, or only checked.
 
     images: the number of those without error. failed: of images with an error, and of other errors but damage. damage:
-    to the archive as a whole. verbatim: of files that are no images; pixels_only: of images that were written in another format than PNG; None:
-    of none.
+    to the archive as a whole. verbatim: of files that are no images; pixels_only: of images that were written in
+    another format than PNG; None: of none.
     """
 
     source: str

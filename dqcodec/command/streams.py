@@ -1,5 +1,6 @@
-"""Which paths are streams; and standard streams that are closed, full, or cannot encode a name: the command goes on, or ends
-with one line."""
+"""Which paths are streams; and standard streams that are closed, full, or cannot encode a name:
+the command goes on, or ends with one line.
+"""
 
 from __future__ import annotations
 

@@ -91,8 +91,9 @@ def _program(init: str) -> Program | None:
 def evaluate(run: Path, data: Path, samples: int, split: str, limit: int | None, device: str, as_json: bool) -> None:
     """Print the bounds of a model on DATA.
 
-    The model is RUN's averaged one. The bounds are vi and iw, in bits per dimension; their difference estimates KL(q|p). Where the
-    density knows P(x), -log2 P(x) is there, too, and KL(q|p) is its distance from vi. Standard errors are over crops.
+    The model is RUN's averaged one. The bounds are vi and iw, in bits per dimension; their difference estimates
+    KL(q|p). Where the density knows P(x), -log2 P(x) is there, too, and KL(q|p) is its distance from vi. Standard
+    errors are over crops.
     """
     with one_line_failures("train"):
         from dqcodec.training import data as data_sets

@@ -150,8 +150,8 @@ class Unpacking:
 
     places: name -> path below the folder. clashing: names of files that would go to the place of another; they are not
     decoded. former: name -> device and inode of the file that is at its place before the command; see
-    atomic.check_target. unmatched: patterns that no name matches. damage: to the archive as a whole. kept: the real paths
-    of inputs and models, which no file replaces.
+    atomic.check_target. unmatched: patterns that no name matches. damage: to the archive as a whole. kept: the real
+    paths of inputs and models, which no file replaces.
     """
 
     job: Job

@@ -59,8 +59,7 @@ def mapping(options: Running, items: int) -> Iterator[Map]:
 def processes(count: int) -> Iterator[Map]:
     """A map by `count` processes. They end with this process, even if it is killed.
 
-    Raises:
-        WorkerError: they cannot be started, or one was ended.
+    Raises WorkerError: they cannot be started, or one was ended.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -151,8 +150,7 @@ def cluster(address: str, patience: float = _PATIENCE) -> Iterator[Map]:
 
     patience: seconds to wait for a worker after all are lost.
 
-    Raises:
-        WorkerError: there is no such cluster, it is lost, or its workers have another version.
+    Raises WorkerError: there is no such cluster, it is lost, or its workers have another version.
     """
     try:
         from distributed import Client, KilledWorker

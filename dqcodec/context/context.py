@@ -1,9 +1,9 @@
 """The causal context of a pixel, exact: twin of dqcodec.flows.context, on the integers that networks see.
 
-How numbers stay exact, in all loops of this package and of exact/autoregressive: numbers are integers below 2^24 in float32, or
-below 2^53 in float64, so sums are exact in any order, and in integers, too. Where a number is not an integer, each operation stands alone and IEEE 754
-rounds it, the same way on every machine. Arrays are (features, N): a pixel is a column, so loops over pixels become vector
-instructions.
+How numbers stay exact, in all loops of this package and of exact/autoregressive: numbers are integers below 2^24 in
+float32, or below 2^53 in float64, so sums are exact in any order, and in integers, too. Where a number is not an
+integer, each operation stands alone and IEEE 754 rounds it, the same way on every machine. Arrays are (features, N): a
+pixel is a column, so loops over pixels become vector instructions.
 """
 
 from functools import cache
@@ -80,7 +80,9 @@ class Seen(NamedTuple):
 
 @part_of_loop
 def standardised(value, mean, spread):
-    """(value - mean) / spread in steps of 1/GRID, clamped, float32. mean: 8 times the mean; spread: 64 times the spread."""
+    """(value - mean) / spread in steps of 1/GRID, clamped, float32. mean: 8 times the mean;
+    spread: 64 times the spread.
+    """
     return _scaled(np.int32(8 * value - mean), np.float32(256) / np.float32(spread))
 
 
@@ -96,7 +98,8 @@ def context(pixels, predictor, places, log_spreads, bits):
 
     Args:
         pixels: a TilePixels, which has all neighbours of these pixels.
-        predictor: of their batch, its weights fitted for this front; one without tiles where the network sees no predictions.
+        predictor: of their batch, its weights fitted for this front; one without tiles where
+            the network sees no predictions.
         places: int64 (N, 5), see Fronts.places.
         log_spreads: see log_spreads().
         bits: of a sample.
@@ -131,7 +134,8 @@ def context(pixels, predictor, places, log_spreads, bits):
 def predict_next(predictor, seen, p, values, known, log_spreads, bits):
     """Enter plane p of pixels, int16 (N,), into the predictor, and predict the next plane, where there is one.
 
-    Sets seen.predictions of the next plane. Sets known, float32 (PREDICTED, N), to what the next plane's head sees of them.
+    Sets seen.predictions of the next plane. Sets known, float32 (PREDICTED, N), to what the
+    next plane's head sees of them.
     """
     set_pixels(predictor, seen.rows, p, values, seen.moments[p, 0])
     if p + 1 < len(seen.predictions):
@@ -161,7 +165,9 @@ def _set_errors_seen(spreads, log_errors, log_spreads, out):
 
 @part_of_loop
 def _set_cells(places, neighbours, cells):
-    """Set cells, int64 (neighbours, N), to the positions of pixels' neighbours. At a tile's border other pixels stand in."""
+    """Set cells, int64 (neighbours, N), to the positions of pixels' neighbours. At a tile's
+    border other pixels stand in.
+    """
     for n in range(len(places)):
         cell, y, x, width = places[n, 0], places[n, 1], places[n, 2], places[n, 3]
         inside = y >= REACH and REACH <= x < width - REACH
@@ -213,7 +219,9 @@ def _set_standards(near, moments, step, out):
 
 @part_of_loop
 def _set_levels(moments, p, bits, log_spreads, step, out):
-    """Set row 0 of out to the log spreads of plane p, and row `step` to its means; G and gray in 16ths of 8 bits' steps."""
+    """Set row 0 of out to the log spreads of plane p, and row `step` to its means; G and
+    gray in 16ths of 8 bits' steps.
+    """
     middle, scale = np.float32(0), np.float32(1)
     if p == 0:
         middle, scale = np.float32(8 << bits - 1), np.float32(2.0 ** (8 - bits) / 16)
@@ -244,7 +252,9 @@ def _set_log_errors(errors, cells, p, weights, log_spreads, out):
 
 @part_of_loop
 def _set_features(features, places, neighbours, out):
-    """Set rows of out (neighbours F, N) to the features of neighbours (rows up, columns to the right); 0 outside the tile."""
+    """Set rows of out (neighbours F, N) to the features of neighbours (rows up, columns to
+    the right); 0 outside the tile.
+    """
     count, cells = features.shape[1], np.empty(len(places), np.int64)
     for i in range(len(neighbours)):
         up, right = neighbours[i]

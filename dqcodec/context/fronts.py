@@ -1,9 +1,9 @@
 """The order in which an autoregressive density codes the pixels of tiles: fronts, and chunks of these.
 
-Diagonal d of a tile is its pixels with x + SLOPE y = d, counted from the tile's corner; none of them needs another. A front is a
-diagonal of all tiles of a batch, ordered by tile, then by row. Batches of tiles follow each other. A batch takes tiles until its
-fronts have FRONT pixels on average. The last front is coded first. Coding a chunk borrows bits, which must lie on the stack
-already, so chunks are small while few pixels are coded.
+Diagonal d of a tile is its pixels with x + SLOPE y = d, counted from the tile's corner; none of them needs another. A
+front is a diagonal of all tiles of a batch, ordered by tile, then by row. Batches of tiles follow each other. A batch
+takes tiles until its fronts have FRONT pixels on average. The last front is coded first. Coding a chunk borrows bits,
+which must lie on the stack already, so chunks are small while few pixels are coded.
 """
 
 from collections.abc import Iterator, Sequence
@@ -45,7 +45,8 @@ class Fronts:
         return len(self._fronts)
 
     def places(self, front: int) -> np.ndarray:
-        """The places of a front's pixels, int64 (N, 5): position among all pixels, row, column, the tile's width and number.
+        """The places of a front's pixels, int64 (N, 5): position among all pixels, row,
+        column, the tile's width and number.
 
         Positions count pixels tile by tile, row by row.
         """

@@ -1,7 +1,8 @@
 """What the couplings of an interlaced flow see: twin of dqcodec.flows.interlaced, on the integers that networks see.
 
-A level codes three quarters of the pixels of an image with even sides: those at PLACES of each 2 x 2 block, one place after the
-other. The remaining quarter, the first pixel of each block, is the image of the next level. The coarsest one is coded first.
+A level codes three quarters of the pixels of an image with even sides: those at PLACES of each 2 x 2 block, one place
+after the other. The remaining quarter, the first pixel of each block, is the image of the next level. The coarsest one
+is coded first.
 """
 
 from typing import NamedTuple
@@ -56,7 +57,8 @@ def seen(y: np.ndarray, number: int, bits: int) -> Seen:
 
 
 def standardised(values: np.ndarray, sums: np.ndarray, spreads: np.ndarray) -> np.ndarray:
-    """(value - mean) / spread in steps of 1/GRID, clamped, float32. sums: 8 times the mean; spreads: 64 times the spread; int32.
+    """(value - mean) / spread in steps of 1/GRID, clamped, float32. sums: 8 times the mean;
+    spreads: 64 times the spread; int32.
 
     Each operation is float32.
     """

@@ -1,18 +1,19 @@
-"""Local least squares: a prediction of each pixel by the weights that fit the pixels around it best (Li and Orchard 2001).
+"""Local least squares: a prediction of each pixel by the weights that fit the pixels around
+it best (Li and Orchard 2001).
 
-Each plane of each pixel has a ridge regression of its own over the pixels that are already coded. The regressors are five
-of the six nearest neighbours, less the mean of all six. Each earlier plane adds two: the pixel itself, and W, less the mean
-of W and N. A coded pixel weighs with the inverse of its local spread, and with its nearness. Its weight falls by DECAY for
-each row between it and the pixel. Along the rows above a filter weighs columns; it peaks at the pixel's own column. To the
-left the weight falls by DECAY for each column.
+Each plane of each pixel has a ridge regression of its own over the pixels that are already coded. The regressors are
+five of the six nearest neighbours, less the mean of all six. Each earlier plane adds two: the pixel itself, and W, less
+the mean of W and N. A coded pixel weighs with the inverse of its local spread, and with its nearness. Its weight falls
+by DECAY for each row between it and the pixel. Along the rows above a filter weighs columns; it peaks at the pixel's
+own column. To the left the weight falls by DECAY for each column.
 
-All numbers are float32. Each operation stands alone, in a fixed order, so every machine makes the same predictions. The rows
-of tiles are lanes, since a front (x + SLOPE y constant) has at most one pixel in each row. At most LANES rows form a block,
-and the rows of a tile start a block. Loops over lanes become vector instructions, and skip rows that have no pixel near the
-front. Their indices are unsigned, because signed ones may count from the end, which no vector can.
+All numbers are float32. Each operation stands alone, in a fixed order, so every machine makes the same predictions. The
+rows of tiles are lanes, since a front (x + SLOPE y constant) has at most one pixel in each row. At most LANES rows form
+a block, and the rows of a tile start a block. Loops over lanes become vector instructions, and skip rows that have no
+pixel near the front. Their indices are unsigned, because signed ones may count from the end, which no vector can.
 
-A regression of n regressors is n (n + 1) / 2 + n numbers: the lower triangle of its matrix, row by row, then its right side.
-The regressions of all planes follow each other.
+A regression of n regressors is n (n + 1) / 2 + n numbers: the lower triangle of its matrix, row by row, then its right
+side. The regressions of all planes follow each other.
 """
 
 from typing import NamedTuple
@@ -51,13 +52,14 @@ class Predictor(NamedTuple):
         stops: one more than the last front that has a pixel of a block, int64 (B,).
         widths: of the tile of a block, int64 (B,).
         follows: whether the next block's rows follow in the same tile, bool (B,).
-        above: the filtered sums over the rows above, float32 (B, M, L). M numbers describe the regressions of all planes.
+        above: the filtered sums over the rows above, float32 (B, M, L). M numbers describe
+            the regressions of all planes.
         left: the sums over a row's own pixels, float32 (B, M, L).
-        history: the sums of a column down to a row, for the last fronts, float32 (fronts, B, M, L + 1). Lane i + 1 belongs
-            to row i, and lane 0 to the row above the block.
+        history: the sums of a column down to a row, for the last fronts, float32 (fronts, B, M, L + 1). Lane i + 1
+            belongs to row i, and lane 0 to the row above the block.
         weights: the weights of the regressors for the pixels of this front, float32 (P, n, R).
-        values: the regressors of these pixels, and last these pixels less their means, float32 (P, n + 1, R). Rows without a
-            pixel in this front have 0.
+        values: the regressors of these pixels, and last these pixels less their means, float32 (P, n + 1, R).
+            Rows without a pixel in this front have 0.
         gains: the inverse spreads of these pixels, float32 (P, R), or 0.
     """
 
@@ -76,7 +78,8 @@ class Predictor(NamedTuple):
 
 
 def predictor(tiles: np.ndarray, first_tile: int, planes: int) -> Predictor:
-    """The Predictor of tiles (height, width), int64 (T, 2), before the first pixel. The first tile has the number first_tile.
+    """The Predictor of tiles (height, width), int64 (T, 2), before the first pixel. The
+    first tile has the number first_tile.
 
     Without tiles it `predicts` nothing.
     """
@@ -158,8 +161,8 @@ def set_rows(first_rows, first_tile, places, rows):
 def set_neighbours(predictor, rows, p, near, moments):
     """Set the regressors of plane p that neighbours give, and the gains.
 
-    rows: of the pixels (N,). near: the neighbours of planes 0 to p, int32 (P, neighbours, N). moments: of plane p, int32
-    (2, N).
+    rows: of the pixels (N,). near: the neighbours of planes 0 to p, int32 (P, neighbours,
+    N). moments: of plane p, int32 (2, N).
     """
     values, gains = predictor.values[p], predictor.gains[p]
     for i in range(OWN_REGRESSORS):

@@ -1,4 +1,6 @@
-"""Local least squares over whole tiles: the weights of a front are fitted before it is coded, and its pixels enter after."""
+"""Local least squares over whole tiles: the weights of a front are fitted before it is
+coded, and its pixels enter after.
+"""
 
 import numpy as np
 

@@ -1,4 +1,5 @@
-"""The integer twins of flows, and mixing and JPEG, which have no twin: exact on any machine. They need numpy, not torch.
+"""The integer twins of flows, and mixing and JPEG, which have no twin: exact on any machine.
+They need numpy, not torch.
 
 program.py           a model file -> a Program, of flow/ or autoregressive/
 model_file.py        tensors and a description, in safetensors; identity.py: their id in files

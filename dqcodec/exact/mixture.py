@@ -1,8 +1,8 @@
 """Mixtures of logistics as exact distribution functions over symbols; twin of dqcodec.flows.mixture.
 
-Positions are 64ths of a pixel step. The symbol x holds the slots start(x) .. start(x + 1) - 1 of TOTAL, at least one. The laws
-of N symbols are int32 (3, K, N): weights, means and inverse scales. The weights of a law add up to a little less than 2^14,
-so that every symbol gets a slot beside its mass. No product below reaches 2^31.
+Positions are 64ths of a pixel step. The symbol x holds the slots start(x) .. start(x + 1) - 1 of TOTAL, at least one.
+The laws of N symbols are int32 (3, K, N): weights, means and inverse scales. The weights of a law add up to a little
+less than 2^14, so that every symbol gets a slot beside its mass. No product below reaches 2^31.
 """
 
 from typing import NamedTuple
@@ -37,8 +37,9 @@ WEIGHT, MEAN, INVERSE_SCALE = range(3)
 
 
 class MixtureTables(NamedTuple):
-    """int32. sigmoid: 2^16 sigmoid at the middle of each cell. weight: 2^16 e^-(i / LOGIT_GRID). inverse_scale: 2^11 2^-s
-    for log2 scales s from LOG2_SCALE_LOW."""
+    """int32. sigmoid: 2^16 sigmoid at the middle of each cell. weight: 2^16 e^-(i / LOGIT_GRID). inverse_scale: 2^11
+    2^-s for log2 scales s from LOG2_SCALE_LOW.
+    """
 
     sigmoid: np.ndarray
     weight: np.ndarray

@@ -33,9 +33,8 @@ def dump(kind: str, description: dict, tensors: Tensors) -> bytes:
 def load(path: Path, make: Callable[[dict, Tensors, bytes], Made]) -> Made:
     """make(description, int64 tensors, id) of a model file.
 
-    Raises:
-        ModelError: not a model file, of an unknown format, not valid, or not proven exact.
-        OSError: the file cannot be read.
+    Raises ModelError: not a model file, of an unknown format, not valid, or not proven
+    exact; OSError: the file cannot be read.
     """
     try:
         with safe_open(path, framework="numpy") as file:
@@ -56,7 +55,9 @@ def load(path: Path, make: Callable[[dict, Tensors, bytes], Made]) -> Made:
 
 
 def is_typed(description: Any) -> bool:
-    """Whether the fields of a dataclass have exactly the types of their annotations: int, bool, str, dict, or tuples of one."""
+    """Whether the fields of a dataclass have exactly the types of their annotations: int,
+    bool, str, dict, or tuples of one.
+    """
 
     def fits(value: object, kind: Any) -> bool:
         if get_origin(kind) is tuple:

@@ -138,8 +138,7 @@ def load_level(tensors: Tensors, name: str) -> int:
 def load_conv(tensors: Tensors, name: str, max_input: int, low, high) -> Conv:
     """A Conv of the tensors `name`.weight, .bias and .shift.
 
-    Raises:
-        ModelError: a tensor is missing, or the sums are not proven exact.
+    Raises ModelError: a tensor is missing, or the sums are not proven exact.
     """
     try:
         weight, bias, shift = (tensors[f"{name}.{part}"] for part in ("weight", "bias", "shift"))

@@ -1,4 +1,6 @@
-"""Exact programs, loaded from model files: flows and autoregressive models. Their modules are imported when one is loaded."""
+"""Exact programs, loaded from model files: flows and autoregressive models. Their modules
+are imported when one is loaded.
+"""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -39,9 +41,8 @@ FindProgram = Callable[[bytes], Program]  # model id -> program; raises UnknownM
 def load_program(path: Path) -> Program:
     """Read a model file.
 
-    Raises:
-        ModelError: not a model file, of an unknown format or kind, not valid, or not proven exact.
-        OSError: the file cannot be read.
+    Raises ModelError: not a model file, of an unknown format or kind, not valid, or not proven
+    exact; OSError: the file cannot be read.
     """
     from dqcodec.exact import model_file
 

@@ -115,13 +115,17 @@ def _learning_rules(model: AutoregressiveModel, calibration: Tensor, layers: Seq
 
 
 def _interleaved(weight: Tensor, plane: int) -> Tensor:
-    """Pair the weights' columns: the value of an earlier plane and the same value clamped; the prediction's columns follow."""
+    """Pair the weights' columns: the value of an earlier plane and the same value clamped;
+    the prediction's columns follow.
+    """
     known, predicted = weight.split([2 * plane, weight.shape[1] - 2 * plane], 1)
     return torch.cat([known.unflatten(1, (2, -1)).transpose(1, 2).flatten(1), predicted], 1)
 
 
 def _sum_grid(bound: np.ndarray, grid_out: np.ndarray | int) -> np.ndarray:
-    """For each output the finest grid, in bits, on which sums up to `bound` are exact in float32; finer than the output's."""
+    """For each output the finest grid, in bits, on which sums up to `bound` are exact in
+    float32; finer than the output's.
+    """
     # an output that hardly varies, such as the logit of a lone component, must not get too fine a grid
     largest = np.maximum(bound, np.maximum(2.0**-8, np.exp2(np.negative(np.float64(grid_out)))))
     return np.maximum(np.floor(_SUM_BITS - np.log2(largest)).astype(int), np.add(grid_out, 1))
@@ -137,7 +141,9 @@ def _linear(
 
 
 def _heads(net: ContextNet, grid_in: int, bound_in: float, grid_out: int) -> Tensors:
-    """The heads' layers that see the trunk, and those that see earlier planes. Both add to one sum, so they share its grid."""
+    """The heads' layers that see the trunk, and those that see earlier planes. Both add to
+    one sum, so they share its grid.
+    """
     weight, bias = (t.double().numpy() for t in (net.linear_heads.weight, net.linear_heads.bias))
     known = [_interleaved(linear.weight, plane).double().numpy() for plane, linear in enumerate(net.linear_known, 1)]
     nothing = np.zeros((len(weight) // len(net.linear_out), 1))

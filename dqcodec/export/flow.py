@@ -37,7 +37,9 @@ LEVEL = 4095  # activations take 12 bits
 
 
 def has_exact_twin(model: DequantizedModel) -> bool:
-    """Whether a flow consists of the parts that exact programs have, in their order. Subclasses may compute something else."""
+    """Whether a flow consists of the parts that exact programs have, in their order.
+    Subclasses may compute something else.
+    """
     density, dequantizer, bits = model.density, model.dequantizer, model.bits
     if type(density) is FlowDensity:
         fits = (density.rescale.offset, density.rescale.unit) == (2.0 ** (bits - 1), 2.0 ** (bits - 2))

@@ -13,7 +13,9 @@ from dqcodec.flows.model import AutoregressiveModel, DequantizedModel
 
 
 def has_exact_twin(model: DequantizedModel) -> bool:
-    """Whether the model can be exported: autoregressive ones can, and flows over hypercube bins without dense nets or own classes."""
+    """Whether the model can be exported: autoregressive ones can, and flows over hypercube
+    bins without dense nets or own classes.
+    """
     return isinstance(model, AutoregressiveModel) or flow.has_exact_twin(model)
 
 
@@ -23,14 +25,15 @@ def export(
     """Write the model's exact program to folder/<name>-<first 8 hex digits of its sha256>.safetensors.
 
     Args:
-        tile: side of a full tile, for a flow a multiple of 2^levels; None, for autoregressive models: see export.autoregressive.
-        calibration: symbols (B, C, H, W), float, that show the networks' activation ranges. card: facts about the model, for JSON.
+        tile: side of a full tile, for a flow a multiple of 2^levels; None, for
+            autoregressive models: see export.autoregressive.
+        calibration: symbols (B, C, H, W), float, that show the networks' activation ranges.
+            card: facts about the model, for JSON.
 
     Returns:
         The file's path; dqcodec.load_model reads it.
 
-    Raises:
-        ModelError: the model has no exact twin, or the tile does not fit it.
+    Raises ModelError: the model has no exact twin, or the tile does not fit it.
     """
     data = export_bytes(model, name, tile, calibration, card)
     folder = Path(folder)

@@ -80,7 +80,9 @@ def restore(program: AutoregressiveProgram) -> tuple[AutoregressiveModel, list[T
 
 
 def _bound(density: AutoregressiveDensity, bounds: Mapping[str, float]) -> None:
-    """Clamp activations, by hardtanh, whose gradient is the fastest. bounds: the largest output of each layer, by its name."""
+    """Clamp activations, by hardtanh, whose gradient is the fastest. bounds: the largest
+    output of each layer, by its name.
+    """
     net = density.net
 
     def clamp(module: nn.Module, bound: float) -> None:

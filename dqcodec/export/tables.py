@@ -55,7 +55,9 @@ def dequantizer(fraction_bits: int, grid_bits: int, *, is_logistic: bool) -> Ten
 def _law(
     name: str, cdf: Callable[[np.ndarray], np.ndarray], ends: tuple[float, float], cell_bits: int, grid_bits: int
 ) -> Tensors:
-    """A TableLaw of the distribution function cdf: cells of 2^-cell_bits between the ends; the end cells hold the tails."""
+    """A TableLaw of the distribution function cdf: cells of 2^-cell_bits between the ends;
+    the end cells hold the tails.
+    """
     low, high = ends
     edges = np.arange(low, high, 2.0**-cell_bits)
     bounds = np.concatenate([[0.0], cdf(edges), [1.0]])

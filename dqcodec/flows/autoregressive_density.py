@@ -128,8 +128,8 @@ class AutoregressiveDensity(Density):
     """The density of this module. Symbols and values v = x + u are (B, C, H, W) with C = 1 or 3.
 
     Args:
-        bits: of the symbols. learning: how many layers, beside the last ones, learn while the integer program codes. For
-            the others see ContextNet.
+        bits: of the symbols. learning: how many layers, beside the last ones, learn while the integer
+            program codes. For the others see ContextNet.
     """
 
     def __init__(self, channels: int, bits: int, sizes: Sizes, *, least_squares: bool = False, learning: int = 0):

@@ -1,7 +1,7 @@
 """The bins B(x) of the paper's quantizer P(x|v) = 1[v in B(x)], equation 2.
 
-A symbol x and a place u in its bin give the point v; a bijection maps real numbers y to places u. All are (B, C, H, W) floats;
-log-determinants are (B,), in nats.
+A symbol x and a place u in its bin give the point v; a bijection maps real numbers y to places u. All are (B, C, H, W)
+floats; log-determinants are (B,), in nats.
 """
 
 import torch
@@ -26,7 +26,9 @@ class Hypercube:
         return y, sum_dims(F.softplus(y) + F.softplus(-y))
 
     def value(self, x: Images, u: Images) -> Images:
-        """v = x + u, below x + 1: a sum that rounds up to x + 1, which is in the next bin, becomes the number before it."""
+        """v = x + u, below x + 1: a sum that rounds up to x + 1, which is in the next bin,
+        becomes the number before it.
+        """
         return torch.minimum(x + u, torch.nextafter(x + 1, x))
 
     def quantize(self, v: Images) -> Images:

@@ -30,8 +30,8 @@ from dqcodec.frozen.autoregressive import (
 class Prediction(NamedTuple):
     """The predictions by local least squares (dqcodec.context.least_squares).
 
-    value: the prediction, pixel steps. standard: (value - mean) / spread, clamped to +-STANDARD_BOUND. log_error: log2 of the
-    mean absolute error of the nearest neighbours' predictions plus 1/4, piecewise linear.
+    value: the prediction, pixel steps. standard: (value - mean) / spread, clamped to +-STANDARD_BOUND. log_error: log2
+    of the mean absolute error of the nearest neighbours' predictions plus 1/4, piecewise linear.
     """
 
     value: Float[Tensor, "N P"]
@@ -63,9 +63,9 @@ class Context(NamedTuple):
 def neighbours(y: Float[Tensor, "B P H W"], start: Float[Tensor, "P"]) -> Float[Tensor, "B n P H W"]:
     """The causal neighbours of each pixel, in the order of NEIGHBOURS.
 
-    The nearest pixel inside stands for a place outside the image. If that pixel is not decoded yet, another one does: in
-    the first column the pixel above stands for those to the left, and in the first row the left pixel for those above.
-    At the first pixel `start` stands for all.
+    The nearest pixel inside stands for a place outside the image. If that pixel is not decoded yet, another one does:
+    in the first column the pixel above stands for those to the left, and in the first row the left pixel for those
+    above. At the first pixel `start` stands for all.
     """
     height, width = y.shape[2:]
     padded = F.pad(y, (REACH, REACH, REACH, 0), mode="replicate")

@@ -25,14 +25,15 @@ class Density(nn.Module):
         raise NotImplementedError
 
     def log_mass(self, x: Images) -> PerImage | None:
-        """log P(x), nats: the integral of p over the hypercube bins of symbols x. None if it is not known in closed form."""
+        """log P(x), nats: the integral of p over the hypercube bins of symbols x. None if it
+        is not known in closed form.
+        """
         return None
 
     def sample(self, n: int, height: int, width: int) -> Float[Tensor, "n C H W"]:
         """v ~ p(v), float32. A Gaussian has one fixed height and width.
 
-        Raises:
-            ValueError: the density has no images of this shape.
+        Raises ValueError: the density has no images of this shape.
         """
         raise NotImplementedError
 
@@ -161,8 +162,8 @@ class FlowDensity(Density):
 
     Args:
         channels: of the image. levels: (subflows, width of the networks, depth of the networks) of each level.
-        offset, unit: map values to latent units, see transforms.Rescale. 2^(bits - 1) and 2^(bits - 2) map the values of
-            hypercube bins to [-2, 2]; half-infinite bins are centred already, so 0 and 1 suit them.
+        offset, unit: map values to latent units, see transforms.Rescale. 2^(bits - 1) and 2^(bits - 2) map the values
+            of hypercube bins to [-2, 2]; half-infinite bins are centred already, so 0 and 1 suit them.
         net: a key of networks.NETS.
     """
 

@@ -1,8 +1,8 @@
 """The paper's dequantizers q(u|x): uniform, Gaussian (logit-normal), bipartite flow, autoregressive flow (ARD).
 
-A learned dequantizer is a small conditional flow on the squeezed image: eps is normal or logistic, conditional transforms
-map eps to y, and u = sigmoid(y) for hypercube bins. Training and compression only sample, from eps to u, so only this
-direction must be fast.
+A learned dequantizer is a small conditional flow on the squeezed image: eps is normal or logistic, conditional
+transforms map eps to y, and u = sigmoid(y) for hypercube bins. Training and compression only sample, from eps to u, so
+only this direction must be fast.
 """
 
 from dataclasses import dataclass
@@ -72,17 +72,19 @@ class UniformDequantizer(Dequantizer):
 
 
 class FlowDequantizer(Dequantizer):
-    """u = sigmoid(y) for hypercube bins, where y is a conditional flow of noise eps, (B, 4C, H/2, W/2): the paper's equation 12.
+    """u = sigmoid(y) for hypercube bins, where y is a conditional flow of noise eps, (B, 4C,
+    H/2, W/2): the paper's equation 12.
 
-    Two things differ from the equation. The base q(eps) is fixed, standard normal or logistic; the paper's depends on x and is a
-    diagonal Gaussian. The flow runs on the squeezed image, so the order of an autoregressive step is that of its channels (places in
-    2 x 2 blocks within each plane), then rows, then columns.
+    Two things differ from the equation. The base q(eps) is fixed, standard normal or logistic; the paper's depends on x
+    and is a diagonal Gaussian. The flow runs on the squeezed image, so the order of an autoregressive step is that of
+    its channels (places in 2 x 2 blocks within each plane), then rows, then columns.
 
     Args:
         features: of x. context_net: makes the context from the features; None takes the features as the context.
         transforms: from y to eps, conditional on the context. bins: a key of BINS.
-        noise: the distribution of eps, "normal" or "logistic". The sigmoid is the distribution function of logistic noise, so
-            with it u can be uniform exactly. With normal noise u is at best almost uniform, which costs 0.0137 bpd.
+        noise: the distribution of eps, "normal" or "logistic". The sigmoid is the distribution function of logistic
+            noise, so with it u can be uniform exactly. With normal noise u is at best almost uniform, which costs
+            0.0137 bpd.
     """
 
     def __init__(

@@ -16,7 +16,8 @@ from dqcodec.frozen.flow import AROUND
 
 
 class PixelFeatures(nn.Module):
-    """Squeezed pixels, decorrelated by integer sums: the Haar transform and, for RGB, one that is like YCoCg. 4 C channels.
+    """Squeezed pixels, decorrelated by integer sums: the Haar transform and, for RGB, one
+    that is like YCoCg. 4 C channels.
 
     Each feature has a gain, a power of two. `initialise` sets the gains so that each feature has a standard deviation
     of about one.
@@ -44,7 +45,8 @@ class PixelFeatures(nn.Module):
 
 
 class StandardFeatures(nn.Module):
-    """Squeezed pixels, each normalised by the mean and spread of its eight neighbours, and the log2 of the spreads; 8 C channels.
+    """Squeezed pixels, each normalised by the mean and spread of its eight neighbours, and
+    the log2 of the spreads; 8 C channels.
 
     A pixel's distance to the mean, divided by the spread, shows how fast the density changes within its bin.
     """

@@ -1,9 +1,9 @@
 """An interlaced flow: mixture couplings on the pixels of a coarse image and of ever finer ones.
 
-A level knows the first pixel of each 2 x 2 block of an image, x1. It codes the three others, one place of the blocks after the
-other. Each place is a coupling z2 = F(x2 | x1), where F is the distribution function of a mixture of logistics (Flow++,
-Ho et al. 2019); then x2 is known, too, and joins x1. Each pixel changes once and the base is uniform on [0, 1), so a coupling is also a
-split prior p(x2 | x1). Within a pixel the planes G, R, B follow each other.
+A level knows the first pixel of each 2 x 2 block of an image, x1. It codes the three others, one place of the blocks
+after the other. Each place is a coupling z2 = F(x2 | x1), where F is the distribution function of a mixture of
+logistics (Flow++, Ho et al. 2019); then x2 is known, too, and joins x1. Each pixel changes once and the base is uniform
+on [0, 1), so a coupling is also a split prior p(x2 | x1). Within a pixel the planes G, R, B follow each other.
 
 A coupling sees the bins of x1, not the values: the place of a value in its bin is the dequantizer's noise.
 """
@@ -30,8 +30,8 @@ from dqcodec.frozen.interlaced import MEAN_NEIGHBOURS, NEIGHBOURS, PLACES, REACH
 class Seen(NamedTuple):
     """What a coupling sees of the known pixels around each of its own pixels; (h, w) = (H, W) / 2.
 
-    mean: of the nearest known pixels, pixel steps. spread: their mean absolute distance from the mean plus 1/2, pixel steps.
-    log_spread: log2 of the spread, piecewise linear. inputs: of the network, F = (n + 2) P for n neighbours.
+    mean: of the nearest known pixels, pixel steps. spread: their mean absolute distance from the mean plus 1/2, pixel
+    steps. log_spread: log2 of the spread, piecewise linear. inputs: of the network, F = (n + 2) P for n neighbours.
     """
 
     mean: Float[Tensor, "B P h w"]
@@ -95,19 +95,23 @@ class CouplingNet(Network):
         return [self.raw(head, standard[:, :plane], plane) for plane, head in enumerate(heads)]
 
     def raw(self, head: Features, known: Float[Tensor, "B _ h w"], plane: int) -> Float[Tensor, "B _ h w"]:
-        """The parameters of a plane, (B, 3 K, h, w). head: its part of the trunk. known: the earlier planes, normalised."""
+        """The parameters of a plane, (B, 3 K, h, w). head: its part of the trunk. known: the
+        earlier planes, normalised.
+        """
         if plane:
             head = head + self.conv_known[plane - 1](torch.cat([known, known.clamp(-1, 1)], 1))
         return self.conv_out[plane](leaky(head))
 
 
 class InterlacedFlow(Density):
-    """The density of this module. Symbols and values v = x + u are (B, C, H, W), C = 1 or 3, H and W multiples of 2^levels.
+    """The density of this module. Symbols and values v = x + u are (B, C, H, W), C = 1 or 3,
+    H and W multiples of 2^levels.
 
     The coarsest image is uniform in [0, 2^bits).
 
     Args:
-        bits: of the symbols. levels: (width, blocks) of each level's networks, the finest first. head, mixtures: see CouplingNet.
+        bits: of the symbols. levels: (width, blocks) of each level's networks, the finest
+            first. head, mixtures: see CouplingNet.
     """
 
     def __init__(self, channels: int, bits: int, levels: list[tuple[int, int]], head: int, mixtures: int):
@@ -123,7 +127,9 @@ class InterlacedFlow(Density):
         return self._sum(v, lambda mixture, part: mixture.log_density(part - 0.5, self.bits))
 
     def log_mass(self, x: Images) -> PerImage:
-        """log P(x), nats, the integral of p over the bins of x: the bound that the posterior as a dequantizer would reach."""
+        """log P(x), nats, the integral of p over the bins of x: the bound that the posterior
+        as a dequantizer would reach.
+        """
         return self._sum(x, lambda mixture, part: mixture.log_mass(part, self.bits))
 
     def _sum(self, v: Images, term: Callable[[LogisticMixture, Tensor], Tensor]) -> PerImage:
@@ -138,7 +144,9 @@ class InterlacedFlow(Density):
         return total - v[0].numel() * self.bits * math.log(2)
 
     def _mixture(self, net: CouplingNet, c: Seen, own: Float[Tensor, "B P h w"]) -> LogisticMixture:
-        """The mixtures of a coupling's own pixels, (B, h, w, C, K). That of a plane depends on the earlier planes of `own`."""
+        """The mixtures of a coupling's own pixels, (B, h, w, C, K). That of a plane depends
+        on the earlier planes of `own`.
+        """
         raw = torch.stack(net(c.inputs, standardised(own, 8 * c.mean, 64 * c.spread)), 1)
         center = c.mean.clone()
         center[:, 1:] += own[:, :1]  # the planes R and B are coded as differences from G
@@ -160,7 +168,9 @@ class InterlacedFlow(Density):
         return v
 
     def _sample_level(self, level: nn.ModuleList, v: Images) -> None:
-        """Set the pixels that a level codes. v: a view of the level's image, in which the first pixel of each block is set."""
+        """Set the pixels that a level codes. v: a view of the level's image, in which the
+        first pixel of each block is set.
+        """
         for number, (net, (row, column)) in enumerate(zip(level, PLACES)):
             own, c = v[:, :, row::2, column::2], seen(differences(v.floor()), number, self.bits)
             for plane, channel in enumerate(order(self.channels)):

@@ -40,10 +40,11 @@ class LogisticMixture(NamedTuple):
         return torch.log(log_mixture.exp() * (1 - 2**bits * LEAST_MASS) + inside * LEAST_MASS)
 
     def log_density(self, y: Float[Tensor, "..."], bits: int) -> Float[Tensor, "..."]:
-        """Log density at y in the range [-1/2, 2^bits - 1/2), nats, of the distribution without mass outside of the range.
+        """Log density at y in the range [-1/2, 2^bits - 1/2), nats, of the distribution
+        without mass outside of the range.
 
-        In an outer bin, the density is that of log_prob times a factor, so that the bin has the mass of log_mass; in all
-        other bins it is that of log_prob.
+        In an outer bin, the density is that of log_prob times a factor, so that the bin has the mass of log_mass;
+        in all other bins it is that of log_prob.
         """
         x = (y + 0.5).detach().floor().clamp(0, 2**bits - 1)
         outer = (x == 0) | (x == 2**bits - 1)
@@ -82,7 +83,8 @@ class LogisticMixture(NamedTuple):
         width: float,
         bits: int,
     ) -> Float[Tensor, "..."]:
-        """y ~ the components, each cut to its part from `low` to `high`, see _ends, and the uniform part on [begin, begin + width).
+        """y ~ the components, each cut to its part from `low` to `high`, see _ends, and the
+        uniform part on [begin, begin + width).
 
         The quantile picks a component, the uniform part being the last one, and then the place in it.
         """
@@ -140,7 +142,8 @@ def mixture_around(
     spread: Float[Tensor, "..."],
     log_spread: Float[Tensor, "..."],
 ) -> LogisticMixture:
-    """The mixtures of a network's raw outputs (..., 3 K): logits, means in spreads from the center, log2 scales in spreads.
+    """The mixtures of a network's raw outputs (..., 3 K): logits, means in spreads from the
+    center, log2 scales in spreads.
 
     center, spread: pixel steps. log_spread: log2 of the spread.
     """

@@ -1,4 +1,6 @@
-"""The dequantized model P(x), the integral of p(v) over the bin of x (the paper's equation 3). q(u|x) gives bounds on it."""
+"""The dequantized model P(x), the integral of p(v) over the bin of x (the paper's equation
+3). q(u|x) gives bounds on it.
+"""
 
 import math
 
@@ -41,8 +43,7 @@ class DequantizedModel(nn.Module):
 
         alpha = 1 is vi, 0 is iw, -inf is VR-max. VR-max has a gradient through the sample of the largest weight only.
 
-        Raises:
-            ValueError: alpha > 1.
+        Raises ValueError: alpha > 1.
         """
         if alpha == -math.inf:
             return self.log_weight(x, self._best_noise(x, samples))
@@ -60,8 +61,8 @@ class DequantizedModel(nn.Module):
     def sample(self, n: int, height: int, width: int) -> Float[Tensor, "n C H W"]:
         """x ~ P(x): draw v ~ p(v) and take the symbol of its bin.
 
-        Where p has mass outside of all bins, the integrals P(x) add up to less than 1, and the samples differ from them: v there
-        gives the nearest symbol.
+        Where p has mass outside of all bins, the integrals P(x) add up to less than 1, and the samples differ
+        from them: v there gives the nearest symbol.
         """
         v = self.density.sample(n, height, width)
         return self.dequantizer.bins.quantize(v).clamp(0, 2**self.bits - 1)

@@ -1,8 +1,8 @@
 """The networks of couplings, dequantizers and autoregressive steps.
 
-Residual networks and `AutoregressiveNet` have an integer twin in dqcodec.exact.flow.networks: they only use convolutions,
-leaky rectifiers, sums and clamps. The paper's dense networks, `DenseNet` and `AutoregressiveDenseNet`, have none;
-models with them can be trained and evaluated, but not exported.
+Residual networks and `AutoregressiveNet` have an integer twin in dqcodec.exact.flow.networks: they only use
+convolutions, leaky rectifiers, sums and clamps. The paper's dense networks, `DenseNet` and `AutoregressiveDenseNet`,
+have none; models with them can be trained and evaluated, but not exported.
 """
 
 from typing import TypeVar

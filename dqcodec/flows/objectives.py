@@ -1,7 +1,7 @@
 """The paper's objectives: estimates of bounds on log P(x), nats, from K samples.
 
-Each takes K log importance weights of each image, log w_k = log p(v_k) - log q(u_k|x), where u_k ~ q(u|x) and v_k is the
-point of the bin of x at the place u_k: x + u_k for hypercube bins. DequantizedModel.log_weights makes them.
+Each takes K log importance weights of each image, log w_k = log p(v_k) - log q(u_k|x), where u_k ~ q(u|x) and v_k is
+the point of the bin of x at the place u_k: x + u_k for hypercube bins. DequantizedModel.log_weights makes them.
 """
 
 import math
@@ -29,8 +29,7 @@ def renyi(log_weights: Float[Tensor, "K B"], alpha: float) -> PerImage:
     alpha = 1 is vi, alpha = 0 is iw, alpha = -inf is VR-max, equation 11. For 0 <= alpha <= 1 its mean is
     at most log P(x); for alpha < 0 the mean may exceed it, the more the larger K is. Measure with iw.
 
-    Raises:
-        ValueError: alpha > 1.
+    Raises ValueError: alpha > 1.
     """
     if not alpha <= 1:
         raise ValueError(f"alpha must be at most 1, not {alpha}")

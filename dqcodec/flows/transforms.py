@@ -19,7 +19,9 @@ Noise = Float[Tensor, "B ..."]  # of a dequantizer, which chooses the shape
 
 
 class Transform(nn.Module):
-    """A bijection x <-> z of floats. It may depend on a context, (B, K, H, W). Most transforms keep the shape (B, C, H, W)."""
+    """A bijection x <-> z of floats. It may depend on a context, (B, K, H, W). Most
+    transforms keep the shape (B, C, H, W).
+    """
 
     def forward(self, x: Images, context: Features | None = None) -> tuple[Latents, PerImage]:
         """x -> (z, log|det dz/dx|), nats."""

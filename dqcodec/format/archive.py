@@ -1,5 +1,5 @@
-"""The archive as bytes: many files in groups that can be read independently. docs/format.md is its specification; the two
-must agree.
+"""The archive as bytes: many files in groups that can be read independently. docs/format.md
+is its specification; the two must agree.
 
     archive      magic, version, models, groups, index blocks, models again, end     Writer
     frame        mark, archive id, number, lengths, header, CRC, body, CRC           frame.py: pack_frame, read_frame
@@ -11,10 +11,10 @@ A group has parts: sets of images that are coded together, and verbatim files. T
 numbered through all parts; equal members share one.
 
 A group holds its archive id, its number and its names, and a CRC covers these and its images. So a reader can find the
-groups without the index: it searches for marks, and accepts a frame if the CRC is right. Damage in one place costs at most
-one group, and a name never leads to the image of another. The index saves time; it also gives the names of a damaged group.
-After a whole group the search goes on at its end, because a verbatim file in it may be an archive. Many groups may need one
-model; so each model is there twice, far apart.
+groups without the index: it searches for marks, and accepts a frame if the CRC is right. Damage in one place costs at
+most one group, and a name never leads to the image of another. The index saves time; it also gives the names of a
+damaged group. After a whole group the search goes on at its end, because a verbatim file in it may be an archive. Many
+groups may need one model; so each model is there twice, far apart.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""The canvas of an animation: the places of rasters on it, and what earlier frames left there. A part of the .dqc format.
+"""The canvas of an animation: the places of rasters on it, and what earlier frames left
+there. A part of the .dqc format.
 
-The frames before a frame leave pixels on the canvas, by the rules of APNG: a frame that is blended over the canvas leaves
-what is there where its own pixels are transparent; a frame that is disposed of by the picture before it leaves nothing.
-Where APNG clears the region of a frame after it was shown, its pixels stay here, because the next frame mostly resembles
-them.
+The frames before a frame leave pixels on the canvas, by the rules of APNG: a frame that is blended over the canvas
+leaves what is there where its own pixels are transparent; a frame that is disposed of by the picture before it leaves
+nothing. Where APNG clears the region of a frame after it was shown, its pixels stay here, because the next frame mostly
+resembles them.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ class Spot(NamedTuple):
     """The place of a layer.
 
     canvas: its number among the canvases of layers that are coded together. Each image, and each place among the layers
-    of a raster, has its own. size: (height, width) of the canvas. top, left: of the layer. stays: whether it leaves pixels.
-    is_over: whether it is blended over the canvas. clear: the pixel that is transparent, known to an encoder, or None.
+    of a raster, has its own. size: (height, width) of the canvas. top, left: of the layer. stays: whether it leaves
+    pixels. is_over: whether it is blended over the canvas. clear: the pixel that is transparent, known to an encoder,
+    or None.
     """
 
     canvas: tuple[int, int]

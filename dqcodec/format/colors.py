@@ -13,8 +13,7 @@ from dqcodec.png.color_types import PALETTE
 def colors(image: Png, raster: int = 0) -> np.ndarray:
     """The colours of a raster, (H, W, C), uint8, or uint16 for 16 bits. C: 1 gray, 2 gray and alpha, 3 RGB, 4 RGBA.
 
-    Raises:
-        CorruptError: a palette index has no colour, or the palette is malformed.
+    Raises CorruptError: a palette index has no colour, or the palette is malformed.
     """
     samples, depth = image.rasters[raster], image.header.bit_depth
     if image.header.color_type == PALETTE:

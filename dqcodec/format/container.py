@@ -6,10 +6,11 @@
     layer    method, and the id of its model                      layer.py: Layer
     payload  the code of one layer, or of a bundle                owners
 
-A bundle is all layers of one method and one model; or, by a method without a model, of one number of channels. Classical
-layers are alone. A stored image has one payload, its PNG file, and no layers.
+A bundle is all layers of one method and one model; or, by a method without a model, of one number of channels.
+Classical layers are alone. A stored image has one payload, its PNG file, and no layers.
 
-A short file, of a small image, lacks the version; its check joins CRC-32 and checksum. So only decoding shows its damage.
+A short file, of a small image, lacks the version; its check joins CRC-32 and checksum. So
+only decoding shows its damage.
 
 A reader checks magic and version first (FormatError), then the CRC, then the rest (CorruptError). It bounds each length
 before it takes memory.

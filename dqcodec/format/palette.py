@@ -52,8 +52,7 @@ def channels(skeleton: Skeleton) -> int:
 def indices(colors: np.ndarray, entries: np.ndarray) -> np.ndarray:
     """Colours (H, W, C) -> indices (H, W, 1) uint8: for each colour its first index in the table `entries` (n, C).
 
-    Raises:
-        CorruptError: a colour is not in the table.
+    Raises CorruptError: a colour is not in the table.
     """
     known, wanted = numbers(entries), numbers(colors)
     order = np.argsort(known, kind="stable")

@@ -14,8 +14,8 @@ A split has two parts. Its step turns samples into one or two arrays of bytes:
     WHOLE      16 bits: the samples, as a layer of uint16, which only the method experts codes
     PAIRS      16 bits, one channel: (H, W, 2), the low bytes and the high bytes
 
-The samples are those of the PNG, or of a view of it, see values.py. With `alpha`, each array of 2 or 4 channels becomes two
-layers: the colours, then the alphas.
+The samples are those of the PNG, or of a view of it, see values.py. With `alpha`, each array of 2 or 4 channels becomes
+two layers: the colours, then the alphas.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ CHROMA = np.array([
 ])  # fmt: skip
 MAX_STEP = 255
 
-# The inverse transform: 8192 sqrt(2) cos(k pi / 16) and sums of these, as Loeffler, Ligtenberg and Moschytz (1989) use them.
+# The inverse transform: 8192 sqrt(2) cos(k pi / 16) and sums of these, as Loeffler,
+# Ligtenberg and Moschytz (1989) use them.
 FIX_0_298, FIX_0_390, FIX_0_541, FIX_0_765, FIX_0_899, FIX_1_175 = 2446, 3196, 4433, 6270, 7373, 9633
 FIX_1_501, FIX_1_847, FIX_1_961, FIX_2_053, FIX_2_562, FIX_3_072 = 12299, 15137, 16069, 16819, 20995, 25172
 CONSTANT_BITS, PASS_BITS = 13, 2

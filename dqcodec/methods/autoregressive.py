@@ -50,8 +50,7 @@ def encode(layers: Sequence[np.ndarray], program: AutoregressiveProgram) -> Payl
 def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: AutoregressiveProgram) -> list[np.ndarray]:
     """The layers (H, W, C) uint8 of a payload.
 
-    Raises:
-        CorruptError: the payload is damaged, or was not made by this program.
+    Raises CorruptError: the payload is damaged, or was not made by this program.
     """
     return decode_windows(payload, shapes, list(map(whole, shapes)), program)
 
@@ -66,8 +65,7 @@ def decode_windows(
 
     Only stacks with some of these pixels are decoded, each up to the last front with one.
 
-    Raises:
-        CorruptError: the payload is damaged, or was not made by this program.
+    Raises CorruptError: the payload is damaged, or was not made by this program.
     """
     layers = [window and np.empty((*sides(window), shape[2]), np.uint8) for shape, window in zip(shapes, windows)]
     reader, wanted = Reader(payload, error=MALFORMED), []

@@ -27,8 +27,9 @@ from dqcodec.methods.payload import MALFORMED, Payload
 
 _RAW, _WEBP = b"\0", b"\1"
 _HAS_ALPHA = 1 << 28  # a flag in the size field
-# A search of WebP's: its (quality, method), of which the smallest result is taken. They set the effort, never a loss. A search
-# takes about ten times as long as the one before. SLOWEST alone gives larger files for many small or synthetic images.
+# A search of WebP's: its (quality, method), of which the smallest result is taken. They set the effort, never a loss. A
+# search takes about ten times as long as the one before. SLOWEST alone gives larger files for many small or synthetic
+# images.
 Search = tuple[tuple[int, int], ...]
 QUICK: Search = ((50, 3),)
 THOROUGH: Search = ((100, 4), (90, 6))

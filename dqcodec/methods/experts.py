@@ -1,12 +1,12 @@
 """The method experts: layers of 8 or 16 bits by predictors that adapt, see exact/mixing/experts.py.
 
-It suits samples of more than 8 bits: photographs, medical images, heights. Coding and decoding take 2 to 5 microseconds a
-sample. Layers with the same number of channels are coded one after the other, and the experts keep what they learn.
+It suits samples of more than 8 bits: photographs, medical images, heights. Coding and decoding take 2 to 5 microseconds
+a sample. Layers with the same number of channels are coded one after the other, and the experts keep what they learn.
 
-The payload: for each channel of each layer, in the order of coding, 3 varints: the least sample; the step, at least 1, which
-divides all differences from the least sample; the largest difference in steps. The number of zeros
-before the first channel's step gives the layer's Kind. Then the bytes of the coder; channels with a single value need none. Alpha is
-coded first, then green, red and blue.
+The payload: for each channel of each layer, in the order of coding, 3 varints: the least sample; the step, at least 1,
+which divides all differences from the least sample; the largest difference in steps. The number of zeros before the
+first channel's step gives the layer's Kind. Then the bytes of the coder; channels with a single value need none. Alpha
+is coded first, then green, red and blue.
 """
 
 import itertools

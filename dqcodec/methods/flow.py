@@ -5,9 +5,9 @@ are multiples of the model's `multiple`. Strips narrower than that remain. The t
 largest first, tiles of one size layer after layer, row by row.
 
 Bits-back coding borrows bits from the stack before it pays them back. So the strips and the first `loan_tiles` tiles
-are coded by methods/trained_mixing.py, and lie at the bottom of the stack, as its seed. The other tiles follow in batches of
-one shape. A batch has at most 1/loan_tiles of the number of tiles before it: `loan_tiles` coded tiles hold the bits
-that one more tile borrows.
+are coded by methods/trained_mixing.py, and lie at the bottom of the stack, as its seed. The other tiles follow in
+batches of one shape. A batch has at most 1/loan_tiles of the number of tiles before it: `loan_tiles` coded tiles hold
+the bits that one more tile borrows.
 
 The payload: varint 0; varint loan_tiles; varint, the length of the seed in bytes; the stack, 32-bit words. Earlier
 versions wrote the number of particles in place of 0, see ans/particles.py, and a seed by methods/mixing.py.
@@ -35,9 +35,8 @@ _FIRST_LOAN_TILES = 3
 def encode(layers: Sequence[np.ndarray], program: FlowProgram) -> Payload:
     """The payload of layers (H, W, C) uint8, close to the vi bound.
 
-    Raises:
-        StackUnderflow: the layers are too small for the first loan.
-        LatentOverflow: a latent leaves the range for which the program is proven exact.
+    Raises StackUnderflow: the layers are too small for the first loan; LatentOverflow: a latent leaves the
+    range for which the program is proven exact.
     """
     strips, tiles = program.layout([layer.shape[:2] for layer in layers])
     loan_tiles = _FIRST_LOAN_TILES
@@ -73,8 +72,7 @@ def encode(layers: Sequence[np.ndarray], program: FlowProgram) -> Payload:
 def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: FlowProgram) -> list[np.ndarray]:
     """The layers (H, W, C) uint8 of a payload.
 
-    Raises:
-        CorruptError: the payload is damaged, or was not made by this program.
+    Raises CorruptError: the payload is damaged, or was not made by this program.
     """
     strips, tiles = program.layout([shape[:2] for shape in shapes])
     reader = Reader(payload, error=MALFORMED)

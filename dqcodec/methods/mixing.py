@@ -1,7 +1,8 @@
 """The method mixing: layers by context mixing, see exact/mixing/context_mixing.py.
 
 Files of earlier versions have it; encoders choose trained_mixing.py instead. Coding and decoding take about 5
-microseconds a sample. Layers with the same number of channels are coded one after the other, and the mixer keeps what it learns.
+microseconds a sample. Layers with the same number of channels are coded one after the other, and the mixer keeps what
+it learns.
 
 The payload: 1 byte for each layer, the number of bits of its largest sample; then the bytes of the coder. In each pixel
 alpha is coded first, then green, red and blue.

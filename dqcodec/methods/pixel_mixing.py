@@ -1,8 +1,8 @@
 """The method pixel mixing: layers by context mixing, whole pixels where they are well predicted, see exact/mixing/.
 
-Files of earlier versions have it; encoders choose trained_mixing.py, which begins with what training taught. Layers with the same number of channels are
-coded one after the other, and the mixers keep what they learn. A well predicted pixel takes about a microsecond;
-another takes five microseconds a sample.
+Files of earlier versions have it; encoders choose trained_mixing.py, which begins with what training taught. Layers
+with the same number of channels are coded one after the other, and the mixers keep what they learn. A well predicted
+pixel takes about a microsecond; another takes five microseconds a sample.
 
 The payload: for each layer 1 byte, bits 0-3 the number of bits of its largest sample; bit 4 is set if two periods
 follow. A period is two varints: rows up, and columns left with the sign in the lowest bit (0, -1, 1, -2, ...). Then
@@ -90,7 +90,9 @@ def _pack_head(bits: int, periods: _Periods) -> bytes:
 
 
 def _read_head(head: Reader, height: int, width: int) -> tuple[int, _Periods]:
-    """The inverse of _pack_head, for a layer of this size. Raises CorruptError: malformed, too short, or without such pixels."""
+    """The inverse of _pack_head, for a layer of this size. Raises CorruptError: malformed,
+    too short, or without such pixels.
+    """
     kind, periods = head.byte(), DEFAULT_PERIODS
     if kind & _HAS_PERIODS:
         periods = tuple((head.varint(), unfolded(head.varint())) for _ in DEFAULT_PERIODS)

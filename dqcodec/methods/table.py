@@ -6,9 +6,9 @@ The module of a method has these functions:
     decode_windows(data, shapes, windows) -> parts of layers   if it decodes a part of a layer in less time than all of it
     code_lengths(layers) -> bits of each sample                if it says where its bits go
 
-Layers are arrays (H, W, C) uint8. The method experts also takes uint16, and always decodes uint16. The last
-argument is the program, for a method that needs one, or the spots of the layers, for a method with a canvas. A module is
-imported at its first use.
+Layers are arrays (H, W, C) uint8. The method experts also takes uint16, and always decodes uint16. The last argument is
+the program, for a method that needs one, or the spots of the layers, for a method with a canvas. A module is imported
+at its first use.
 """
 
 from __future__ import annotations
@@ -88,8 +88,9 @@ def encode(
 def code_lengths(
     method: Method, layers: Sequence[np.ndarray], program: Program | None = None
 ) -> list[np.ndarray] | None:
-    """The bits of each sample of layers that a method codes together, float32 (H, W, C) each; None if the method does not
-    say where its bits go."""
+    """The bits of each sample of layers that a method codes together, float32 (H, W, C) each; None if
+    the method does not say where its bits go.
+    """
     row = METHODS[method]
     find = getattr(row.module, "code_lengths", None)
     return find and find(layers, *row.more(program, ()))

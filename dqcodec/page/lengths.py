@@ -21,8 +21,8 @@ _CHANNELS = {
 class LayerBits:
     """A layer, and the bits that its samples took.
 
-    name: of its content. model: its name, or None. bits: float32 (H, W, C). is_even: the method does not give the bits of
-    samples, so they are spread evenly. coded_bits: its part of the payload.
+    name: of its content. model: its name, or None. bits: float32 (H, W, C). is_even: the method does not give the bits
+    of samples, so they are spread evenly. coded_bits: its part of the payload.
     """
 
     name: str

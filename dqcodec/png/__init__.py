@@ -75,10 +75,8 @@ def read(data: bytes, max_pixels: int = MAX_PIXELS, *, decode: bool = True) -> P
 
     Files that libpng rejects are rejected here too.
 
-    Raises:
-        UnsupportedImageError: not a PNG, or more than `max_pixels`, or than chunks.MAX_CHUNKS, or than
-            chunks.MAX_TRAILING_BYTES after its end; checked before much memory is taken.
-        CorruptError: the file is damaged.
+    Raises UnsupportedImageError: not a PNG, or more than `max_pixels`, or than chunks.MAX_CHUNKS, or than
+    chunks.MAX_TRAILING_BYTES after its end; checked before much memory is taken; CorruptError: the file is damaged.
     """
     structure = chunks.parse(data, max_pixels)
     header, skeleton, streams = structure.header, structure.skeleton, structure.streams

@@ -1,10 +1,10 @@
 """A PNG file as chunks: the compressed streams of image data, and the other chunks, verbatim and in order.
 
 All CRCs are checked. A PNG has one raster, the default image (IDAT). An animated PNG has another raster for each frame
-with its own data (fcTL holds its size, fdAT its data). A `Skeleton` (skeleton.py) is everything except the rasters; with
-them it gives the PNG again. Only the packing is lost: the division of streams into chunks, and the sequence numbers of fcTL
-and fdAT. A valid PNG that does not fit this form (unknown critical chunks, malformed animations, many bytes after IEND) has
-no skeleton.
+with its own data (fcTL holds its size, fdAT its data). A `Skeleton` (skeleton.py) is everything except the rasters;
+with them it gives the PNG again. Only the packing is lost: the division of streams into chunks, and the sequence
+numbers of fcTL and fdAT. A valid PNG that does not fit this form (unknown critical chunks, malformed animations, many
+bytes after IEND) has no skeleton.
 """
 
 from __future__ import annotations
@@ -44,10 +44,8 @@ class Structure:
 def parse(data: bytes, max_pixels: int) -> Structure:
     """Parse a PNG file.
 
-    Raises:
-        UnsupportedImageError: not a PNG, or all frames together have more than `max_pixels`, or it has more than
-            MAX_CHUNKS chunks, or MAX_TRAILING_BYTES after its end.
-        CorruptError: the file is damaged.
+    Raises UnsupportedImageError: not a PNG, or all frames together have more than `max_pixels`, or it has more than
+    MAX_CHUNKS chunks, or MAX_TRAILING_BYTES after its end; CorruptError: the file is damaged.
     """
     if not data.startswith(SIGNATURE):
         raise UnsupportedImageError("not a PNG file")
@@ -82,9 +80,9 @@ def parse(data: bytes, max_pixels: int) -> Structure:
 class _Gathered:
     """What the chunks of a PNG file hold.
 
-    parts: the chunks before each raster, and after the last one. streams: the compressed data of each raster. default: the
-    stream of the default image, if there is one. numbers: the sequence numbers of fcTL and fdAT. last: the type of the last
-    chunk.
+    parts: the chunks before each raster, and after the last one. streams: the compressed data of each raster. default:
+    the stream of the default image, if there is one. numbers: the sequence numbers of fcTL and fdAT. last: the type of
+    the last chunk.
     """
 
     header: Header
@@ -127,9 +125,8 @@ class _Gathered:
 def read_header(data: bytes, max_pixels: int = MAX_PIXELS) -> Header:
     """The header of a PNG file; the rest of the file is not read.
 
-    Raises:
-        UnsupportedImageError: not a PNG, or its canvas has more than `max_pixels`.
-        CorruptError: the header is invalid.
+    Raises UnsupportedImageError: not a PNG, or its canvas has more than `max_pixels`;
+    CorruptError: the header is invalid.
     """
     if not data.startswith(SIGNATURE):
         raise UnsupportedImageError("not a PNG file")
@@ -174,8 +171,7 @@ def cut(stream: bytes) -> list[memoryview]:
 def walk(data: bytes) -> Iterator[tuple[bytes, int, int]]:
     """Yield (type, start, stop) of each chunk of a PNG file, up to IEND or the end of the data.
 
-    Raises:
-        CorruptError: a chunk is cut off, or its CRC is wrong, or its type is malformed.
+    Raises CorruptError: a chunk is cut off, or its CRC is wrong, or its type is malformed.
     """
     view, position, kind = memoryview(data), len(SIGNATURE), b""
     while position < len(data) and kind != b"IEND":
@@ -205,8 +201,7 @@ def check_trailing(file: BinaryIO, size: int) -> None:
         file: seekable; a file that is no PNG, or a damaged one, or one of more than MAX_CHUNKS chunks, passes.
         size: of the file, bytes.
 
-    Raises:
-        UnsupportedImageError: there are more than MAX_TRAILING_BYTES.
+    Raises UnsupportedImageError: there are more than MAX_TRAILING_BYTES.
     """
     file.seek(0)
     position = len(SIGNATURE)
@@ -234,8 +229,7 @@ def _check_trailing(count: int) -> None:
 def _parse_header(kind: bytes, body: memoryview) -> tuple[Header, int]:
     """(header, interlace) of the first chunk.
 
-    Raises:
-        CorruptError: it is no valid IHDR.
+    Raises CorruptError: it is no valid IHDR.
     """
     if kind != b"IHDR" or len(body) != 13:
         raise CorruptError("PNG without a valid header")

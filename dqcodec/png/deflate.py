@@ -29,8 +29,9 @@ _END = 256
 
 
 class _Level(NamedTuple):
-    """How long zlib searches. good: a match of this length shortens the next search. lazy: one of this length ends it. nice:
-    a longer match is not sought. chain: places that a search visits."""
+    """How long zlib searches. good: a match of this length shortens the next search. lazy: one of this length ends it.
+    nice: a longer match is not sought. chain: places that a search visits.
+    """
 
     good: int
     lazy: int
@@ -60,8 +61,7 @@ _LENGTH_CODES = [code for code, bits in enumerate(_LENGTH_BITS[:-1]) for _ in ra
 def deflate(data: bytes, level: int, window_bits: int) -> bytes:
     """The raw deflate stream of data. level: 4 to 9. window_bits: 9 to 15.
 
-    Raises:
-        CorruptError: this takes more than a second or two; no text or profile is so repetitive.
+    Raises CorruptError: this takes more than a second or two; no text or profile is so repetitive.
     """
     writer = _Writer()
     blocks = list(_blocks(data, LEVELS[level], 1 << window_bits))
@@ -182,8 +182,9 @@ class _Writer:
 class _Trees(NamedTuple):
     """The codes of a block.
 
-    literals, distances: the bits of each code, of bytes, the end and lengths, and of distances. runs: these numbers as (code,
-    extra value). run_bits: the bits of each code of a run; the first `written` of them, in _CODE_ORDER, are written.
+    literals, distances: the bits of each code, of bytes, the end and lengths, and of distances. runs: these numbers as
+    (code, extra value). run_bits: the bits of each code of a run; the first `written` of them, in _CODE_ORDER, are
+    written.
     """
 
     literals: Sequence[int]

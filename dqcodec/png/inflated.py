@@ -63,8 +63,7 @@ def _pack(body: bytes, prefix: int, max_bytes: int) -> tuple[bytes, int] | None:
 def unpack(form: bytes, max_bytes: int) -> tuple[bytes, int]:
     """(body, bytes of the content): the inverse of pack.
 
-    Raises:
-        CorruptError: the form is malformed, or its content has more than `max_bytes`.
+    Raises CorruptError: the form is malformed, or its content has more than `max_bytes`.
     """
     reader = Reader(form, error=_MALFORMED)
     first, header = reader.byte(), reader.take(2)

@@ -12,8 +12,8 @@ Or it is one byte, the code of a whole chunk that is frequent.
 Before all items there may be one with the code 126, a varint, the length, and a body that is no chunk: the values of
 format/values.py.
 
-An item may also have the code 125; an ordinary item follows, whose body has the form of inflated.py. The last item may have
-the code 124, a varint, the length, and the bytes after IEND.
+An item may also have the code 125; an ordinary item follows, whose body has the form of inflated.py. The last item may
+have the code 124, a varint, the length, and the bytes after IEND.
 
 format/palette.py may code a PLTE chunk and its tRNS chunk by the colours of the image instead.
 """
@@ -55,8 +55,9 @@ _MALFORMED = "malformed chunks in the .dqc file"
 
 
 def pack(skeleton: Skeleton, values: bytes = b"", *, inflate: bool = True) -> bytes:
-    """The items of all chunks and the tail, and of values unless they are empty. inflate: chunks with compressed contents have the
-    form of inflated.py where possible."""
+    """The items of all chunks and the tail, and of values unless they are empty. inflate: chunks with compressed
+    contents have the form of inflated.py where possible.
+    """
     parts, left = [], inflated.MAX_BYTES
     for chunks in skeleton.parts:
         items = []
@@ -77,8 +78,7 @@ def pack(skeleton: Skeleton, values: bytes = b"", *, inflate: bool = True) -> by
 def unpack(data: bytes, header: Header) -> tuple[Skeleton, bytes]:
     """The inverse of pack: the skeleton, and the values or b"".
 
-    Raises:
-        CorruptError: the items are malformed.
+    Raises CorruptError: the items are malformed.
     """
     parts: list[list[Chunk]] = [[]]
     reader = Reader(data, error=_MALFORMED)

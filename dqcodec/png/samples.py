@@ -39,8 +39,7 @@ def decode(
 ) -> tuple[np.ndarray, bool]:
     """Decode a raster of `size`, (height, width). Returns (samples, whether the stream has nothing else).
 
-    Raises:
-        CorruptError: the stream is damaged or too short.
+    Raises CorruptError: the stream is damaged or too short.
     """
     filtered, is_tidy = inflate(pieces, size, header, interlace)
     distance = _distance(header)
@@ -50,8 +49,8 @@ def decode(
 def encode(samples: np.ndarray, header: Header) -> bytes:
     """The zlib stream of a raster, not interlaced.
 
-    With the best filter for each row or without filters, and with one of two strategies of zlib: what makes the rows in the middle
-    smallest.
+    With the best filter for each row or without filters, and with one of two strategies of zlib:
+    what makes the rows in the middle smallest.
     """
     (rows,) = to_rows(samples, header, 0)
     distance = _distance(header)
@@ -89,8 +88,7 @@ def inflate(
 ) -> tuple[list[np.ndarray], bool]:
     """Returns (filtered rows, each (h, 1 + bytes) uint8, whether the stream has nothing else).
 
-    Raises:
-        CorruptError: the stream is damaged or too short.
+    Raises CorruptError: the stream is damaged or too short.
     """
     shapes = [(height, 1 + _row_bytes(width, header)) for height, width in _pass_sizes(size, interlace)]
     total = sum(height * width for height, width in shapes)

@@ -74,8 +74,8 @@ class Frame(NamedTuple):
 class Skeleton:
     """A PNG without its rasters.
 
-    parts: the chunks before each raster, and the chunks after the last one; one part more than rasters. tail: the bytes after
-    IEND; some programs write a second IEND.
+    parts: the chunks before each raster, and the chunks after the last one; one part more than rasters. tail: the bytes
+    after IEND; some programs write a second IEND.
     """
 
     header: Header
@@ -146,8 +146,7 @@ class Skeleton:
     def check(self) -> None:
         """Check that these parts can be in a PNG.
 
-        Raises:
-            CorruptError: they cannot.
+        Raises CorruptError: they cannot.
         """
         if len(self.parts) + sum(map(len, self.parts)) > MAX_PARTS:
             raise CorruptError("too many chunks")
@@ -183,8 +182,7 @@ def check_size(width: int, height: int, max_pixels: int, skeleton: Skeleton | No
 def check_palette(header: Header, chunks: Sequence[Chunk]) -> None:
     """Check the palette in the chunks before the default image, with the rules of libpng.
 
-    Raises:
-        CorruptError: the image needs a palette and has none, or has two, or one of a wrong length.
+    Raises CorruptError: the image needs a palette and has none, or has two, or one of a wrong length.
     """
     palettes = [chunk.body for chunk in chunks if chunk.kind == b"PLTE"]
     if len(palettes) > 1:
@@ -199,8 +197,7 @@ def check_palette(header: Header, chunks: Sequence[Chunk]) -> None:
 def _frame(header: Header, control: Chunk) -> Frame:
     """The frame that a fcTL chunk announces.
 
-    Raises:
-        CorruptError: it is malformed, or does not lie within the canvas.
+    Raises CorruptError: it is malformed, or does not lie within the canvas.
     """
     if len(control.body) != 22:
         raise CorruptError("an animated PNG has a malformed fcTL chunk")

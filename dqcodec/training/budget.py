@@ -7,8 +7,7 @@ from dataclasses import dataclass
 class Budget:
     """How long to train, resumed runs included: minutes of wall-clock time, or a number of images.
 
-    Raises:
-        ValueError: not exactly one of them is given, or it is not above 0.
+    Raises ValueError: not exactly one of them is given, or it is not above 0.
     """
 
     minutes: float | None = None

@@ -36,15 +36,14 @@ class Data(Section):
 class DequantizerConfig(Section):
     """q(u|x).
 
-    kind: "posterior" is p(u|x), for the autoregressive density only, which has it in closed form.
-    bins: "half_infinite" (Winkler et al. 2019) is for binary data, bits = 1, and for kinds of q that cover all u > 0.
-    width, blocks: of the networks; in dense networks, blocks is the depth. The ARM of an ARD takes its width from
-        channels_per_group, and a residual ARM has a fixed depth: there width and blocks are of the context's network.
-    subflows, context_channels: of the bipartite and ARD kinds. channels_per_group: of the ARM, for each autoregressive channel.
-    alternating: every second step of an ARD runs in reverse order.
-    features: what a learned q sees of x: "haar", sums and differences in 2 x 2 blocks, or "standard", pixels normalised by
-        the mean and spread of their neighbours.
-    noise: the distribution of a learned q's eps. With "logistic" noise q can be uniform, with "normal" noise only almost uniform.
+    kind: "posterior" is p(u|x), for the autoregressive density only, which has it in closed form. bins: "half_infinite"
+    (Winkler et al. 2019) is for binary data, bits = 1, and for kinds of q that cover all u > 0. width, blocks: of the
+    networks; in dense networks, blocks is the depth. The ARM of an ARD takes its width from channels_per_group, and a
+    residual ARM has a fixed depth: there width and blocks are of the context's network. subflows, context_channels: of
+    the bipartite and ARD kinds. channels_per_group: of the ARM, for each autoregressive channel. alternating: every
+    second step of an ARD runs in reverse order. features: what a learned q sees of x: "haar", sums and differences in 2
+    x 2 blocks, or "standard", pixels normalised by the mean and spread of their neighbours. noise: the distribution of
+    a learned q's eps. With "logistic" noise q can be uniform, with "normal" noise only almost uniform.
     """
 
     kind: Literal["uniform", "gaussian", "bipartite", "ard", "posterior"] = "gaussian"
@@ -74,13 +73,13 @@ class Level(Section):
 class DensityConfig(Section):
     """p(v).
 
-    kind: "flow" has the paper's affine couplings and a logistic base, "interlaced" mixture couplings and a uniform base.
-    levels: of both flows, the finest first. net: of kind "flow". The two Gaussians only have images of the crop's size.
-    width, blocks: of the trunk of the autoregressive density. head: width of each plane's head, also in an interlaced flow.
-    features: how many features of a pixel later pixels see. mixtures: components of each mixture, also in an interlaced flow.
-    least_squares: whether the net sees predictions by local least squares.
-    learning: how many layers of the exported net learn while it codes, beside the last ones: first the heads, then the layers
-        before them, from the last one back.
+    kind: "flow" has the paper's affine couplings and a logistic base, "interlaced" mixture couplings and a uniform
+    base. levels: of both flows, the finest first. net: of kind "flow". The two Gaussians only have images of the crop's
+    size. width, blocks: of the trunk of the autoregressive density. head: width of each plane's head, also in an
+    interlaced flow. features: how many features of a pixel later pixels see. mixtures: components of each mixture, also
+    in an interlaced flow. least_squares: whether the net sees predictions by local least squares. learning: how many
+    layers of the exported net learn while it codes, beside the last ones: first the heads, then the layers before them,
+    from the last one back.
     """
 
     kind: Literal["diagonal", "covariance", "flow", "interlaced", "autoregressive"] = "flow"
@@ -170,8 +169,7 @@ def load(path: Path | str | None, overrides: tuple[str, ...] = (), fixed: Config
         overrides: settings that replace those of the file, as `section.key=value` with values in TOML syntax.
         fixed: what it sets explicitly replaces settings of the file, before the overrides do.
 
-    Raises:
-        ConfigError: the file is not readable, or has an unknown key or a wrong value.
+    Raises ConfigError: the file is not readable, or has an unknown key or a wrong value.
     """
     source = "settings" if path is None else path
     try:

@@ -21,8 +21,7 @@ class DataError(DqcodecError):
 class Crops:
     """Square crops of uint8 images (H, W, C). Samples keep their `bits` high bits.
 
-    Raises:
-        DataError: there are no images, or one is smaller than a crop, or of another type or shape.
+    Raises DataError: there are no images, or one is smaller than a crop, or of another type or shape.
     """
 
     def __init__(self, images: Iterable[np.ndarray], crop: int, bits: int):
@@ -82,11 +81,10 @@ def load(path: Path | str, channels: int, crop: int, bits: int = 8) -> Dataset:
     """The data set of a folder (recursively: image files, .npy, .npz), or of one .npy or .npz file.
 
     Arrays are uint8 (N, H, W, C), or (N, H, W) for one channel. Images smaller than a crop are left out. The arrays
-    `train` and `valid` of a .npz file are the two parts; otherwise every 40th image is for validation. Arrays named `test` are
-    left out.
+    `train` and `valid` of a .npz file are the two parts; otherwise every 40th image is for validation. Arrays named
+    `test` are left out.
 
-    Raises:
-        DataError: the path has too few usable images, or an array of another type or shape.
+    Raises DataError: the path has too few usable images, or an array of another type or shape.
     """
     path = Path(path)
     if path.suffix == ".npz" and path.is_file():
@@ -99,12 +97,12 @@ def load(path: Path | str, channels: int, crop: int, bits: int = 8) -> Dataset:
 
 
 def part(path: Path | str, name: str, channels: int, crop: int, bits: int = 8) -> Crops:
-    """A part of the data set at a path, see load: "train", "valid", "all" for both, or "test", an array of that name in a .npz file.
+    """A part of the data set at a path, see load: "train", "valid", "all" for both, or
+    "test", an array of that name in a .npz file.
 
     All of one image is that image.
 
-    Raises:
-        DataError: the path has too few usable images, or an array of another type or shape, or no test images.
+    Raises DataError: the path has too few usable images, or an array of another type or shape, or no test images.
     """
     path = Path(path)
     if name == "test":

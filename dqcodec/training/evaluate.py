@@ -22,9 +22,10 @@ _NOISE_BYTES_PER_DIM = 16  # of the stack, for a push to borrow
 class Evaluation:
     """Rates, bits per dimension, averaged over crops; each error is the standard error of such a mean.
 
-    vi_bpd: the rate of bits-back coding. iw_bpd: the importance-weighted bound with `samples` samples. mass_bpd: -log2 P(x), exact;
-    None if the density does not know it. kl_bpd: of KL(q(u|x) | p(u|x)), the loss of the dequantizer. Where P(x) is known it is
-    vi_bpd - mass_bpd, unbiased with the noise of vi alone; else it is vi_bpd - iw_bpd, an estimate from below.
+    vi_bpd: the rate of bits-back coding. iw_bpd: the importance-weighted bound with `samples` samples. mass_bpd: -log2
+    P(x), exact; None if the density does not know it. kl_bpd: of KL(q(u|x) | p(u|x)), the loss of the dequantizer.
+    Where P(x) is known it is vi_bpd - mass_bpd, unbiased with the noise of vi alone; else it is vi_bpd - iw_bpd, an
+    estimate from below.
     """
 
     crops: int
@@ -55,7 +56,8 @@ def evaluate(model: DequantizedModel, batches: Iterable[np.ndarray], samples: in
     """Both bounds, from the same samples, and log P(x) if the density knows it.
 
     Args:
-        batches: symbols (B, C, H, W) uint8, as data.Crops.tiles gives them. samples: of the iw bound; vi is a mean over them.
+        batches: symbols (B, C, H, W) uint8, as data.Crops.tiles gives them. samples: of the
+            iw bound; vi is a mean over them.
     """
     torch.manual_seed(seed)
     device = next(model.parameters()).device

@@ -1,10 +1,10 @@
 """Fine-tuning: train a program further on the images that it will code, and store its changes in few bytes.
 
-No image is held back for validation, because the model serves these images alone. Changes are rounded to steps whose size
-makes the total of two costs least. Rounding a weight to steps of size s costs about I s^2 / 24 nats over all images, where I
-is the Fisher information. Storing the weight costs -ln s nats plus a constant, in each copy. The total is least where
-I s^2 = 12 copies. Squared gradients of whole crops estimate I. They are twice too large, because errors of neighbouring
-pixels are correlated; the steps allow for this.
+No image is held back for validation, because the model serves these images alone. Changes are rounded to steps whose
+size makes the total of two costs least. Rounding a weight to steps of size s costs about I s^2 / 24 nats over all
+images, where I is the Fisher information. Storing the weight costs -ln s nats plus a constant, in each copy. The total
+is least where I s^2 = 12 copies. Squared gradients of whole crops estimate I. They are twice too large, because errors
+of neighbouring pixels are correlated; the steps allow for this.
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ _EXACT = 1 << 24
 def settings(program: Program) -> Config:
     """The configuration to train a program further. What is not set explicitly is free, see config.load.
 
-    Raises:
-        ModelError: the program is of another kind.
+    Raises ModelError: the program is of another kind.
     """
     _check(program)
     about, net = program.description, program.net
@@ -71,8 +70,7 @@ def settings(program: Program) -> Config:
 def weights(program: Program) -> dict[str, Tensor]:
     """The state dict of the model in real numbers of a program.
 
-    Raises:
-        ModelError: the program is of another kind.
+    Raises ModelError: the program is of another kind.
     """
     _check(program)
     return restore(program)[0].state_dict()
@@ -123,8 +121,7 @@ def fine_tune(
     Returns:
         The changes, for exact.autoregressive.changes.
 
-    Raises:
-        DqcodecError: training diverged.
+    Raises DqcodecError: training diverged.
     """
     model, twins = restore(program)
     pieces, rng = Pieces(images), np.random.default_rng(_SETTINGS.seed)
@@ -159,7 +156,9 @@ def _train(
 def _fisher(
     model: AutoregressiveModel, twins: Sequence[Twin], pieces: Pieces, rng: np.random.Generator
 ) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
-    """The Fisher information of each layer over all images, nats: the mean of each row's weights (O,), and the biases' (O,)."""
+    """The Fisher information of each layer over all images, nats: the mean of each row's
+    weights (O,), and the biases' (O,).
+    """
     sums = {parameter: torch.zeros_like(parameter) for twin in twins for parameter in twin.real.parameters()}
     seen = 0
     for _ in range(_FISHER_CROPS):

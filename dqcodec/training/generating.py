@@ -11,9 +11,7 @@ from dqcodec.training.trainer import load_model
 def generate(run: Path | str, count: int, side: int, seed: int = 0) -> tuple[np.ndarray, int]:
     """(images x ~ P(x) of a run's averaged model, uint8 (count, side, side, C) below 2^bits; bits).
 
-    Raises:
-        DqcodecError: the folder holds no run.
-        ValueError: the model has no images of this side.
+    Raises DqcodecError: the folder holds no run; ValueError: the model has no images of this side.
     """
     model, config = load_model(run)
     torch.manual_seed(seed)

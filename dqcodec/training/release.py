@@ -37,8 +37,7 @@ def export_run(
     Returns:
         The model file's path.
 
-    Raises:
-        DqcodecError: the run is not readable or has no calibration crops, or its model has no integer program.
+    Raises DqcodecError: the run is not readable or has no calibration crops, or its model has no integer program.
     """
     folder = Path(folder)
     model, config = load_model(run)

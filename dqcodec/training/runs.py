@@ -39,8 +39,7 @@ class RunFolder:
         Args:
             calibration: symbols (B, C, H, W) uint8 that calibrate the export.
 
-        Raises:
-            RunError: the folder already holds a run.
+        Raises RunError: the folder already holds a run.
         """
         if self._checkpoint.exists():
             raise RunError(f"{self.path} already holds a run; continue it with --resume or give another folder")
@@ -52,9 +51,7 @@ class RunFolder:
     def config(self) -> Config:
         """The run's configuration.
 
-        Raises:
-            RunError: the folder holds no run.
-            ConfigError: the configuration is damaged.
+        Raises RunError: the folder holds no run; ConfigError: the configuration is damaged.
         """
         if not self._config.exists():
             raise RunError(f"{self.path} holds no run: it has no {self._config.name}")
@@ -67,8 +64,7 @@ class RunFolder:
     def checkpoint(self) -> dict:
         """The last saved state. For its keys see trainer.Trainer.
 
-        Raises:
-            RunError: it is missing or damaged.
+        Raises RunError: it is missing or damaged.
         """
         return _read(self._checkpoint)
 
@@ -81,8 +77,7 @@ class RunFolder:
     def averaged_weights(self) -> dict[str, Tensor]:
         """The state dict of the averaged model, from the last checkpoint or from the released weights.
 
-        Raises:
-            RunError: both are missing, or the file is damaged.
+        Raises RunError: both are missing, or the file is damaged.
         """
         if self._checkpoint.exists() or not self._weights.exists():
             return _averaged(self.checkpoint())
@@ -94,8 +89,7 @@ class RunFolder:
     def spent(self) -> tuple[float, int]:
         """(minutes of training, steps), from the checkpoint, or from the last milestone of a released run.
 
-        Raises:
-            RunError: both are missing, or the checkpoint is damaged.
+        Raises RunError: both are missing, or the checkpoint is damaged.
         """
         if not self._checkpoint.exists() and (metrics := self.metrics()):
             return metrics[-1]["minutes"], metrics[-1]["step"]
@@ -130,8 +124,7 @@ class RunFolder:
 def averaged_weights(run: Path | str) -> dict[str, Tensor]:
     """The state dict of the averaged model of a run folder, or of a checkpoint file.
 
-    Raises:
-        RunError: it is missing or damaged.
+    Raises RunError: it is missing or damaged.
     """
     path = Path(run)
     return RunFolder(path).averaged_weights() if path.is_dir() else _averaged(_read(path))

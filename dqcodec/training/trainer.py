@@ -42,8 +42,7 @@ class Trainer:
     Args:
         device: "cpu", "cuda" or "auto". amp: whether networks train in bfloat16; "auto" looks at the hardware.
 
-    Raises:
-        DqcodecError: the processes cannot share a batch equally.
+    Raises DqcodecError: the processes cannot share a batch equally.
     """
 
     def __init__(
@@ -75,8 +74,7 @@ class Trainer:
     def start(self) -> None:
         """Begin a new run. The first batch initialises the model.
 
-        Raises:
-            RunError: the folder already holds a run.
+        Raises RunError: the folder already holds a run.
         """
         self._create_folder()
         x, seed = self._draw(self.model.density.first_batch)
@@ -87,9 +85,8 @@ class Trainer:
     def start_from(self, checkpoint: Path | str) -> None:
         """Begin a new run from the averaged weights of a checkpoint or run folder.
 
-        Raises:
-            DqcodecError: the weights belong to another model.
-            RunError: they are missing or damaged, or this folder already holds a run.
+        Raises DqcodecError: the weights belong to another model; RunError: they are missing or
+        damaged, or this folder already holds a run.
         """
         try:
             self.start_with(averaged_weights(checkpoint))
@@ -99,9 +96,7 @@ class Trainer:
     def start_with(self, weights: dict[str, Tensor]) -> None:
         """Begin a new run from these weights.
 
-        Raises:
-            RuntimeError: the weights belong to another model.
-            RunError: this folder already holds a run.
+        Raises RuntimeError: the weights belong to another model; RunError: this folder already holds a run.
         """
         self.model.load_state_dict(weights)
         self.ema.module.load_state_dict(weights)
@@ -114,8 +109,7 @@ class Trainer:
     def resume(self) -> None:
         """Continue exactly where the folder's checkpoint was saved.
 
-        Raises:
-            RunError: the checkpoint is missing or damaged.
+        Raises RunError: the checkpoint is missing or damaged.
         """
         state = self.folder.checkpoint()
         self.model.load_state_dict(state["model"])
@@ -130,8 +124,7 @@ class Trainer:
         Returns:
             True if the fraction is spent, False after Ctrl-C.
 
-        Raises:
-            DqcodecError: training diverged.
+        Raises DqcodecError: training diverged.
         """
         losses, started, saved = [], time.monotonic() - self.seconds, time.monotonic()
         with interrupts() as interrupted:
@@ -244,8 +237,7 @@ class Trainer:
 def load_model(run: Path | str) -> tuple[DequantizedModel, Config]:
     """The averaged model of a run folder, for evaluation and export.
 
-    Raises:
-        DqcodecError: the folder holds no run.
+    Raises DqcodecError: the folder holds no run.
     """
     folder = RunFolder(run)
     config = folder.config()

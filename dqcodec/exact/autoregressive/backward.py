@@ -1,8 +1,8 @@
 """Back-propagation through the network of an autoregressive density, exact.
 
-All gradients are those of the loss. Gradients with respect to a layer's sums are integers up to NET_GRADIENT_BOUND, in steps that
-the model gives for each layer. So the products with activations add up exactly in float32, and so do those with weights;
-see dqcodec.context.context.
+All gradients are those of the loss. Gradients with respect to a layer's sums are integers up to NET_GRADIENT_BOUND, in
+steps that the model gives for each layer. So the products with activations add up exactly in float32, and so do those
+with weights; see dqcodec.context.context.
 """
 
 import numpy as np
@@ -45,11 +45,13 @@ def add_known_gradients(net, known, p, gradients, sums):
 
 @part_of_loop
 def add_net_gradients(net, scales, inputs, activations, gradients, sums):
-    """Add to sums the gradients for the weights of the layers that learn. Those for the weights of known values are there already.
+    """Add to sums the gradients for the weights of the layers that learn. Those for the
+    weights of known values are there already.
 
     Args:
         net: Weights.
-        scales: the steps of gradients in a unit, for each layer that learns, float32 (D,); the first is that of the heads.
+        scales: the steps of gradients in a unit, for each layer that learns, float32 (D,);
+            the first is that of the heads.
         inputs: of the network, float32 (I, N).
         activations: see head_sums.
         gradients: with respect to the sums of all heads, float32 (P H, N).
@@ -105,7 +107,8 @@ def _back(layers, index, inputs, gradients):
 
 @part_of_loop
 def _pass(passed, activations, scale):
-    """From gradients with respect to activations (I, N) to those with respect to the sums before the leaky rectifier, in place.
+    """From gradients with respect to activations (I, N) to those with respect to the sums
+    before the leaky rectifier, in place.
 
     scale: the number of new steps in an old one.
     """

@@ -4,9 +4,9 @@
     pack(program, rows)          the data of changes
 
 A row (an output of a layer) first loses its `drop` lowest bits; then each of its weights grows by a multiple of
-2^weight_step, its bias by a multiple of 2^bias_step. The data are unsigned and signed varints, for each layer in the order
-of ContextNet.layers: drops (O,), absent where a layer shares a sum with an earlier one, whose drops it takes; weight steps
-(O,); weights (O, I), signed; and for a layer with a bias: bias steps (O,); biases (O,), signed.
+2^weight_step, its bias by a multiple of 2^bias_step. The data are unsigned and signed varints, for each layer in the
+order of ContextNet.layers: drops (O,), absent where a layer shares a sum with an earlier one, whose drops it takes;
+weight steps (O,); weights (O, I), signed; and for a layer with a bias: bias steps (O,); biases (O,), signed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,8 +27,8 @@ class Rows(NamedTuple):
     """The changes of a layer's rows.
 
     Attributes:
-        drop, weight_step, bias_step: bits, int64 (O,). weights: int64 (O, I). biases: int64 (O,). A layer that shares sums
-            with the heads has no biases.
+        drop, weight_step, bias_step: bits, int64 (O,). weights: int64 (O, I). biases: int64 (O,). A layer that
+            shares sums with the heads has no biases.
     """
 
     drop: np.ndarray
@@ -41,9 +41,7 @@ class Rows(NamedTuple):
 def apply(program: AutoregressiveProgram, data: bytes, id: bytes) -> AutoregressiveProgram:
     """The changed program; it gets this id.
 
-    Raises:
-        CorruptError: the data are malformed.
-        ModelError: the changed program is not proven exact.
+    Raises CorruptError: the data are malformed; ModelError: the changed program is not proven exact.
     """
     tensors = {"net.level": np.array(program.net.level)}
     tensors |= {f"mixture.{name}": table for name, table in program.tables._asdict().items()}

@@ -30,8 +30,8 @@ class Weights(NamedTuple):
         level: the largest activation.
         first: one layer with W outputs.
         blocks: 2 B layers from W to W.
-        heads: one layer, of all planes, (W + K + 1, P H). The K = 2 P - 2 or 2 P + 2 inputs after the trunk's are what a head sees of
-            the planes before it, and of its prediction.
+        heads: one layer, of all planes, (W + K + 1, P H). The K = 2 P - 2 or 2 P + 2 inputs after the trunk's are what
+            a head sees of the planes before it, and of its prediction.
         bound: the largest absolute values of a head's raw outputs, float32 (3 K,).
         features: float32 (inputs + 1, F); the last row is the bias.
     """
@@ -47,8 +47,7 @@ class Weights(NamedTuple):
 class ContextNet:
     """The network, checked.
 
-    Raises:
-        ModelError: the tensors do not fit together, or the sums are not proven exact.
+    Raises ModelError: the tensors do not fit together, or the sums are not proven exact.
     """
 
     def __init__(

@@ -52,8 +52,8 @@ def outputs(matrix, head, bound):
 def add_gradients(head, gradients, matrix_gradients):
     """Add the gradients for the weights of a last layer to matrix_gradients, float64 (H + 1, 3 K).
 
-    head: its activations, float32 (H + 1, N). gradients: with respect to its outputs, float32 (3 K, N). All are integers, and the sums stay
-    below 2^53.
+    head: its activations, float32 (H + 1, N). gradients: with respect to its outputs, float32 (3 K, N). All
+    are integers, and the sums stay below 2^53.
     """
     sums = np.dot(head.astype(np.float64), gradients.astype(np.float64).T)
     for i in range(sums.shape[0]):

@@ -1,7 +1,7 @@
 """Layers that learn from the coded pixels: exact Adam (Kingma and Ba 2015).
 
-Encoder and decoder make the same steps, so the weights need not be sent. Gradients are integers, and their sums are exact.
-The rest is float64; dqcodec.context.context says how numbers stay exact.
+Encoder and decoder make the same steps, so the weights need not be sent. Gradients are integers, and their sums are
+exact. The rest is float64; dqcodec.context.context says how numbers stay exact.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,8 @@ class _Layers(NamedTuple):
         quanta: the steps of the weights' grids, float64 (P, O).
         rates: the step sizes, float64 (I + 1, O).
         bounds: of the inputs, float64 (I + 1,).
-        passed: the bound of the gradients with respect to the outputs, if they are passed back to the inputs; otherwise 0.
+        passed: the bound of the gradients with respect to the outputs, if they are passed
+            back to the inputs; otherwise 0.
     """
 
     weights: np.ndarray

@@ -14,8 +14,8 @@ from dqcodec.exact.networks import Linear
 from dqcodec.frozen.autoregressive import EXACT, GRID, INPUT_BOUND, NET_GRADIENT_BOUND
 
 _INPUT_BITS = GRID.bit_length() - 1
-# times level: the sum of the finest quanta in the last layer's quanta that leaves float64 exact for gradients up to 2^16 in
-# steps that differ by 2^3
+# times level: the sum of the finest quanta in the last layer's quanta that leaves float64 exact for gradients
+# up to 2^16 in steps that differ by 2^3
 _OUT_QUANTA = 1 << 53 - 24 - 16 - 3
 
 
@@ -25,7 +25,8 @@ class LearningRule(NamedTuple):
     Attributes:
         gradient_bits: gradients with respect to the layer's sums are in steps of 2^-gradient_bits.
         rate_bits: biases learn by steps of 2^-rate_bits.
-        input_bits: activations are in steps of 2^-input_bits, so their weights learn by steps of 2^-(rate_bits + input_bits).
+        input_bits: activations are in steps of 2^-input_bits, so their weights learn by
+            steps of 2^-(rate_bits + input_bits).
     """
 
     gradient_bits: int
@@ -69,7 +70,9 @@ class LearningNet:
         self.size = sum(layer.matrices.size for layer in self._layers)
 
     def step(self, sums: np.ndarray) -> None:
-        """Learn from summed gradients with respect to all weights of these layers, one layer after the other, float64 (size,)."""
+        """Learn from summed gradients with respect to all weights of these layers, one layer
+        after the other, float64 (size,).
+        """
         first = 0
         for layer in self._layers:
             end = first + layer.matrices.size

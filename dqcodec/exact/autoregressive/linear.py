@@ -43,7 +43,9 @@ def layers(matrices: np.ndarray, shifts: np.ndarray, inputs: int, largest: int) 
 
 @compiled
 def set_pairs(layers):
-    """Set the pairs of layers from their matrices, in place: at least twice as fast as by `pairs`, and learning needs it often."""
+    """Set the pairs of layers from their matrices, in place: at least twice as fast as by
+    `pairs`, and learning needs it often.
+    """
     for index in range(len(layers.matrices)):
         matrix, steps, packed = layers.matrices[index], layers.steps[index], layers.pairs[index]
         is_short = MULTIPLIES_PAIRS and layers.largest <= LARGEST

@@ -1,7 +1,7 @@
 """Products of matrices of short integers, faster than those of floats.
 
-A processor may have an instruction that multiplies 16-bit integers two by two, and adds the two products. It takes both from one
-32-bit number, so matrices are stored as pairs. Nothing rounds: if the sums fit in 32 bits, they are exact.
+A processor may have an instruction that multiplies 16-bit integers two by two, and adds the two products. It takes both
+from one 32-bit number, so matrices are stored as pairs. Nothing rounds: if the sums fit in 32 bits, they are exact.
 Without the instruction (MULTIPLIES_PAIRS), products of floats are used.
 """
 
@@ -47,7 +47,8 @@ def column_pairs(a):
 
 @part_of_loop
 def product(left, right, rows):
-    """The sums over k of a[k, m] b[k, n], int32 (M', N'), M' >= rows, for the pairs of a (K, M) and b (K, N). Columns after N are zeros.
+    """The sums over k of a[k, m] b[k, n], int32 (M', N'), M' >= rows, for the pairs of a (K, M)
+    and b (K, N). Columns after N are zeros.
 
     left: the pairs of a. right: the pairs of b, contiguous. rows: M.
     """

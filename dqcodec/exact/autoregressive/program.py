@@ -1,8 +1,8 @@
 """The exact autoregressive density: twin of dqcodec.flows.autoregressive_density.
 
-It codes a front of pixels at a time; none of these needs another. To code a symbol of n slots, it pops r < n and pushes the
-symbol's first slot + r below the total. These pops borrow bits. The image's end is coded first, when the stack holds little,
-so its fronts are coded in small chunks.
+It codes a front of pixels at a time; none of these needs another. To code a symbol of n slots, it pops r < n and pushes
+the symbol's first slot + r below the total. These pops borrow bits. The image's end is coded first, when the stack
+holds little, so its fronts are coded in small chunks.
 """
 
 import itertools
@@ -110,8 +110,7 @@ class AutoregressiveProgram:
     def push(self, stack: BitStack, slots: Slots) -> None:
         """Code tiles given by their slots.
 
-        Raises:
-            StackUnderflow: the stack's seed is too small.
+        Raises StackUnderflow: the stack's seed is too small.
         """
         bounds = slots.fronts.bounds
         for front in range(len(slots.fronts) - 1, -1, -1):
@@ -123,8 +122,7 @@ class AutoregressiveProgram:
     def pop(self, stack: BitStack, shapes: Sequence[tuple[int, int]]) -> list[np.ndarray]:
         """Undo push: the uint8 tiles.
 
-        Raises:
-            StackUnderflow: not what push left.
+        Raises StackUnderflow: not what push left.
         """
         return self.pop_windows(stack, shapes, list(map(whole, shapes)))[0]
 
@@ -135,8 +133,7 @@ class AutoregressiveProgram:
 
         Returns the uint8 tiles, whose later pixels have any value, and whether all fronts are decoded.
 
-        Raises:
-            StackUnderflow: not what push left.
+        Raises StackUnderflow: not what push left.
         """
         walk = Walk(self, shapes)
         count = walk.fronts.until(windows)

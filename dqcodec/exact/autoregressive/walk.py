@@ -30,7 +30,8 @@ class Walk:
     """A walk through tiles (height, width), front by front in the order of decoding.
 
     Attributes:
-        fronts: their order. pixels: what is known of them. predictor: of the front at hand; without tiles if the program has none.
+        fronts: their order. pixels: what is known of them. predictor: of the front at hand;
+            without tiles if the program has none.
         model: the program's constants and layers.
     """
 
@@ -60,7 +61,9 @@ class Walk:
             self._learn(int(self.fronts.bounds[front + 1] - self.fronts.bounds[front]))
 
     def _learn(self, pixels: int) -> None:
-        """The last layers learn from a front, with this number of pixels; the network's layers learn from LEAST_BATCH pixels at least."""
+        """The last layers learn from a front, with this number of pixels; the network's
+        layers learn from LEAST_BATCH pixels at least.
+        """
         gradients, *others = self._gradients
         self._unlearned += pixels
         is_due = self._unlearned >= LEAST_BATCH

@@ -69,7 +69,9 @@ class InterlacedFlow:
         return self.pop(stack, count, height, width)
 
     def _push_pixels(self, stack: BitStack, coupling: MixtureCoupling, y: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Code the pixels of a coupling, (B, h, w, C) in coding order; returns the cost of each image. y: planes of the level."""
+        """Code the pixels of a coupling, (B, h, w, C) in coding order; returns the cost of
+        each image. y: planes of the level.
+        """
         c, own, cost = seen(y, coupling.number, self.bits), coupling.own(y), np.zeros(len(y), np.int64)
         trunk = coupling.trunk(c)
         for plane in reversed(range(self.channels)):

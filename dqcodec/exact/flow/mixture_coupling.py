@@ -1,7 +1,7 @@
 """Exact mixture couplings: twins of dqcodec.flows.interlaced.CouplingNet and of its laws.
 
-A value v = x + u is coded in three steps: the symbol x by the masses of all bins, the cell of u by the law given x, and the
-rest of u as uniform. The masses are those of dqcodec.exact.mixture.
+A value v = x + u is coded in three steps: the symbol x by the masses of all bins, the cell of u by the law given x, and
+the rest of u as uniform. The masses are those of dqcodec.exact.mixture.
 """
 
 from dataclasses import dataclass
@@ -110,7 +110,9 @@ class MixtureCoupling:
         return map_batch(lambda inputs: (self.net.trunk(inputs),), seen.inputs)[0]
 
     def laws(self, seen: Seen, trunk: np.ndarray, own: np.ndarray, plane: int) -> Laws:
-        """The laws of a plane. own: the planes of the coupling's pixels, int32 (B, h, w, P); only earlier planes are used."""
+        """The laws of a plane. own: the planes of the coupling's pixels, int32 (B, h, w, P);
+        only earlier planes are used.
+        """
         known = standardised(own[..., :plane], seen.sums[..., :plane], seen.spreads[..., :plane])
         raw = map_batch(lambda *inputs: (self.net.raw(*inputs, plane),), trunk, known)[0]
         centers = 8 * seen.sums[..., plane].ravel()  # 64ths of a pixel step
@@ -146,7 +148,9 @@ def _find(laws, sigmoid, symbols, slots):
 
 @compiled
 def _cells(laws, sigmoid, x):
-    """See Laws.cells. Masses are in units of 2^-39. Every bin has one slot beside its mass, and every cell a part of that slot."""
+    """See Laws.cells. Masses are in units of 2^-39. Every bin has one slot beside its mass,
+    and every cell a part of that slot.
+    """
     count, least = 1 << CELL_BITS, 1 << _MASS_BITS - TOTAL_BITS - CELL_BITS
     starts = np.empty((len(x), count + 1), np.int64)
     for n in range(len(x)):
@@ -164,7 +168,9 @@ def _cells(laws, sigmoid, x):
 
 @part_of_loop
 def _interpolated(sigmoid, scaled):
-    """The sigmoid in units of 2^-25, linear between the middles of the table's cells. scaled: (position - mean) / scale, 2^-17."""
+    """The sigmoid in units of 2^-25, linear between the middles of the table's cells.
+    scaled: (position - mean) / scale, 2^-17.
+    """
     place = scaled - (1 << SIGMOID_SHIFT - 1)
     cell, part = (place >> SIGMOID_SHIFT) + SIGMOID_CELLS // 2, place & (1 << SIGMOID_SHIFT) - 1
     low = sigmoid[min(max(cell, 0), SIGMOID_CELLS - 1)]

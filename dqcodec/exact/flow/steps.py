@@ -1,7 +1,7 @@
 """The steps of a learned dequantizer from eps to y: exact twins of flows.couplings and flows.autoregressive.
 
-eps and y are int64 (B, H, W, C) on the dequantizer's grid, contexts float32 (B, H, W, K). Steps raise LatentOverflow and
-StackUnderflow.
+eps and y are int64 (B, H, W, C) on the dequantizer's grid, contexts float32 (B, H, W, K). Steps
+raise LatentOverflow and StackUnderflow.
 """
 
 from typing import Protocol
@@ -61,7 +61,8 @@ class SampledCoupling:
 
 
 class SampledAutoregressive:
-    """A step of ARD: y = m(eps_<) + eps S(eps_<)/R, in one parallel pass. The twin of flows.autoregressive.AffineAutoregressive.
+    """A step of ARD: y = m(eps_<) + eps S(eps_<)/R, in one parallel pass. The twin of
+    flows.autoregressive.AffineAutoregressive.
 
     unsample solves the triangular system by fixed-point iteration on integers. It first pops the remainders modulo R;
     then it repeats eps <- floor((R (y - m(eps)) + remainder) / S(eps)). Place d is right after at most d steps. A step

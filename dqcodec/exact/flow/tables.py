@@ -66,9 +66,8 @@ class TableLaw:
     def push(self, stack: BitStack, g: np.ndarray) -> None:
         """Code grid integers, int64 of any shape.
 
-        Raises:
-            LatentOverflow: an integer is 2^48 cells or more outside of the table, or outside of a bounded table.
-            StackUnderflow: the stack is too short for the first loan.
+        Raises LatentOverflow: an integer is 2^48 cells or more outside of the table, or outside of a bounded table;
+        StackUnderflow: the stack is too short for the first loan.
         """
         flat = g.ravel()
         for part in loan_chunks(flat.size):

@@ -10,6 +10,6 @@ A level is a coefficient in steps of the quantisation table. The way back, recov
     samples of blocks -> table                    tables.py     the likeliest steps
     samples, bounds of pixels -> levels           component.py, fitting.py    those that give the pixels, by rounding.py
 
-blocks.py cuts planes into blocks. Bounds of a pixel are open where it is clamped to 0 or 255. Y and chroma bound each other, so that blocks which do not fit are
-fitted again.
+blocks.py cuts planes into blocks. Bounds of a pixel are open where it is clamped to 0 or 255. Y and chroma bound each
+other, so that blocks which do not fit are fitted again.
 """

@@ -14,7 +14,8 @@ _LARGEST_BEND, _OTHERS = 4, 0.005  # the largest third difference that rounding 
 
 
 def downsampled(chroma: np.ndarray, is_sure: np.ndarray, sampling: Sampling) -> tuple[np.ndarray, np.ndarray]:
-    """The samples (rows, columns) float64 whose interpolation is nearest to `chroma`, and which of them have only known pixels.
+    """The samples (rows, columns) float64 whose interpolation is nearest to `chroma`, and
+    which of them have only known pixels.
 
     Args:
         chroma: at all pixels, int64 (H, W).
@@ -48,9 +49,9 @@ def samplings(planes: Sequence[np.ndarray], is_sure: np.ndarray) -> Iterator[Sam
 def _evidence(planes: Sequence[np.ndarray], is_sure: np.ndarray, axis: int) -> dict[bool, bool | None]:
     """How planes may be upsampled along an axis: repeated samples (False) and interpolated ones (True).
 
-    Each maps to whether the planes show it clearly, or to None if they cannot be upsampled so. The two pixels of a repeated
-    sample are equal. Interpolated pixels lie on a line from one sample to the next: four pixels in a row, which begin with
-    the second pixel of a sample, have a third difference that is only rounding.
+    Each maps to whether the planes show it clearly, or to None if they cannot be upsampled so. The two pixels of a
+    repeated sample are equal. Interpolated pixels lie on a line from one sample to the next: four pixels in a row,
+    which begin with the second pixel of a sample, have a third difference that is only rounding.
     """
     every = -(-is_sure.shape[1 - axis] // _LINES)
     steps, bends = [], []

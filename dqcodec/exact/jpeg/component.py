@@ -9,7 +9,8 @@ from dqcodec.exact.jpeg.blocks import block_count, padded, pooled
 from dqcodec.exact.jpeg.decoding import Sampling
 from dqcodec.exact.jpeg.fitting import Aim, Plane, Workspace
 
-# Searches for the blocks that do not fit yet: (deviation in spreads, factor of the variances) in turn, candidates, sweeps.
+# Searches for the blocks that do not fit yet: (deviation in spreads, factor of the
+# variances) in turn, candidates, sweeps.
 _PASSES = (((1.0, 1.0), (1.0, 10.0)), 8, 0), (((0.4, 1.0), (2.5, 1.0), (1.0, 0.1)), 8, 0), (((1.0, 1.0),), 64, 4)
 _HOPELESS = 0.2  # blocks that fit after the first searches
 

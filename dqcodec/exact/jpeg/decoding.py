@@ -1,7 +1,8 @@
 """From the coefficients of a JPEG file to the pixels of libjpeg, bit for bit: inverse transform, upsampling, colours.
 
-The transform is that of Loeffler, Ligtenberg and Moschytz (1989) with 13-bit constants, libjpeg's accurate integer method.
-Blocks are (rows, columns, 8, 8): a block's coefficient (v, u) has the vertical frequency v and the horizontal frequency u.
+The transform is that of Loeffler, Ligtenberg and Moschytz (1989) with 13-bit constants, libjpeg's accurate integer
+method. Blocks are (rows, columns, 8, 8): a block's coefficient (v, u) has the vertical frequency v and the horizontal
+frequency u.
 """
 
 from collections.abc import Sequence

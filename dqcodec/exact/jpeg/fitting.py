@@ -113,7 +113,9 @@ class Plane(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """Scratch memory for a block: levels, samples, their precision and target, variances, a search; and the transform's matrix."""
+    """Scratch memory for a block: levels, samples, their precision and target, variances, a
+    search; and the transform's matrix.
+    """
 
     levels: np.ndarray
     block: np.ndarray
@@ -143,8 +145,8 @@ def fit(aim, plane, wanted, variances, trials, sweeps, work):
         plane: a Plane, whose levels and samples change.
         wanted: blocks to fit, bool (rows, columns).
         variances: of the coefficients, float64 (64,).
-        trials: searches to make in turn, float64 (n, 2): the deviation that coding causes in samples without bounds, and a
-            factor of the variances.
+        trials: searches to make in turn, float64 (n, 2): the deviation that coding causes in samples
+            without bounds, and a factor of the variances.
         sweeps: the largest number of final sweeps, which change levels by one.
         work: a Workspace.
 
@@ -256,7 +258,9 @@ def _reach(block, factor, is_fancy):
 
 @part_of_loop_in_place
 def _observe(precision, target, samples, aim, at, spread):
-    """Set the precision (64, 64) with which pixels determine a block's samples, and precision times their values (8, 8)."""
+    """Set the precision (64, 64) with which pixels determine a block's samples, and
+    precision times their values (8, 8).
+    """
     (row, column), (height, width) = at, aim.low.shape
     precision[:] = 0.0
     target[:] = 0.0
@@ -290,7 +294,9 @@ def _pixel(aim, y, x, spread):
 
 @part_of_loop_in_place
 def _add_pixel(precision, target, samples, at, vertical, horizontal, value, variance):
-    """Add what a pixel's value says of the block's samples. vertical, horizontal: its taps. Samples of other blocks are known."""
+    """Add what a pixel's value says of the block's samples. vertical, horizontal: its taps.
+    Samples of other blocks are known.
+    """
     (row, column), scale = at, 1.0 / ((vertical[2] + vertical[3]) * (horizontal[2] + horizontal[3]))
     for part in range(4):
         y, x, weight = _tap(vertical, horizontal, part, scale)

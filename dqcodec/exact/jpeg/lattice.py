@@ -1,4 +1,6 @@
-"""Pixels that a JPEG decoder made lie on a lattice: every RGB comes from integers Y, Cb and Cr. A quarter of all colours do."""
+"""Pixels that a JPEG decoder made lie on a lattice: every RGB comes from integers Y, Cb and
+Cr. A quarter of all colours do.
+"""
 
 import numpy as np
 
@@ -26,7 +28,8 @@ def luma(pixels: np.ndarray) -> np.ndarray:
 def components(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The Y, Cb and Cr (H, W, 3) int64 of pixels, and where they are sure, bool (H, W).
 
-    They are unique unless a channel is 0 or 255: clamping may have lost them there. Where none gives a pixel, they are near.
+    They are unique unless a channel is 0 or 255: clamping may have lost them there. Where
+    none gives a pixel, they are near.
 
     Args:
         pixels: RGB (H, W, 3) uint8.

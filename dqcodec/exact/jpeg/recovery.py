@@ -29,7 +29,9 @@ def may_be_decoded(pixels: np.ndarray) -> bool:
 
 
 def _offset(pixels: np.ndarray) -> tuple[int, int] | None:
-    """The rows and columns, 0 to 7, that whole blocks lack above and to the left; None if the blocks are not those of a JPEG."""
+    """The rows and columns, 0 to 7, that whole blocks lack above and to the left; None if
+    the blocks are not those of a JPEG.
+    """
     luma, is_free = lattice.luma(pixels), ((pixels > 0) & (pixels < 255)).all(-1)
     down, right = grid.likeliest(luma, is_free, grid.SHIFTS)
     for down, right in dict.fromkeys([(0, 0), (down, right)]):
@@ -111,9 +113,11 @@ class _Image:
     """A colour image, and the JPEG found so far.
 
     Attributes:
-        pixels, is_there: RGB, uint8 (H, W, 3), with the missing rows and columns, and a mask of the given pixels, bool (H, W).
+        pixels, is_there: RGB, uint8 (H, W, 3), with the missing rows and columns, and a mask
+            of the given pixels, bool (H, W).
         offset: the numbers of missing rows and columns, above and to the left.
-        planes, is_sure: its components, from the colours alone, int64 (H, W) each, and where they are sure, bool (H, W).
+        planes, is_sure: its components, from the colours alone, int64 (H, W) each, and where
+            they are sure, bool (H, W).
         sampling, components: of chroma; Y, Cb, Cr.
         full: the components of the JPEG at all pixels, int64 (H, W) each.
         wrong: the pixels where the JPEG differs from the image, bool (H, W).
@@ -161,7 +165,9 @@ class _Image:
         self._decode()
 
     def refine(self) -> None:
-        """Fit blocks with wrong pixels again: where channels are clamped, chroma gives bounds of luma, and luma of chroma."""
+        """Fit blocks with wrong pixels again: where channels are clamped, chroma gives
+        bounds of luma, and luma of chroma.
+        """
         for tolerance in _TOLERANCES:
             while 0 < self.wrong.mean() < _HOPELESS:
                 before = self.wrong.sum()
@@ -218,7 +224,9 @@ class _Image:
     def _bounds(
         self, low: np.ndarray, high: np.ndarray, number: int, guess: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Bounds of a component and a guess within them. They are closed where it is sure, and open where it may be clamped."""
+        """Bounds of a component and a guess within them. They are closed where it is sure,
+        and open where it may be clamped.
+        """
         plane = self.planes[number]
         low, high = self._where_sure(plane, low), self._where_sure(plane, high)
         return *_clamped(low, high), np.clip(guess, np.clip(low, 0, 255), np.clip(high, 0, 255))

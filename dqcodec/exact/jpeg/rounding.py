@@ -1,9 +1,10 @@
-"""The likeliest coefficients of a block, given what pixels show of its samples: one coefficient after another is rounded.
+"""The likeliest coefficients of a block, given what pixels show of its samples: one
+coefficient after another is rounded.
 
 A priori, coefficients are independent and Gaussian. Pixels give samples, or sums of samples, with Gaussian noise. So a
-posteriori the coefficients are Gaussian and correlated. The surest one is rounded to its steps, and the means of the others
-follow; then the surest of the others, and so on. This is the method of Babai (1986) for a near point of a lattice, in the
-order of Foschini (1996). Several candidates are kept, as in the M-algorithm.
+posteriori the coefficients are Gaussian and correlated. The surest one is rounded to its steps, and the means of the
+others follow; then the surest of the others, and so on. This is the method of Babai (1986) for a near point of a
+lattice, in the order of Foschini (1996). Several candidates are kept, as in the M-algorithm.
 """
 
 from typing import NamedTuple

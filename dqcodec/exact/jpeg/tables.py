@@ -63,7 +63,8 @@ def informative(samples: np.ndarray, is_sure: np.ndarray) -> np.ndarray:
 
 
 def choose(samples: np.ndarray, is_sure: np.ndarray, base: np.ndarray, quality: int) -> tuple[np.ndarray, int, float]:
-    """The table of samples in blocks (n, 64), its quality (0 for one's own), and the part of the tried blocks that fit it.
+    """The table of samples in blocks (n, 64), its quality (0 for one's own), and the part of
+    the tried blocks that fit it.
 
     Args:
         samples: int64 if they are exact, or float64.
@@ -89,7 +90,9 @@ def choose(samples: np.ndarray, is_sure: np.ndarray, base: np.ndarray, quality: 
 
 
 def may_fit(samples: np.ndarray, is_sure: np.ndarray, base: np.ndarray, least: float) -> bool:
-    """Whether a table with steps of at least `least` on average fits one of the surest blocks. Other arguments: see choose."""
+    """Whether a table with steps of at least `least` on average fits one of the surest
+    blocks. Other arguments: see choose.
+    """
     chosen = informative(samples, is_sure)
     if not len(chosen):
         return False

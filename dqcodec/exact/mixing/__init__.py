@@ -1,7 +1,8 @@
-"""Context mixing, alone and with a model; pixel mixing of drawn images; experts for deep samples; coefficients of JPEGs.
+"""Context mixing, alone and with a model; pixel mixing of drawn images; experts for deep
+samples; coefficients of JPEGs.
 
-All are Mahoney's scheme (PAQ, 2005). A binary decision is coded by a mixture of many probabilities, and all that gave them
-learns from it:
+All are Mahoney's scheme (PAQ, 2005). A binary decision is coded by a mixture of many
+probabilities, and all that gave them learns from it:
 
     contexts -> hashes                              hashes.py
                     |

@@ -1,7 +1,7 @@
 """A binary arithmetic coder, as that of Mahoney (2005): bits with probabilities, coded one by one, in 32 bits.
 
-The interval starts as 0 to 2^32 - 1. A bit's probability divides it in two parts, and the bit keeps one of them. Leading
-bytes that both ends share are written. A decoder divides the interval in the same way, so it finds the bits.
+The interval starts as 0 to 2^32 - 1. A bit's probability divides it in two parts, and the bit keeps one of them.
+Leading bytes that both ends share are written. A decoder divides the interval in the same way, so it finds the bits.
 """
 
 import math
@@ -36,7 +36,8 @@ class BinaryCoder(NamedTuple):
 
     @classmethod
     def reader(cls, code: bytes, symbols: int, most_a_byte: int) -> "BinaryCoder":
-        """A coder that reads this number of symbols: bits, pixels or the like. Any bytes are a code; zeros follow their end.
+        """A coder that reads this number of symbols: bits, pixels or the like. Any bytes are
+        a code; zeros follow their end.
 
         most_a_byte: of the symbols, in a byte of code. Raises CorruptError: the code is too short for all symbols.
         """
@@ -55,8 +56,7 @@ class BinaryCoder(NamedTuple):
     def finish(self) -> bytes:
         """The code, after the last bit. It ends with a number of the interval, without the number's last zero bytes.
 
-        Raises:
-            DqcodecError: the code is longer than the writer has room for.
+        Raises DqcodecError: the code is longer than the writer has room for.
         """
         if self.position > len(self.code):
             raise DqcodecError("the code is longer than its bound")

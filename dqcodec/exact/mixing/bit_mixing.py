@@ -1,8 +1,8 @@
 """Samples by context mixing (Mahoney 2005), bit by bit, in integers.
 
-A context is a set of values: neighbours, channels that are already known, pixels one period away. It remembers how likely a
-bit was where its values were the same. Weights, which are learned while coding, mix these predictions; two final stages
-correct the mixture. The decoder learns in the same way.
+A context is a set of values: neighbours, channels that are already known, pixels one period away. It remembers how
+likely a bit was where its values were the same. Weights, which are learned while coding, mix these predictions; two
+final stages correct the mixture. The decoder learns in the same way.
 """
 
 from typing import NamedTuple
@@ -81,7 +81,8 @@ class BitMixer(NamedTuple):
 def _set_contexts(hashes, layer, at, c, known, near, is_rest):
     """Set the hash of each context of a sample, channel c.
 
-    known: the channels before c. is_rest: whether an earlier channel, or the pixel, is known to differ from its prediction.
+    known: the channels before c. is_rest: whether an earlier channel, or the pixel, is known
+    to differ from its prediction.
     """
     W, N, NW, NE, WW, NN = near
     alpha = known >> 8 * (c - 1) if c and layer.channels % 2 == 0 else 128
@@ -212,8 +213,8 @@ def code_samples(mixer, coder, layer, at, predicted, missed, matches):
         at: the place of the pixel.
         predicted: a pixel.
         missed: 1 if the pixel is known to differ from `predicted`; else 0.
-        matches: (pixel, length) of both matches, with a length of 0 for none; then (pixel, 1 + the neighbours that agree) of
-            the canvas; int64 (3, 2).
+        matches: (pixel, length) of both matches, with a length of 0 for none; then (pixel, 1 + the neighbours
+            that agree) of the canvas; int64 (3, 2).
     """
     laws, bits, rows = mixer.laws, layer.bits, mixer.network.rows
     whole, rest, known, law_row = np.int64(layer.pixels[at]), missed, np.int64(0), np.int64(0)
@@ -319,7 +320,8 @@ def _set_law_inputs(mixer, bits, left, node):
 
 @part_of_loop_in_place
 def _code_bit(mixer, coder, place, stage, other_stage, bit):
-    """Code a bit by the mixture of the inputs, corrected by two stages; weights and stages learn from it. Returns the bit.
+    """Code a bit by the mixture of the inputs, corrected by two stages; weights and stages
+    learn from it. Returns the bit.
 
     place: of the bit among the bits of a pixel. bit: the bit, if it is written.
     """

@@ -1,8 +1,8 @@
 """Coefficients of JPEG files, and differences of pixels from the decoded ones, by context mixing.
 
-A number is coded by decisions: whether it is 0, its sign, its number of binary digits, its digits. Contexts are the same
-coefficient of blocks around, coefficients of higher frequency in the block, other components, and the value that continuity
-across the edges of blocks demands. Contexts, weights and stages work as in bit_mixing.py.
+A number is coded by decisions: whether it is 0, its sign, its number of binary digits, its digits. Contexts are the
+same coefficient of blocks around, coefficients of higher frequency in the block, other components, and the value that
+continuity across the edges of blocks demands. Contexts, weights and stages work as in bit_mixing.py.
 """
 
 from typing import NamedTuple
@@ -108,8 +108,8 @@ def _decide(mixer, coder, node, kind, bit):
 def _code_number(mixer, coder, number):
     """Code a number whose size is below 2^MAX_EXPONENT; returns it.
 
-    The decisions: whether it is 0; whether it is negative; whether it has more than 1 binary digit, more than 2, and so on;
-    its digits after the first.
+    The decisions: whether it is 0; whether it is negative; whether it has more than 1 binary digit, more than
+    2, and so on; its digits after the first.
     """
     # one loop with one call of _decide, because each call is compiled into this function
     size = abs(number)
@@ -167,7 +167,9 @@ def _set_hashes(mixer, seed, first, second, third):
 
 
 class _Around(NamedTuple):
-    """The blocks around a block, and the other component's block at its place, int16 (64,) each; zeros where there is none."""
+    """The blocks around a block, and the other component's block at its place, int16 (64,)
+    each; zeros where there is none.
+    """
 
     above: np.ndarray
     left: np.ndarray
@@ -283,7 +285,9 @@ def _code_last(mixer, coder, last, component, above, left, far):
 
 @part_of_loop_in_place
 def _expected(block, bottom, rights, table, place, has_above, has_left):
-    """The values of a coefficient that continuity with the blocks above and to the left demands, in half steps, int64 each."""
+    """The values of a coefficient that continuity with the blocks above and to the left
+    demands, in half steps, int64 each.
+    """
     v, u = place >> 3, place & 7
     down = _demanded(block, table, place, bottom[u], v, 8) if has_above else np.int64(0)
     across = _demanded(block, table, place, rights[v], u, 1) if has_left else np.int64(0)
@@ -292,7 +296,9 @@ def _expected(block, bottom, rights, table, place, has_above, has_left):
 
 @part_of_loop_in_place
 def _demanded(block, table, place, total, frequency, stride):
-    """The part of an edge's total that coefficients of higher frequencies, `stride` apart, leave for this one, in half steps."""
+    """The part of an edge's total that coefficients of higher frequencies, `stride` apart,
+    leave for this one, in half steps.
+    """
     for other in range(place + stride, place + (8 - frequency) * stride, stride):
         total -= np.int64(block[other]) * table[other] * INNER
     scale = table[place] * (INNER if frequency else EDGE)
@@ -373,7 +379,8 @@ def _set_mean_contexts(mixer, component, progress, gap, west, north, other):
 
 @compiled
 def code_differences(mixer, coder, differences):
-    """Code the differences of an image from the decoded pixels: a flag for each 8 x 8 block, then each difference of a flagged block.
+    """Code the differences of an image from the decoded pixels: a flag for each 8 x 8 block,
+    then each difference of a flagged block.
 
     Args:
         mixer, coder: see code_component.

@@ -1,9 +1,10 @@
-"""Context mixing (Mahoney 2005), in integers: samples coded bit by bit, with predictions from places with equal contexts.
+"""Context mixing (Mahoney 2005), in integers: samples coded bit by bit, with predictions
+from places with equal contexts.
 
-A context is a set of values: neighbours, and channels that are already known. It counts how often a bit was 0 and 1 where its
-values were the same, and predicts the next bit from that. Weights, which are learned while coding, mix these predictions with
-that of a trained model, if there is one. An arithmetic coder codes the bit by the mixture. The decoder learns in the same way.
-All numbers are integers, so every machine decodes the same.
+A context is a set of values: neighbours, and channels that are already known. It counts how often a bit was 0 and 1
+where its values were the same, and predicts the next bit from that. Weights, which are learned while coding, mix these
+predictions with that of a trained model, if there is one. An arithmetic coder codes the bit by the mixture. The decoder
+learns in the same way. All numbers are integers, so every machine decodes the same.
 
 New files have it with a model, see model_mixing.py; without one, pixel_mixing.py took its place.
 """
@@ -46,7 +47,8 @@ class Mixer(NamedTuple):
 
     Attributes:
         contexts: their histories, as Slots. Contexts with the same place share it.
-        maps, uses: for each context and state of a history a probability, and how often it was used, int64 (CONTEXTS, 256).
+        maps, uses: for each context and state of a history a probability, and how often it
+            was used, int64 (CONTEXTS, 256).
         weights: of two mixers, in sets of 64 rows, int32 (128, INPUTS), 2^-16.
         hashes, values: of the contexts of the bit at hand.
         inputs, rows, logits: of the bit at hand; each mixer's row of weights, and its logit.
@@ -92,7 +94,8 @@ class Sample(NamedTuple):
     """A sample of a PixelLayer.
 
     Attributes:
-        pixels, stride, channels, bits: see PixelLayer. Where samples are read, the sample is entered; its bits are 0 before.
+        pixels, stride, channels, bits: see PixelLayer. Where samples are read, the sample is
+            entered; its bits are 0 before.
         at: the place of its pixel.
         c: its channel, in the order of coding.
     """
@@ -179,8 +182,9 @@ def _find_slots(mixer, node):
 
 @part_of_loop_in_place
 def _predict(mixer, place, node, prediction):
-    """The probability of a 1, for a bit at a `place` among a pixel's bits. node: 1, and those of the 4 bits that are known.
-    prediction: the model's logit."""
+    """The probability of a 1, for a bit at a `place` among a pixel's bits. node: 1, and those of the 4 bits that
+    are known. prediction: the model's logit.
+    """
     entries, at, maps, inputs, familiar = mixer.contexts.entries, mixer.contexts.at, mixer.maps, mixer.inputs, 0
     for i in range(CONTEXTS):
         entry = np.int64(entries[at[0, i] + node])

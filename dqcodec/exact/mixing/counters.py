@@ -4,8 +4,8 @@ Three kinds, as in Mahoney's PAQ (2005). All are probabilities of a 1.
 
 - A counter has 22 bits of probability and 10 bits of uses. The more uses it had, the less a bit moves it.
 - A history has 16 bits of probability and 8 bits of state, the numbers of zeros and ones that a context saw lately.
-- A stage is a table over logits: it corrects a mixed logit by what bits were after similar ones. (PAQ calls it an adaptive
-  probability map, others secondary symbol estimation.)
+- A stage is a table over logits: it corrects a mixed logit by what bits were after similar ones. (PAQ calls it an
+  adaptive probability map, others secondary symbol estimation.)
 """
 
 import numpy as np

@@ -4,7 +4,8 @@ Thresholds are quantiles of the first law, so a few decisions determine a sample
 decision, given the earlier ones; histograms do, too, which count decisions in contexts. Logistic mixing (Mahoney 2005)
 combines all to one probability. Between two quantiles, the first law alone gives it.
 
-In a sharp channel, the places of the laws are tried first, one after the other: is the sample at least the place, is it above?
+In a sharp channel, the places of the laws are tried first, one after the other: is the
+sample at least the place, is it above?
 """
 
 from typing import NamedTuple
@@ -52,7 +53,8 @@ class Decisions(NamedTuple):
     """The state that learns, from decision to decision and from image to image.
 
     Attributes:
-        network: mixes a logit of each law, histogram and direct count, and a constant; SETS sets of _ROWS rows, 32 final rows.
+        network: mixes a logit of each law, histogram and direct count, and a constant; SETS
+            sets of _ROWS rows, 32 final rows.
         histograms: counters, uint32 (HISTOGRAMS CONTEXTS NODES,).
         direct: counters of hashed contexts, then 16 bits of the hash, int64 (DIRECT 2^DIRECT_BITS,).
         stages: two, one after the other: 2^22 times the probability of a 1, int32 (2 _STAGE_ROWS, CELLS + 1).
@@ -112,7 +114,9 @@ class Contexts(NamedTuple):
 
 
 class Question(NamedTuple):
-    """Whether a sample, low <= sample < end, is at least a threshold: a node of the tree, of a tail or of a candidate, or 0."""
+    """Whether a sample, low <= sample < end, is at least a threshold: a node of the tree, of
+    a tail or of a candidate, or 0.
+    """
 
     node: int
     threshold: int
@@ -185,7 +189,9 @@ def code_sample(decisions, contexts, laws, value, largest, coder):
 
 @part_of_loop_in_place
 def _candidate(laws, low, end):
-    """(threshold, node) of the decision whether a sample is the first candidate from `low` up to `end`; node 0: none is left."""
+    """(threshold, node) of the decision whether a sample is the first candidate from `low`
+    up to `end`; node 0: none is left.
+    """
     for i in range(len(CANDIDATES)):
         whole = np.int64(np.floor(laws.places[CANDIDATES[i]] + 0.5))
         if low < whole < end:

@@ -1,7 +1,7 @@
 """Coding by experts: samples of any number of bits, by several predictions that adapt, mixed decision by decision.
 
-An expert is a law of the next sample (laws.py) or a count of how decisions went; decisions.py mixes them. Channels are coded one after
-the other, so a later one sees earlier ones on all sides.
+An expert is a law of the next sample (laws.py) or a count of how decisions went; decisions.py mixes them. Channels are
+coded one after the other, so a later one sees earlier ones on all sides.
 """
 
 from enum import IntEnum
@@ -31,7 +31,8 @@ from dqcodec.frozen.experts import DOWN, MARGIN, MAX_SAMPLE_BYTES, OWN_FIRST, OW
 class Kind(IntEnum):
     """What predicts the first channel of a layer. The numbers are part of the format.
 
-    NARROW and WIDE are for noise, from a narrow or a wide neighbourhood. SHARP is for surfaces without noise and with sharp edges.
+    NARROW and WIDE are for noise, from a narrow or a wide neighbourhood. SHARP is for
+    surfaces without noise and with sharp edges.
     """
 
     NARROW = 0
@@ -95,7 +96,8 @@ class _Channel(NamedTuple):
 def code_channel(
     experts: Experts, padded: Padded, channel: int, largest: int, coder: BinaryCoder, kind: Kind
 ) -> BinaryCoder:
-    """Code a channel of a padded image: write its samples, 0 to largest, or read and enter them. Earlier channels are known.
+    """Code a channel of a padded image: write its samples, 0 to largest, or read and enter
+    them. Earlier channels are known.
 
     kind: of the first channel. Later ones take no notice.
 
@@ -142,9 +144,10 @@ def _code_rows(channel, coder, first, room):
 def _set_contexts(contexts, laws, padded, y, x, c):
     """Set the contexts of a sample's decisions.
 
-    Histograms: by the scale, and where the place lies between two samples; by the classes of errors nearby; by which neighbours exceed
-    the blend; by where laws 3 to 5 lie; by the classes of the earlier channels' errors, or that of NE, and the scale. Hashes: of N and
-    NE, and of more neighbours, all less W. Sets of weights: by the channel; by the scale; by the spread, or the earlier channel's errors.
+    Histograms: by the scale, and where the place lies between two samples; by the classes of errors nearby; by which
+    neighbours exceed the blend; by where laws 3 to 5 lie; by the classes of the earlier channels' errors, or that of
+    NE, and the scale. Hashes: of N and NE, and of more neighbours, all less W. Sets of weights: by the channel; by the
+    scale; by the spread, or the earlier channel's errors.
     """
     samples, classes, keys, places = padded.samples, padded.classes, laws.keys, laws.places
     place, scale, row = places[0], laws.blend[SCALE], y - UP + 1

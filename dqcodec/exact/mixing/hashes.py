@@ -1,4 +1,6 @@
-"""Hashes of contexts, uint64: each extends a hash by a value. Three, as files need the one that their method began with."""
+"""Hashes of contexts, uint64: each extends a hash by a value. Three, as files need the one
+that their method began with.
+"""
 
 import numpy as np
 

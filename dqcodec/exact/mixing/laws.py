@@ -1,7 +1,7 @@
 """Laws of the next sample: each has a place, a scale, and a distribution function.
 
-PREDICTIONS p_i come from local least squares with a short and a long memory, from neighbours and from the earlier channel. The
-blend b weighs them by their errors nearby, and contexts correct its bias (Wu and Memon 1997):
+PREDICTIONS p_i come from local least squares with a short and a long memory, from neighbours and from the earlier
+channel. The blend b weighs them by their errors nearby, and contexts correct its bias (Wu and Memon 1997):
 
     w_i = 1 / (e_i + 1/64)^2            e_i: the mean absolute error of prediction i at 6 neighbours; e: that of the blend
     b = sum w_i p_i / sum w_i           spread: the mean of |p_i - b|
@@ -20,11 +20,11 @@ The distribution function of all laws is that of Student's t with 4 degrees of f
     6     as above                          errors of the blend at this intensity
     7     as above                          the earlier channel's errors around the sample; of channel 0 place p_6, scale e_6
 
-In a sharp channel, laws 1, 2, 6 and 7 continue the plane through three neighbours, or the line through two. Their scale is
-small and constant: at an edge one of them is often exact, and errors nearby do not tell which.
+In a sharp channel, laws 1, 2, 6 and 7 continue the plane through three neighbours, or the line through two. Their scale
+is small and constant: at an edge one of them is often exact, and errors nearby do not tell which.
 
-Samples are integers; floats are float64, in steps of a sample, and each operation on them stands alone, in a fixed order. Loops
-take a place in a Padded (see experts.py): row y, column x, margins included, and channel c.
+Samples are integers; floats are float64, in steps of a sample, and each operation on them stands alone, in a fixed
+order. Loops take a place in a Padded (see experts.py): row y, column x, margins included, and channel c.
 """
 
 from typing import NamedTuple
@@ -74,15 +74,16 @@ class Laws(NamedTuple):
 
     Attributes:
         short, long: the regressions.
-        rows: absolute errors of each prediction and the blend, in this row and the one above, (2, W + 2 MARGIN, PREDICTIONS + 1).
+        rows: absolute errors of each prediction and the blend, in this row and the one
+            above, (2, W + 2 MARGIN, PREDICTIONS + 1).
         columns: the blend's, averaged down the columns (W + 2 MARGIN,).
         sums: averaged along the row; sums of the channel's errors and of the earlier channel's nearby (3,).
         values: regressors, then the sample itself less its mean (n + 1,).
         predictions: (PREDICTIONS,).
         spreads: their errors nearby (PREDICTIONS,).
         places, inverses: of the laws, the inverse of the scale (LAWS,).
-        blend: at BLEND the place without correction, at SCALE its scale, at ERROR the error nearby, at EARLIER_ERROR the earlier
-            channel's, at MEAN the mean of neighbours (5,).
+        blend: at BLEND the place without correction, at SCALE its scale, at ERROR the error nearby, at EARLIER_ERROR
+            the earlier channel's, at MEAN the mean of neighbours (5,).
         keys: of the three biases and of the intensity; the classes of scale and spread; int64 (6,).
         is_sharp: whether the channel is sharp.
     """
@@ -185,8 +186,9 @@ def _set_values(laws, samples, y, x, c):
 def _predict(laws, samples, y, x, c, largest):
     """Set the predictions, between 0 and the largest sample.
 
-    0 to 2: short memory, by few, by some and by all regressors; 3, 4: long memory, by few and by all; 5: median edge detector; 6: the mean
-    of neighbours, or, after channel 0, that of W and N moved as the earlier channel moves; 7: W + NE - N.
+    0 to 2: short memory, by few, by some and by all regressors; 3, 4: long memory, by few and by all; 5: median edge
+    detector; 6: the mean of neighbours, or, after channel 0, that of W and N moved as the earlier channel moves; 7: W +
+    NE - N.
     """
     predictions, values, short, long, mean = laws.predictions, laws.values, laws.short, laws.long, laws.blend[MEAN]
     n, few = len(values) - 1, NEAREST + len(OTHER) * c

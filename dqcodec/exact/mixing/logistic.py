@@ -61,7 +61,8 @@ def rate_after(samples):
 
 
 class Network(NamedTuple):
-    """Mixing in two layers: contexts select rows of weights, each row mixes the inputs, and final weights mix their logits.
+    """Mixing in two layers: contexts select rows of weights, each row mixes the inputs, and
+    final weights mix their logits.
 
     Attributes:
         weights: int32 (rows, inputs), 2^-16.

@@ -1,7 +1,8 @@
-"""Context mixing with a model: the predictions of an autoregressive density are mixed with those of contexts, bit by bit.
+"""Context mixing with a model: the predictions of an autoregressive density are mixed with
+those of contexts, bit by bit.
 
-The model walks through tiles front by front, as when it codes alone. Plane by plane context_mixing codes the samples of a
-front.
+The model walks through tiles front by front, as when it codes alone. Plane by plane
+context_mixing codes the samples of a front.
 """
 
 from collections.abc import Sequence
@@ -49,7 +50,8 @@ class _Mixing(NamedTuple):
 
     Attributes:
         mixer: a Mixer.
-        pixels, firsts: of a Pixels, whose layers are the tiles. If the mixer reads, symbols are entered; else they are there.
+        pixels, firsts: of a Pixels, whose layers are the tiles. If the mixer reads, symbols
+            are entered; else they are there.
         lengths: set to the bits of each symbol, float64 (pixels, planes).
     """
 

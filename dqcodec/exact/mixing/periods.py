@@ -1,4 +1,5 @@
-"""Periods of textures, dithers and halftones, found by autocorrelation (Wiener 1930, Khinchin 1934). Only an encoder needs them.
+"""Periods of textures, dithers and halftones, found by autocorrelation (Wiener 1930,
+Khinchin 1934). Only an encoder needs them.
 
 Differences along rows, and then along columns, leave texture and noise; large ones, at edges, are clipped. Their
 autocorrelation has a peak at each period.
@@ -18,7 +19,9 @@ _MAX_PIXELS = 1 << 20  # later rows are left out
 
 
 def find_periods(layer: np.ndarray) -> tuple[tuple[int, int], ...]:
-    """The two most certain periods, (rows up, columns left), of a layer (H, W, C) uint8; defaults replace uncertain ones."""
+    """The two most certain periods, (rows up, columns left), of a layer (H, W, C) uint8;
+    defaults replace uncertain ones.
+    """
     if layer[..., 0].size < _MIN_PIXELS or min(layer.shape[:2]) < 2:
         return DEFAULT_PERIODS
     texture = layer[: max(2, _MAX_PIXELS // layer.shape[1])].astype(np.float32).mean(-1)

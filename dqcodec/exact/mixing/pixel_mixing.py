@@ -8,9 +8,9 @@ Candidates predict a pixel. Each is trusted by what it was worth in its context:
     3 short match      the pixel at the last place with the same 8 neighbours
     4 canvas           in an animation: what earlier frames drew at the pixel's place
 
-The guess is the candidate among left, upper, long match (if it is long enough) and canvas that is trusted most. Contexts learn how
-likely it is right, and are mixed, as in bit_mixing.py. If it is likely enough, one decision says whether it is right; for most
-pixels this is the whole code. Otherwise the pixel's bits are coded.
+The guess is the candidate among left, upper, long match (if it is long enough) and canvas that is trusted most.
+Contexts learn how likely it is right, and are mixed, as in bit_mixing.py. If it is likely enough, one decision says
+whether it is right; for most pixels this is the whole code. Otherwise the pixel's bits are coded.
 """
 
 from collections.abc import Sequence
@@ -57,7 +57,8 @@ class PixelMixer(NamedTuple):
         inputs, logits, rows: of the pixel at hand.
         candidates: the pixels of all candidates, and the counters that say how far each is trusted, int64 (2, 5).
         matches: of the pixel at hand, int64 (3, 2), see bit_mixing.code_samples.
-        above, hits: of the row above, int64: the distances of long matches (W,), and how four guesses went, a bit each (W + 2,).
+        above, hits: of the row above, int64: the distances of long matches (W,), and how
+            four guesses went, a bit each (W + 2,).
         bits: log2 of the counters of a context.
     """
 
@@ -94,7 +95,9 @@ class PixelMixer(NamedTuple):
 def new_mixers(
     shapes: Sequence[tuple[int, int, int]], prior: Prior = UNTRAINED, *, has_canvas: bool = False
 ) -> tuple[PixelMixer, BitMixer]:
-    """Mixers for layers of these shapes, which all have the same number of channels. Other arguments: see PixelMixer.new."""
+    """Mixers for layers of these shapes, which all have the same number of channels. Other
+    arguments: see PixelMixer.new.
+    """
     pixels, widest = _pixels(shapes), max(width for _, width, _ in shapes)
     hits = PixelMixer.new(pixels, widest, prior, has_canvas=has_canvas)
     return hits, BitMixer.new(pixels * shapes[0][2], prior)
@@ -210,7 +213,9 @@ def _long_match(layer, at, above, last):
 
 @part_of_loop_in_place
 def _set_matches(matches, layer, at, length, distance, last):
-    """Set the long match, and the short one at `last`, the last place of the wide neighbourhood; see bit_mixing.code_samples."""
+    """Set the long match, and the short one at `last`, the last place of the wide
+    neighbourhood; see bit_mixing.code_samples.
+    """
     pixels, stride = layer.pixels, layer.stride
     matches[0, 0], matches[0, 1] = np.int64(pixels[at - distance]) if length else -1, min(length, LONGEST)
     matches[1, 0], matches[1, 1] = -1, 0
@@ -271,7 +276,9 @@ def _shape(pixels, at, stride, pixel):
 
 @part_of_loop_in_place
 def _set_rows(mixer, layer, at, around, guess, history, run):
-    """Set the rows of the counters and weights of a guess. history: hits nearby. run: the number of hits just before the pixel."""
+    """Set the rows of the counters and weights of a guess. history: hits nearby. run: the
+    number of hits just before the pixel.
+    """
     pixels, rows, matches, size = layer.pixels, mixer.rows, mixer.matches, mixer.bits
     W, N, pixel, shape, match = pixels[at - 1], pixels[at - layer.stride], guess.pixel, guess.shape, guess.match
     lengths = matches[0, 1] << 12 | matches[1, 1] << 8 | match << 4 | guess.best

@@ -1,8 +1,8 @@
 """Layers of pixels, as the loops of mixing see them: one array of numbers, with margins.
 
-A pixel is one number, uint32: its channels in the order of coding, 8 bits each, the first one highest. Layers follow each other
-in one array, row by row. A layer has MARGIN rows above it and MARGIN columns at both sides; these pixels are 0. So a neighbour
-is always at a fixed distance: of the pixel at place p, W is at p - 1 and N at p - stride.
+A pixel is one number, uint32: its channels in the order of coding, 8 bits each, the first one highest. Layers follow
+each other in one array, row by row. A layer has MARGIN rows above it and MARGIN columns at both sides; these pixels are
+0. So a neighbour is always at a fixed distance: of the pixel at place p, W is at p - 1 and N at p - stride.
 """
 
 import itertools
@@ -28,7 +28,8 @@ class PixelLayer(NamedTuple):
         channels: of a pixel.
         bits: of a sample.
         periods: places to the left, int64 (2,).
-        canvas: places to the left, where a copy of the canvas has the same pixel; 0 without a canvas. It is period 0, too.
+        canvas: places to the left, where a copy of the canvas has the same pixel; 0 without
+            a canvas. It is period 0, too.
     """
 
     pixels: np.ndarray

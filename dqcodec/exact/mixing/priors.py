@@ -70,8 +70,7 @@ _KINDS = {1: 1, 2: 4, 3: 3, 4: 4}  # channels of a layer -> of the layers from w
 def trained_prior(channels: int) -> Prior:
     """What was learned from drawings with this number of channels; see benchmarks/priors.py.
 
-    Raises:
-        ModelError: the file with the trained values is damaged or missing.
+    Raises ModelError: the file with the trained values is damaged or missing.
     """
     try:
         data = TABLE.read_bytes()

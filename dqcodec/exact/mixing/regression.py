@@ -1,9 +1,9 @@
 """Local least squares in raster order: the weights that fit the samples around the next one best (Li and Orchard 2001).
 
-A regression of n regressors is a row of numbers: the lower triangle of the matrix of their products, row by row, then their
-products with the target. Near samples weigh more. The weight is multiplied by DECAYS for each row between a sample and the
-next one, and for each column between them in the same row. A filter weighs the columns of the rows above; it peaks at the
-next sample's own column.
+A regression of n regressors is a row of numbers: the lower triangle of the matrix of their products, row by row, then
+their products with the target. Near samples weigh more. The weight is multiplied by DECAYS for each row between a
+sample and the next one, and for each column between them in the same row. A filter weighs the columns of the rows
+above; it peaks at the next sample's own column.
 
 All numbers are float64, and each operation stands alone in a fixed order, so every machine finds the same weights.
 """
@@ -25,8 +25,8 @@ class Regression(NamedTuple):
         columns: sums over a column down to a row, float64 (columns, numbers).
         above: the filtered sums over the rows above, float64 (numbers,).
         left: the sums over the row's own samples, float64 (numbers,).
-        system: the sums of the next sample, then its factors, float64 (n + 1, n or more). Rows are filled to whole vectors;
-            numbers above the diagonal are never used.
+        system: the sums of the next sample, then its factors, float64 (n + 1, n or more). Rows are filled to whole
+            vectors; numbers above the diagonal are never used.
         scratch: a column, or the rest of a back substitution, float64 (n + 1 or more,).
         n: the number of regressors.
         decay, persistence: see frozen.experts.

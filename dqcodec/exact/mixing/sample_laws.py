@@ -1,7 +1,9 @@
-"""Laws of a sample, in integers: predictions from its neighbours and the channel before, each with a logistic distribution.
+"""Laws of a sample, in integers: predictions from its neighbours and the channel before,
+each with a logistic distribution.
 
-A law's scale follows from its mean absolute error. The error is learned in rows: by the spread of the neighbours, and by the
-surprise of the channel before. So laws also predict bits of smooth and soft pixels whose contexts were never seen.
+A law's scale follows from its mean absolute error. The error is learned in rows: by the spread of the neighbours, and
+by the surprise of the channel before. So laws also predict bits of smooth and soft pixels whose contexts were never
+seen.
 
 Predictions are in eighths of a sample.
 """
@@ -22,9 +24,11 @@ class SampleLaws(NamedTuple):
     """The laws of the sample at hand, and what they learn.
 
     Attributes:
-        errors: of each law in each row, uint32 (LAW_ROWS, LAWS): counters of the mean absolute error, in units of 2^-14.
+        errors: of each law in each row, uint32 (LAW_ROWS, LAWS): counters of the mean
+            absolute error, in units of 2^-14.
         means, slopes: of the laws; the slope is 32 times the logits of a sample, int64 (LAWS,).
-        below, above, here: their distribution functions, 65536ths, at both ends of the remaining samples, and at the threshold.
+        below, above, here: their distribution functions, 65536ths, at both ends of the
+            remaining samples, and at the threshold.
 
     Without laws, all have 0 laws.
     """
@@ -44,7 +48,8 @@ class SampleLaws(NamedTuple):
 
 @part_of_loop_in_place
 def set_sample_laws(laws, layer, at, c, known, near):
-    """Set the laws of a sample, channel c; returns their row. Compass points: neighbours; small letters: the channel before.
+    """Set the laws of a sample, channel c; returns their row. Compass points: neighbours;
+    small letters: the channel before.
 
     known: the channels before c. near: the sample's channel of the neighbours W, N, NW, NE, WW and NN.
     """

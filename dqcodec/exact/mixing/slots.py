@@ -1,7 +1,7 @@
 """Where contexts remember the bits that they saw: slots of a history for each node of 4 bits (see counters.py).
 
-Most contexts are used once. Of these only the node is kept that their 4 bits reached, which says all histories. A slot is made
-at the second use. So contexts that are used once take little memory, and little time.
+Most contexts are used once. Of these only the node is kept that their 4 bits reached, which says all histories. A slot
+is made at the second use. So contexts that are used once take little memory, and little time.
 """
 
 from typing import NamedTuple
@@ -22,10 +22,10 @@ class Slots(NamedTuple):
     """The slots of several contexts.
 
     Attributes:
-        entries: of all slots, uint32. The first slots are for contexts at their first use, one for each. The others lie in the
-            order of their contexts' second use.
-        places: for each context and hash, uint64: above a check of 32 bits, below it the number of the slot, if that is at least
-            _FIRST, else the node that the only use reached, or 0 before any use.
+        entries: of all slots, uint32. The first slots are for contexts at their first use, one for each. The others lie
+            in the order of their contexts' second use.
+        places: for each context and hash, uint64: above a check of 32 bits, below it the number of the slot, if that is
+            at least _FIRST, else the node that the only use reached, or 0 before any use.
         last: the number of the last slot, int64 (1,).
         at: for each context the first entry of its slot at hand, its place and its check, shifted, int64 (3, contexts).
         bits: log2 of the hashes of a context.
