@@ -275,6 +275,22 @@ def test_an_animation_of_one_frame_is_an_array():
     assert np.array_equal(dqcodec.decompress(dqcodec.compress(pngs.animated(COLORS, []))), COLORS)
 
 
+def test_the_options_of_an_archive_reach_its_images():
+    text, packing = pngs.chunk(b"tEXt", b"a\0b"), pngs.chunk(b"iDOT", bytes(4))
+    data = pngs.write(COLORS, before=packing + text)
+
+    def image(**options):
+        with dqcodec.Archive(io.BytesIO(dqcodec.compress_archive({"a.png": data}, **options))) as images:
+            return images["a.png"]
+
+    assert image(exact=True) == data != image()
+    assert text in image() and text not in image(strip=True)
+    with pytest.raises(UnsupportedImageError, match="limit of 9 pixels"):
+        image(max_pixels=9)
+    with pytest.raises(ValueError, match="fast"):
+        image(fast=True, best=True)
+
+
 def test_pillow_keeps_what_was_changed_before_loading():
     buffer = io.BytesIO()
     image = Image.fromarray(COLORS.astype(np.uint8)).quantize(9)

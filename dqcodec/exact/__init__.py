@@ -1,4 +1,4 @@
-"""The integer twins of flows, and mixing and JPEG, which have no twin: exact on any machine.
+"""What coding computes, in integers: the twins of `flows`, context mixing, JPEG. Exact on any machine.
 They need numpy, not torch.
 
 program.py           a model file -> a Program, of flow/ or autoregressive/
