@@ -1,11 +1,11 @@
 """Prepare CIFAR-10 for training and measurements, from its published binary files.
 
-    python benchmarks/cifar10.py FOLDER -o OUT
+    python benchmarks/cifar10.py FOLDER -o OUT [--validation N]
     python benchmarks/cifar10.py SHEET.png ... -o OUT
 
-FOLDER holds data_batch_1.bin .. data_batch_5.bin and test_batch.bin (Krizhevsky 2009). OUT gets cifar10.npz with the
-paper's split: the first 40000 images for training, the last 10000 of the training files for validation, and the test images. It also gets
-test_00.png .. test_09.png, 1000 test images each, as a sheet of 25 rows of 40.
+FOLDER holds data_batch_1.bin .. data_batch_5.bin and test_batch.bin (Krizhevsky 2009). OUT gets cifar10.npz: of the
+50000 training images the last N for validation, the others for training, and the test images. N is 10000 unless it is given, as in the
+paper. OUT also gets test_00.png .. test_09.png, 1000 test images each, as a sheet of 25 rows of 40.
 
 From such sheets the second command makes one PNG for each image, numbered from 0000.png.
 """
@@ -24,19 +24,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("paths", type=Path, nargs="+", metavar="FOLDER|SHEET.png")
     parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--validation", type=int, default=10000, metavar="N")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     if arguments.paths[0].is_dir():
-        prepare(*arguments.paths, arguments.output)
+        prepare(*arguments.paths, arguments.output, arguments.validation)
     else:
         cut(arguments.paths, arguments.output)
 
 
-def prepare(folder: Path, output: Path) -> None:
-    """Write the arrays for training and the sheets of test images."""
+def prepare(folder: Path, output: Path, validation: int) -> None:
+    """Write the arrays for training, `validation` images of them for validation, and the sheets of test images."""
     training = np.concatenate([read(folder / f"data_batch_{i}.bin") for i in range(1, 6)])
     test = read(folder / "test_batch.bin")
-    np.savez(output / "cifar10.npz", train=training[:40000], valid=training[40000:], test=test)
+    np.savez(output / "cifar10.npz", train=training[:-validation], valid=training[-validation:], test=test)
     for index, images in enumerate(test.reshape(10, 1000, 32, 32, 3)):
         Image.fromarray(sheet(images)).save(output / f"test_{index:02d}.png", optimize=True)
 

@@ -21,7 +21,7 @@ class _IntermediateCode(codegen.JITCodeLibrary):
 
 @compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
 class _Lowering(typed_passes.NativeLowering):
-    """Numba's last pass, without machine code."""
+    """Numba's pass from its own code to LLVM's, without machine code."""
 
     _name = "lowering_of_part"
 
@@ -39,10 +39,10 @@ class _Lowering(typed_passes.NativeLowering):
 
 
 class Compiler(compiler.CompilerBase):
-    """Numba's compiler with that last pass: the `pipeline_class` of parts."""
+    """Numba's compiler with that pass: the `pipeline_class` of parts."""
 
     def define_pipelines(self) -> list[compiler_machinery.PassManager]:
-        """Numba's passes, the last one replaced."""
+        """Numba's passes, that one replaced."""
         passes = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.passes = [
             (_Lowering if each is typed_passes.NativeLowering else each, text) for each, text in passes.passes
