@@ -37,7 +37,8 @@ def prepare(folder: Path, output: Path, validation: int) -> None:
     """Write the arrays for training, `validation` images of them for validation, and the sheets of test images."""
     training = np.concatenate([read(folder / f"data_batch_{i}.bin") for i in range(1, 6)])
     test = read(folder / "test_batch.bin")
-    np.savez(output / "cifar10.npz", train=training[:-validation], valid=training[-validation:], test=test)
+    train, valid = np.split(training, [len(training) - validation])
+    np.savez(output / "cifar10.npz", train=train, valid=valid, test=test)
     for index, images in enumerate(test.reshape(10, 1000, 32, 32, 3)):
         Image.fromarray(sheet(images)).save(output / f"test_{index:02d}.png", optimize=True)
 

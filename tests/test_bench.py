@@ -159,11 +159,12 @@ def with_metadata(as_text: bool) -> tuple[bytes, metadata.Metadata]:
 
 
 @pytest.mark.parametrize("as_text", (False, True))
-def test_webp_and_jpeg_xl_keep_the_metadata_that_they_can_hold(as_text):
+def test_webp_and_jpeg_xl_keep_the_metadata_that_they_can_hold(as_text, tmp_path):
     imagecodecs = pytest.importorskip("imagecodecs")
     data, known = with_metadata(as_text)
-    source = images.of(data)
-    assert metadata.of(data) == known
+    (tmp_path / "a.png").write_bytes(data)
+    source = images.read(tmp_path / "a.png")
+    assert source.metadata == metadata.of(data) == known
     webp, jpegxl = peers.WebP(), peers.JpegXl(3)
     jpegxl.prepare(1)
     coded = webp.encode(source).data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 
@@ -12,6 +12,8 @@ from PIL import PngImagePlugin
 from PIL.Image import Image as PillowImage
 
 from dqcodec import png
+from dqcodec.bench import metadata
+from dqcodec.bench.metadata import Metadata
 from dqcodec.png import color_types
 
 
@@ -35,7 +37,7 @@ class Original:
     below the other, RGBA, as they are shown; transparent pixels are 0.
     height: of `pixels`, so of all frames together. frames: their number.
     samples: samples per pixel in the file, 1 for a palette index. Bits per dimension count these.
-    kind: bit depth and colour type, as text.
+    kind: bit depth and colour type, as text. metadata: what other formats can hold of it.
     """
 
     data: bytes
@@ -45,6 +47,7 @@ class Original:
     samples: int
     kind: str
     frames: int = 1
+    metadata: Metadata = Metadata()
 
 
 def find(paths: Sequence[Path]) -> list[Image]:
@@ -59,15 +62,16 @@ def find(paths: Sequence[Path]) -> list[Image]:
 
 
 def read(path: Path) -> Original:
-    """Read and decode a PNG file.
+    """Read and decode a PNG file, with its metadata.
 
     Raises OSError, DqcodecError: the file is not readable, or no valid PNG; NotCompared: see decode.
     """
-    return of(path.read_bytes())
+    data = path.read_bytes()
+    return replace(of(data), metadata=metadata.of(data))
 
 
 def of(data: bytes) -> Original:
-    """Decode a PNG file, given by its bytes. Raises DqcodecError, NotCompared: see read."""
+    """Decode a PNG file, given by its bytes, without metadata. Raises DqcodecError, NotCompared: see read."""
     header = png.read(data, decode=False).header
     kind = f"{header.bit_depth}-bit {color_types.NAMES[header.color_type]}"
     pixels = decode(data)

@@ -73,7 +73,7 @@ class WebP(Codec):
 
     def encode(self, source: Original) -> Coded:
         """The pixels and metadata as WebP."""
-        buffer, known = BytesIO(), metadata.of(source.data)
+        buffer, known = BytesIO(), source.metadata
         options = {"lossless": True, "quality": 100, "method": 6, "exact": True}
         options |= {"icc_profile": known.icc, "exif": known.exif, "xmp": known.xmp}
         image, *others = map(Image.fromarray, np.split(images.with_color(source.pixels), source.frames))
@@ -143,7 +143,7 @@ class JpegXl(_Imagecodecs):
 
     def encode(self, source: Original) -> Coded:
         """The pixels and metadata as JPEG XL."""
-        boxes = metadata.in_jpegxl(metadata.of(source.data))
+        boxes = metadata.in_jpegxl(source.metadata)
         options = {
             "lossless": True,
             "effort": self.effort,

@@ -235,9 +235,8 @@ def _reports(kept: Kept, choices: Mapping[Source, Choice]) -> list[PackedReport]
 
 def _report(item: Item, content: Source | Verbatim, choice: Choice | None) -> PackedReport:
     if choice is None:
-        size = len(content.data)
-        whole = PackedReport(item.name, "verbatim", 0, 0, 0, item.source_bytes, size, dropped=(), broken=item.damage)
-        return replace(whole, is_png=item.is_png)
+        size, facts = len(content.data), {"broken": item.damage, "is_png": item.is_png}
+        return PackedReport(item.name, "verbatim", 0, 0, 0, item.source_bytes, size, dropped=(), **facts)
     return PackedReport(
         name=item.name,
         method=choice.entry.method,

@@ -85,9 +85,9 @@ def _lock(descriptor: int) -> bool:
 
 
 def _is_locked(path: Path) -> bool:
-    """Whether another process holds the lock of a file, or this cannot be known."""
-    try:
-        descriptor = os.open(path, os.O_RDWR)
+    """Whether another process holds the lock of a file, or the file cannot be opened."""
+    try:  # a lock of NFS needs a writable file
+        descriptor = os.open(path, os.O_RDWR if os.access(path, os.W_OK) else os.O_RDONLY)
     except OSError:
         return True
     try:

@@ -92,8 +92,8 @@ def find(data: bytes, image: Png) -> bytes | None:
 def restore(image: Png, recipe: bytes) -> bytes:
     """The PNG file that the recipe was made for.
 
-    Raises CorruptError: the result differs from that file. This machine's zlib gives other
-    streams, or the recipe is; damaged.
+    Raises CorruptError: the result differs from that file. This machine's zlib gives other streams, or the recipe is
+    damaged.
     """
     if len(image.rasters) > 1:
         raise CorruptError(_MALFORMED)
