@@ -1869,6 +1869,8 @@ def flow(payload, shapes, model):
     body, layers = Bytes(payload), [np.zeros(shape, np.uint8) for shape in shapes]
     strips, tiles = flow_tiles(shapes, model)
     particles, loan, seed_bytes = body.varint(), body.varint(), body.varint()
+    lends = particles == 65
+    zeros = body.varint() if lends else 0
     stack, program = Stack(body.rest()), Flow(model)
     batches, done = [], loan
     while done < len(tiles):
@@ -1877,13 +1879,22 @@ def flow(payload, shapes, model):
         batches.append([tile for tile in tiles[done : done + size] if tile[3:] == (h, w)])
         done += len(batches[-1])
     for batch in reversed(batches):
-        put(layers, batch, program.pop(stack, len(batch), *batch[0][3:], particles))
+        put(layers, batch, program.pop(stack, len(batch), *batch[0][3:], 0 if lends else particles))
     first = strips + tiles[:loan]
+    if lends:
+        program.F = 0
+        before = [model.channels * sum(h * w for *_, h, w in tiles[:number]) for number in range(loan)]
+        for number, tile in reversed(list(enumerate(tiles[:loan]))):
+            put(layers, [tile], Lender(program, before[number]).pop(stack, 1, *tile[3:]))
+        first = strips
     seed_words = stack.save()
-    seed = np.array(seed_words, "<u4").tobytes()[:seed_bytes]
+    seed = np.array(seed_words, "<u4").tobytes()[: seed_bytes + zeros]
     stack.check_seed(seed)
+    assert seed[seed_bytes:] == bytes(zeros)
     shapes = [(h, w, model.channels) for *_, h, w in first]
-    put(layers, first, mixing(seed, shapes) if particles else pixel_mixing(seed, shapes, is_trained=True))
+    if first:
+        seed = seed[:seed_bytes]
+        put(layers, first, mixing(seed, shapes) if 0 < particles < 65 else pixel_mixing(seed, shapes, is_trained=True))
     return layers
 
 
@@ -2290,6 +2301,34 @@ class Interlaced:
             )
             rest = stack.pop([1 << F - 4] * len(some))
             out[part] = [(x << F) + (j << F - 4) + r for x, j, r in zip(symbols, cells, rest)]
+        return out
+
+
+class Lender(Interlaced):
+    """12.7: the symbols' pop. below: the symbols of the tiles before."""
+
+    def __init__(self, flow, below):
+        super().__init__(flow)
+        self.below = below
+
+    def pop(self, stack, B, H, W):
+        self.below += (H * W - (H >> self.flow.L) * (W >> self.flow.L)) * self.model.channels
+        return super().pop(stack, B, H, W)
+
+    def values(self, stack, laws):
+        self.below -= len(laws)
+        parts, start, out = [], 0, np.empty(len(laws), np.int64)
+        while start < len(laws):
+            size = min(max(1, (self.below + start) // 48), 1024, len(laws) - start)
+            parts.append(slice(start, start + size))
+            start += size
+        for part in reversed(parts):
+            some = laws[part]
+            slots = stack.pop([1 << 19] * len(some))
+            out[part] = [law.find(t) for law, t in zip(some, slots)]
+            starts = [law.start(x) for law, x in zip(some, out[part].tolist())]
+            ends = [law.start(x + 1) for law, x in zip(some, out[part].tolist())]
+            stack.fine_push([t - low for t, low in zip(slots, starts)], [end - low for low, end in zip(starts, ends)])
         return out
 
 

@@ -115,7 +115,7 @@ NUMBERS = {
         "INPUT_BITS": 8, "INPUT_RANGE": 8, "INPUT_BOUND": 2048, "LOG_SCALE_BITS": 6, "LOG_SCALE_BOUND": 1024,
         "LOCATION_BOUND": 2**30, "SCALE_BITS": 10, "R": 1024, "MAX_SCALE": 2**18, "SHEAR_BITS": 14, "MAX_LATENT": 2**38,
         "PRECISION": 20, "MIN_CHUNK": 1024, "CHUNKS": 4, "ESCAPE_WORDS": 3, "WORD_BITS": 16, "MAX_PARTICLES": 64,
-        "CHOICE_BITS": 22, "MAX_BATCH_DIMS": 393216,
+        "CHOICE_BITS": 22, "MAX_BATCH_DIMS": 393216, "OWN_LOAN": 65, "SYMBOLS_FOR_ONE": 48,
         "AROUND": ((0, 0), (0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1), (2, 2)),
     },
     interlaced: {

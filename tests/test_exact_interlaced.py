@@ -7,7 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import noise_stack, program
 from test_exact_mixture import tables
+from test_flow_method import image
 
+from dqcodec.ans.logarithms import ONE
+from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import LatentOverflow
 from dqcodec.exact.flow.mixture_coupling import Laws
 from dqcodec.flows.mixture import LogisticMixture
@@ -68,3 +71,21 @@ def test_values_outside_of_all_bins_are_refused(value):
     v = np.full((1, 8, 8, 3), value)
     with pytest.raises(LatentOverflow):
         program("interlaced").codec.density.push(noise_stack(), v)
+
+
+@pytest.mark.parametrize("before", [0, 500, 100_000])
+def test_symbols_take_their_masses_and_come_back(before):
+    density, x = program("interlaced").codec.density, image(16, 16).astype(np.int64)[None]
+    stack = Stack(bytes(3000))
+    start = stack.bits
+    cost = density.push_symbols(stack, x, before) / ONE
+    assert abs(stack.bits - start - cost.sum()) < 0.001 * x.size + 1
+    assert np.array_equal(density.pop_symbols(stack, x.shape, before), x)
+    assert stack.seed(3000) == bytes(3000)
+
+
+def test_symbols_cost_no_more_than_values_whose_noise_is_given_back():
+    """-log2 P(x) is the least rate of bits-back."""
+    codec, x = program("interlaced").codec, image(16, 16).astype(np.int64)[None]
+    bits_back = np.mean([codec.push(Stack(np.random.default_rng(n).bytes(20000)), x)[0] for n in range(4)])
+    assert codec.density.push_symbols(Stack(bytes(3000)), x, 0)[0] / ONE < bits_back

@@ -110,6 +110,15 @@ def test_an_image_of_one_tile_is_an_underflow():
         encode(image(8, 8), program_of("uniform"))
 
 
+@pytest.mark.parametrize("shape", [(8, 8), (16, 40), (33, 35)], ids=str)
+def test_an_interlaced_flow_lends_to_itself(shape):
+    """Its initial bits are few, and its first tiles take less than the bound of bits-back."""
+    program, pixels = program_of("interlaced"), image(*shape)
+    payload, report = encode(pixels, program)
+    assert np.array_equal(decode(payload, pixels.shape, program), pixels)
+    assert report.seed_bits < 8 * 1100 and (shape == (33, 35) or report.initial_bits < 300)
+
+
 @pytest.mark.parametrize("shape", [(1, 40, 3), (40, 1, 3), (40, 40, 1), (40, 40, 4)])
 def test_a_shape_that_no_program_fits_is_never_chosen_and_never_decoded(shape):
     assert choose(np.zeros(shape, np.uint8), [program_of("uniform")]) is None

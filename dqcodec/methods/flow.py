@@ -4,16 +4,19 @@ Each layer is cut from its top left into the model's tiles. Tiles at the right a
 are multiples of the model's `multiple`. Strips narrower than that remain. The tiles of all layers form one list: the
 largest first, tiles of one size layer after layer, row by row.
 
-Bits-back coding borrows bits from the stack before it pays them back. So the strips and the first `loan_tiles` tiles
-are coded by methods/trained_mixing.py, and lie at the bottom of the stack, as its seed. The other tiles follow in
-batches of one shape. A batch has at most 1/loan_tiles of the number of tiles before it: `loan_tiles` coded tiles hold
-the bits that one more tile borrows.
+Bits-back coding borrows bits from the stack before it pays them back. So the strips are coded by
+methods/trained_mixing.py and lie at the bottom of the stack, as its seed. Then come the first `loan_tiles` tiles. An
+interlaced flow codes each by its masses P(x), which borrows only the zero bytes above the seed; tiles of another flow
+are parts of the seed. The other tiles follow in batches of one shape. A batch has at most 1/loan_tiles of the number
+of tiles before it: `loan_tiles` coded tiles hold the bits that one more tile borrows.
 
-The payload: varint 0; varint loan_tiles; varint, the length of the seed in bytes; the stack, 32-bit words. Earlier
-versions wrote the number of particles in place of 0, see ans/particles.py, and a seed by methods/mixing.py.
+The payload: varint OWN_LOAN for interlaced flows, else 0; varint loan_tiles; varint, the length of the seed in bytes;
+for OWN_LOAN, varint, the number of zero bytes; the stack, 32-bit words. Earlier versions wrote 0 for interlaced flows,
+too, or the number of particles, see ans/particles.py, and a seed by methods/mixing.py.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 import numpy as np
 
@@ -23,13 +26,14 @@ from dqcodec.ans.stack import Stack
 from dqcodec.base.errors import CorruptError, LatentOverflow, StackUnderflow, SymbolError
 from dqcodec.base.reader import Reader
 from dqcodec.base.varint import write_varint
-from dqcodec.exact.boxes import Box, part, sides
+from dqcodec.exact.boxes import Box, area, part, sides
 from dqcodec.exact.flow.program import FlowProgram, bound, stacked
-from dqcodec.frozen.flow import MAX_BATCH_DIMS, MAX_PARTICLES
+from dqcodec.frozen.flow import MAX_BATCH_DIMS, MAX_PARTICLES, OWN_LOAN
 from dqcodec.methods import mixing, trained_mixing
 from dqcodec.methods.payload import MALFORMED, ModelReport, Payload
 
 _FIRST_LOAN_TILES = 3
+_FEWEST_ZEROS, _MOST_ZEROS = 8, 1 << 12
 
 
 def encode(layers: Sequence[np.ndarray], program: FlowProgram) -> Payload:
@@ -39,11 +43,11 @@ def encode(layers: Sequence[np.ndarray], program: FlowProgram) -> Payload:
     range for which the program is proven exact.
     """
     strips, tiles = program.layout([layer.shape[:2] for layer in layers])
-    loan_tiles = _FIRST_LOAN_TILES
-    while loan_tiles < len(tiles):
-        seed = trained_mixing.encode([part(layers, box) for box in strips + tiles[:loan_tiles]]).data
-        stack = Stack(seed)
-        seeded_bits, bits = stack.bits, np.zeros(len(tiles))
+    most = len(tiles) if program.lends else len(tiles) - 1
+    loan_tiles = min(_FIRST_LOAN_TILES, most) or 1
+    while loan_tiles <= most:
+        head, seed_bytes, stack = _lend(layers, strips, tiles[:loan_tiles], program)
+        lent_bits, bits = stack.bits, np.zeros(len(tiles))
         try:
             for batch in _batches(tiles, loan_tiles, program.channels):
                 bits[batch] = program.codec.push(stack, stacked(layers, tiles[batch]))
@@ -53,7 +57,6 @@ def encode(layers: Sequence[np.ndarray], program: FlowProgram) -> Payload:
         break
     else:
         raise StackUnderflow("the image is too small for the model's first loan")
-    payload = b"".join(map(write_varint, (0, loan_tiles, len(seed)))) + stack.to_bytes()
     flow_bits = float(bits.sum())
     bits[:loan_tiles] = bound(layers, tiles[:loan_tiles], program.codec)
     layer_bits, dims = np.zeros((2, len(layers)))
@@ -62,11 +65,11 @@ def encode(layers: Sequence[np.ndarray], program: FlowProgram) -> Payload:
     layer_bits *= [layer.size for layer in layers] / dims  # strips count as much per sample as the layer's tiles
     report = ModelReport(
         layer_bits=tuple(layer_bits.tolist()),
-        seed_bits=8 * len(seed),
-        initial_bits=8 * len(seed) + flow_bits - float(layer_bits.sum()),
-        grid_bits=stack.bits - seeded_bits - flow_bits,
+        seed_bits=8 * seed_bytes,
+        initial_bits=lent_bits + flow_bits - float(layer_bits.sum()),
+        grid_bits=stack.bits - lent_bits - flow_bits,
     )
-    return Payload(payload, report=report)
+    return Payload(head + stack.to_bytes(), report=report)
 
 
 def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: FlowProgram) -> list[np.ndarray]:
@@ -76,27 +79,77 @@ def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Flow
     """
     strips, tiles = program.layout([shape[:2] for shape in shapes])
     reader = Reader(payload, error=MALFORMED)
-    particles, loan_tiles, seed_bytes = reader.varint(), reader.varint(), reader.varint()
-    if not 0 < loan_tiles < len(tiles):
+    loan, loan_tiles, seed_bytes = reader.varint(), reader.varint(), reader.varint()
+    is_own = loan == OWN_LOAN and program.lends
+    zeros = reader.varint() if is_own else 0
+    if not 0 < loan_tiles < len(tiles) + is_own:
         raise CorruptError(MALFORMED)
-    codec = _codec(program, particles)
+    codec = program.codec if is_own else _codec(program, particles=loan)
     stack = Stack.from_bytes(reader.rest())
     layers = [np.zeros(shape, np.uint8) for shape in shapes]
     try:
         for batch in reversed(list(_batches(tiles, loan_tiles, program.channels))):
             boxes = tiles[batch]
-            values = codec.pop(stack, len(boxes), *sides(boxes[0]))
-            if values.min() < 0 or values.max() >= 1 << program.bits:
-                raise CorruptError("a decoded pixel is out of range")
-            for box, value in zip(boxes, values):
-                part(layers, box)[:] = value
+            _set(layers, boxes, codec.pop(stack, len(boxes), *sides(boxes[0])), program)
+        for before, box in reversed(_lent(tiles[:loan_tiles], program) if is_own else []):
+            shape = 1, *sides(box), program.channels
+            _set(layers, [box], program.codec.density.pop_symbols(stack, shape, before), program)
     except (LatentOverflow, StackUnderflow, SymbolError) as error:
         raise CorruptError(f"damaged flow payload ({error})") from error
-    lenders = [part(layers, box) for box in strips + tiles[:loan_tiles]]
-    method = mixing if particles else trained_mixing
-    for pixels, value in zip(lenders, method.decode(stack.seed(seed_bytes), [pixels.shape for pixels in lenders])):
-        pixels[:] = value
+    seed, seeded = stack.seed(seed_bytes + zeros), _seeded(strips, tiles[:loan_tiles], is_own)
+    if any(seed[seed_bytes:]) or (seed_bytes and not seeded):
+        raise CorruptError(MALFORMED)
+    if seeded:
+        method = trained_mixing if loan in (0, OWN_LOAN) else mixing
+        seeded = [part(layers, box) for box in seeded]
+        for pixels, value in zip(seeded, method.decode(seed[:seed_bytes], [pixels.shape for pixels in seeded])):
+            pixels[:] = value
     return layers
+
+
+def _lend(
+    layers: Sequence[np.ndarray], strips: list[Box], tiles: list[Box], program: FlowProgram
+) -> tuple[bytes, int, Stack]:
+    """(the payload before the stack, the bytes of the stack's seed, the stack of the seed and the first tiles).
+
+    Raises StackUnderflow: no number of zeros pays the first loan.
+    """
+    seeded = _seeded(strips, tiles, program.lends)
+    seed = trained_mixing.encode([part(layers, box) for box in seeded]).data if seeded else b""
+    if not program.lends:
+        return b"".join(map(write_varint, (0, len(tiles), len(seed)))), len(seed), Stack(seed)
+    zeros = _FEWEST_ZEROS
+    while True:
+        stack = Stack(seed + bytes(zeros))
+        try:
+            for before, box in _lent(tiles, program):
+                program.codec.density.push_symbols(stack, stacked(layers, [box]), before)
+        except StackUnderflow:
+            if zeros == _MOST_ZEROS:
+                raise
+            zeros *= 2
+            continue
+        head = b"".join(map(write_varint, (OWN_LOAN, len(tiles), len(seed), zeros)))
+        return head, len(seed) + zeros, stack
+
+
+def _seeded(strips: list[Box], tiles: list[Box], is_own: bool) -> list[Box]:
+    """What is coded in the seed, if the first loan is `tiles`."""
+    return strips if is_own else strips + tiles
+
+
+def _lent(tiles: list[Box], program: FlowProgram) -> list[tuple[int, Box]]:
+    """The tiles that an interlaced flow lends, each with the number of symbols before it."""
+    sizes = [area(box[1:]) * program.channels for box in tiles]
+    return list(zip(accumulate(sizes, initial=0), tiles))
+
+
+def _set(layers: Sequence[np.ndarray], boxes: Sequence[Box], values: np.ndarray, program: FlowProgram) -> None:
+    """Set the pixels of boxes to decoded values. Raises CorruptError: a value is no pixel."""
+    if values.min() < 0 or values.max() >= 1 << program.bits:
+        raise CorruptError("a decoded pixel is out of range")
+    for box, value in zip(boxes, values):
+        part(layers, box)[:] = value
 
 
 def _codec(program: FlowProgram, particles: int) -> BitsBack | CoupledBitsBack:

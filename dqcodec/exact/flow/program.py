@@ -12,6 +12,7 @@ from dqcodec.base.errors import LatentOverflow
 from dqcodec.exact.boxes import Box, cut, part, sides
 from dqcodec.exact.flow import loading
 from dqcodec.exact.flow.description import Description
+from dqcodec.exact.flow.interlaced import InterlacedFlow
 from dqcodec.exact.model_file import Tensors
 
 
@@ -32,6 +33,11 @@ class FlowProgram:
         self.name, self.channels, self.bits = description.name, description.channels, description.bits
         self.tile, self.multiple, self.card = description.tile, description.multiple, description.card
         self.codec = BitsBack(loading.dequantizer(description, tensors), loading.density(description, tensors))
+
+    @property
+    def lends(self) -> bool:
+        """Whether the density knows P(x), so that it can code the first tiles, which lend bits to the others."""
+        return isinstance(self.codec.density, InterlacedFlow)
 
     def fits(self, shape: tuple[int, int, int]) -> bool:
         """Whether the program codes layers of a shape (H, W, C)."""
