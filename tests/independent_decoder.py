@@ -1870,7 +1870,7 @@ def flow(payload, shapes, model):
     strips, tiles = flow_tiles(shapes, model)
     particles, loan, seed_bytes = body.varint(), body.varint(), body.varint()
     lends = particles == 65
-    zeros = body.varint() if lends else 0
+    growth, zeros = (body.varint(), 8) if lends else (0, 0)
     stack, program = Stack(body.rest()), Flow(model)
     batches, done = [], loan
     while done < len(tiles):
@@ -1885,7 +1885,7 @@ def flow(payload, shapes, model):
         program.F = 0
         before = [model.channels * sum(h * w for *_, h, w in tiles[:number]) for number in range(loan)]
         for number, tile in reversed(list(enumerate(tiles[:loan]))):
-            put(layers, [tile], Lender(program, before[number]).pop(stack, 1, *tile[3:]))
+            put(layers, [tile], Lender(program, before[number], growth).pop(stack, 1, *tile[3:]))
         first = strips
     seed_words = stack.save()
     seed = np.array(seed_words, "<u4").tobytes()[: seed_bytes + zeros]
@@ -2307,9 +2307,9 @@ class Interlaced:
 class Lender(Interlaced):
     """12.7: the symbols' pop. below: the symbols of the tiles before."""
 
-    def __init__(self, flow, below):
+    def __init__(self, flow, below, growth):
         super().__init__(flow)
-        self.below = below
+        self.below, self.growth = below, growth
 
     def pop(self, stack, B, H, W):
         self.below += (H * W - (H >> self.flow.L) * (W >> self.flow.L)) * self.model.channels
@@ -2319,7 +2319,7 @@ class Lender(Interlaced):
         self.below -= len(laws)
         parts, start, out = [], 0, np.empty(len(laws), np.int64)
         while start < len(laws):
-            size = min(max(1, (self.below + start) // 48), 1024, len(laws) - start)
+            size = min(max(1, self.below + start >> self.growth), 1024, len(laws) - start)
             parts.append(slice(start, start + size))
             start += size
         for part in reversed(parts):

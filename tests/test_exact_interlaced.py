@@ -73,14 +73,14 @@ def test_values_outside_of_all_bins_are_refused(value):
         program("interlaced").codec.density.push(noise_stack(), v)
 
 
-@pytest.mark.parametrize("before", [0, 500, 100_000])
-def test_symbols_take_their_masses_and_come_back(before):
+@pytest.mark.parametrize("before, growth", [(0, 3), (500, 6), (100_000, 3), (0, 24)])
+def test_symbols_take_their_masses_and_come_back(before, growth):
     density, x = program("interlaced").codec.density, image(16, 16).astype(np.int64)[None]
     stack = Stack(bytes(3000))
     start = stack.bits
-    cost = density.push_symbols(stack, x, before) / ONE
+    cost = density.push_symbols(stack, x, before, growth) / ONE
     assert abs(stack.bits - start - cost.sum()) < 0.001 * x.size + 1
-    assert np.array_equal(density.pop_symbols(stack, x.shape, before), x)
+    assert np.array_equal(density.pop_symbols(stack, x.shape, before, growth), x)
     assert stack.seed(3000) == bytes(3000)
 
 
@@ -88,4 +88,4 @@ def test_symbols_cost_no_more_than_values_whose_noise_is_given_back():
     """-log2 P(x) is the least rate of bits-back."""
     codec, x = program("interlaced").codec, image(16, 16).astype(np.int64)[None]
     bits_back = np.mean([codec.push(Stack(np.random.default_rng(n).bytes(20000)), x)[0] for n in range(4)])
-    assert codec.density.push_symbols(Stack(bytes(3000)), x, 0)[0] / ONE < bits_back
+    assert codec.density.push_symbols(Stack(bytes(3000)), x, 0, 3)[0] / ONE < bits_back

@@ -19,7 +19,6 @@ MAX_LATENT = 1 << 38  # for larger latents, sums and products might reach 2^63
 # table laws
 PRECISION = 20  # P: frequencies sum to 2^P
 MIN_CHUNK, CHUNKS = 1 << 10, 4  # an array is coded in at most 4 parts; all except the last have 1024 elements or more
-SYMBOLS_FOR_ONE = 48  # coded symbols that pay the loan of one more, if each takes at least half a bit of code
 ESCAPE_WORDS, WORD_BITS = 3, 16  # a law reaches 2^(ESCAPE_WORDS * WORD_BITS) cells beyond its table
 
 # bits-back with particles
@@ -28,4 +27,6 @@ CHOICE_BITS = 22  # bits of precision of the law of particles
 
 # payloads
 OWN_LOAN = MAX_PARTICLES + 1  # in place of the number of particles: the density codes the first tiles
+OWN_SEED = 8  # zero bytes that the first symbol of an own loan borrows
+MAX_GROWTH = 24  # then each symbol is a part of its own, as 2^20 symbols are the most of a tile
 MAX_BATCH_DIMS = 3 << 17  # the largest batch of tiles, in dimensions

@@ -6,13 +6,14 @@ largest first, tiles of one size layer after layer, row by row.
 
 Bits-back coding borrows bits from the stack before it pays them back. So the strips are coded by
 methods/trained_mixing.py and lie at the bottom of the stack, as its seed. Then come the first `loan_tiles` tiles. An
-interlaced flow codes each by its masses P(x), which borrows only the zero bytes above the seed; tiles of another flow
-are parts of the seed. The other tiles follow in batches of one shape. A batch has at most 1/loan_tiles of the number
+interlaced flow codes each by its masses P(x), which borrows only eight zero bytes above the strips; tiles of another
+flow are parts of the seed. The other tiles follow in batches of one shape. A batch has at most 1/loan_tiles of the number
 of tiles before it: `loan_tiles` coded tiles hold the bits that one more tile borrows.
 
-The payload: varint OWN_LOAN for interlaced flows, else 0; varint loan_tiles; varint, the length of the seed in bytes;
-for OWN_LOAN, varint, the number of zero bytes; the stack, 32-bit words. Earlier versions wrote 0 for interlaced flows,
-too, or the number of particles, see ans/particles.py, and a seed by methods/mixing.py.
+The payload: varint OWN_LOAN for interlaced flows, else 0; varint loan_tiles; varint, the length of the seed in bytes,
+without the zero bytes; for OWN_LOAN, varint, the growth (exact.flow.tables.growing_chunks); the stack, 32-bit words.
+Earlier versions wrote 0 for interlaced flows, too, or the number of particles, see ans/particles.py, and a seed by
+methods/mixing.py.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,12 +29,12 @@ from dqcodec.base.reader import Reader
 from dqcodec.base.varint import write_varint
 from dqcodec.exact.boxes import Box, area, part, sides
 from dqcodec.exact.flow.program import FlowProgram, bound, stacked
-from dqcodec.frozen.flow import MAX_BATCH_DIMS, MAX_PARTICLES, OWN_LOAN
+from dqcodec.frozen.flow import MAX_BATCH_DIMS, MAX_GROWTH, MAX_PARTICLES, OWN_LOAN, OWN_SEED
 from dqcodec.methods import mixing, trained_mixing
 from dqcodec.methods.payload import MALFORMED, ModelReport, Payload
 
 _FIRST_LOAN_TILES = 3
-_FEWEST_ZEROS, _MOST_ZEROS = 8, 1 << 12
+_LEAST_GROWTH = 3
 
 
 def encode(layers: Sequence[np.ndarray], program: FlowProgram) -> Payload:
@@ -81,8 +82,8 @@ def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Flow
     reader = Reader(payload, error=MALFORMED)
     loan, loan_tiles, seed_bytes = reader.varint(), reader.varint(), reader.varint()
     is_own = loan == OWN_LOAN and program.lends
-    zeros = reader.varint() if is_own else 0
-    if not 0 < loan_tiles < len(tiles) + is_own:
+    growth = reader.varint() if is_own else 0
+    if not 0 < loan_tiles < len(tiles) + is_own or growth > MAX_GROWTH:
         raise CorruptError(MALFORMED)
     codec = program.codec if is_own else _codec(program, particles=loan)
     stack = Stack.from_bytes(reader.rest())
@@ -93,10 +94,11 @@ def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Flow
             _set(layers, boxes, codec.pop(stack, len(boxes), *sides(boxes[0])), program)
         for before, box in reversed(_lent(tiles[:loan_tiles], program) if is_own else []):
             shape = 1, *sides(box), program.channels
-            _set(layers, [box], program.codec.density.pop_symbols(stack, shape, before), program)
+            _set(layers, [box], program.codec.density.pop_symbols(stack, shape, before, growth), program)
     except (LatentOverflow, StackUnderflow, SymbolError) as error:
         raise CorruptError(f"damaged flow payload ({error})") from error
-    seed, seeded = stack.seed(seed_bytes + zeros), _seeded(strips, tiles[:loan_tiles], is_own)
+    seed = stack.seed(seed_bytes + OWN_SEED * is_own)
+    seeded = _seeded(strips, tiles[:loan_tiles], is_own)
     if any(seed[seed_bytes:]) or (seed_bytes and not seeded):
         raise CorruptError(MALFORMED)
     if seeded:
@@ -110,27 +112,24 @@ def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Flow
 def _lend(
     layers: Sequence[np.ndarray], strips: list[Box], tiles: list[Box], program: FlowProgram
 ) -> tuple[bytes, int, Stack]:
-    """(the payload before the stack, the bytes of the stack's seed, the stack of the seed and the first tiles).
-
-    Raises StackUnderflow: no number of zeros pays the first loan.
-    """
+    """(the payload before the stack, the bytes of the stack's seed, the stack of the seed and the first tiles)."""
     seeded = _seeded(strips, tiles, program.lends)
     seed = trained_mixing.encode([part(layers, box) for box in seeded]).data if seeded else b""
     if not program.lends:
         return b"".join(map(write_varint, (0, len(tiles), len(seed)))), len(seed), Stack(seed)
-    zeros = _FEWEST_ZEROS
+    growth = _LEAST_GROWTH
     while True:
-        stack = Stack(seed + bytes(zeros))
+        stack = Stack(seed + bytes(OWN_SEED))
         try:
             for before, box in _lent(tiles, program):
-                program.codec.density.push_symbols(stack, stacked(layers, [box]), before)
+                program.codec.density.push_symbols(stack, stacked(layers, [box]), before, growth)
         except StackUnderflow:
-            if zeros == _MOST_ZEROS:
+            if growth == MAX_GROWTH:
                 raise
-            zeros *= 2
+            growth += 1
             continue
-        head = b"".join(map(write_varint, (OWN_LOAN, len(tiles), len(seed), zeros)))
-        return head, len(seed) + zeros, stack
+        head = b"".join(map(write_varint, (OWN_LOAN, len(tiles), len(seed), growth)))
+        return head, len(seed) + OWN_SEED, stack
 
 
 def _seeded(strips: list[Box], tiles: list[Box], is_own: bool) -> list[Box]:

@@ -46,19 +46,20 @@ class InterlacedFlow:
         """The inverse of push: v, int64 (count, height, width, C). Raises StackUnderflow."""
         return self._pop_images(_Values(stack, self.fraction_bits), (count, height, width, self.channels))
 
-    def push_symbols(self, stack: BitStack, x: np.ndarray, before: int) -> np.ndarray:
+    def push_symbols(self, stack: BitStack, x: np.ndarray, before: int, growth: int) -> np.ndarray:
         """Code symbols x, int64 (B, H, W, C), by their masses P(x): this borrows almost nothing.
 
-        before: how many symbols lie on the stack. Returns -log2 P(x) of each image, as push does.
+        before: how many symbols lie on the stack. growth: of the parts (tables.growing_chunks). Returns -log2 P(x) of
+        each image, as push does.
 
         Raises StackUnderflow.
         """
-        return self._push_images(_Symbols(stack, before), x)
+        return self._push_images(_Symbols(stack, before, growth), x)
 
-    def pop_symbols(self, stack: BitStack, shape: tuple[int, int, int, int], before: int) -> np.ndarray:
+    def pop_symbols(self, stack: BitStack, shape: tuple[int, int, int, int], before: int, growth: int) -> np.ndarray:
         """The inverse of push_symbols: x of `shape`. Raises StackUnderflow."""
         size = math.prod(shape)
-        return self._pop_images(_Symbols(stack, before + size - size // self._step**2), shape)
+        return self._pop_images(_Symbols(stack, before + size - size // self._step**2, growth), shape)
 
     def sample(self, stack: BitStack, count: int, height: int, width: int) -> np.ndarray:
         """v ~ p(v) from random bits: pop, because every law is bounded."""
@@ -155,14 +156,14 @@ class _Symbols:
 
     fraction_bits = 0
 
-    def __init__(self, stack: BitStack, coded: int):
+    def __init__(self, stack: BitStack, coded: int, growth: int):
         """coded: how many symbols are coded already."""
-        self.stack, self._coded = stack, coded
+        self.stack, self._coded, self._growth = stack, coded, growth
 
     def push(self, laws: Laws, x: np.ndarray) -> np.ndarray:
         """Code symbols, int64 (N,); returns the cost of each."""
         first, count = laws.bins(x)
-        for part in growing_chunks(self._coded, len(x)):
+        for part in growing_chunks(self._coded, len(x), self._growth):
             _push_bins(self.stack, first[part], count[part])
         self._coded += len(x)
         return (TOTAL_BITS << LOG2_BITS) - log2(count)
@@ -171,7 +172,7 @@ class _Symbols:
         """The inverse of push: int64 (size,)."""
         self._coded -= size
         x = np.empty(size, np.int64)
-        for part in reversed(growing_chunks(self._coded, size)):
+        for part in reversed(growing_chunks(self._coded, size, self._growth)):
             x[part] = _pop_bins(self.stack, laws.part(part))
         return x
 

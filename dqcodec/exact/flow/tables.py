@@ -14,7 +14,7 @@ from dqcodec.ans.logarithms import log2
 from dqcodec.ans.protocol import BitStack
 from dqcodec.base.errors import LatentOverflow, ModelError
 from dqcodec.frozen.ans import LOG2_BITS
-from dqcodec.frozen.flow import CHUNKS, ESCAPE_WORDS, MIN_CHUNK, PRECISION, SYMBOLS_FOR_ONE, WORD_BITS
+from dqcodec.frozen.flow import CHUNKS, ESCAPE_WORDS, MIN_CHUNK, PRECISION, WORD_BITS
 
 _MAX_ESCAPE_BITS = ESCAPE_WORDS * WORD_BITS
 
@@ -25,11 +25,14 @@ def loan_chunks(count: int) -> list[slice]:
     return [slice(start, start + size) for start in range(0, count, size)]
 
 
-def growing_chunks(coded: int, count: int) -> list[slice]:
-    """Parts of `count` symbols for a stack that holds `coded` symbols only: so many that those pay for their loan."""
+def growing_chunks(coded: int, count: int, growth: int) -> list[slice]:
+    """Parts of `count` symbols for a stack that holds `coded` symbols only: of one symbol for each 2^growth before it.
+
+    The less code a symbol takes, the more of them pay the loan of one more; a part of one symbol borrows almost nothing.
+    """
     chunks, start = [], 0
     while start < count:
-        size = min(max(1, (coded + start) // SYMBOLS_FOR_ONE), MIN_CHUNK, count - start)
+        size = min(max(1, coded + start >> growth), MIN_CHUNK, count - start)
         chunks.append(slice(start, start + size))
         start += size
     return chunks
