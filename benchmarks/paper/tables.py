@@ -209,7 +209,7 @@ def _gain(measured: dict, published: dict, row: str, q: str) -> str:
     if not (cell := measured.get(f"{row}-{q}")) or not (base := measured.get(f"{row}-uniform")):
         return "-"
     ours, theirs = 1 - cell["vi_bpd"] / base["vi_bpd"], 1 - published[q][1] / published["uniform"][1]
-    return f"**{100 * ours:.1f} %** / {100 * theirs:.1f} %"
+    return f"**{100 * ours:z.1f} %** / {100 * theirs:.1f} %"
 
 
 def _seeds(measured: dict, name: str, key: str, published: float | None = None) -> str:
