@@ -243,7 +243,7 @@ def _shipped(path: Path) -> Case:
     ):  # eight tiles of the least height, of noise: its code is large enough to be lent from
         pixels = noise(program.multiple, 8 * program.tile, program.channels)
         is_written = (
-            path.parent == _MODELS and "bcf14190" not in path.name
+            path.parent == _MODELS
         )  # mixing coded what was lent in files of earlier models
         return Case(lambda: pngs.write(pixels), Method.FLOW, path, is_quick=False, is_written=is_written)
     pixels, is_quick = smooth(10, 12, program.channels) >> 8 - program.bits, multiplications(program) <= 100_000
