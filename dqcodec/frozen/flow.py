@@ -28,5 +28,5 @@ CHOICE_BITS = 22  # bits of precision of the law of particles
 # payloads
 OWN_LOAN = MAX_PARTICLES + 1  # in place of the number of particles: the density codes the first tiles
 OWN_SEED = 8  # zero bytes that the first symbol of an own loan borrows
-MAX_GROWTH = 24  # then each symbol is a part of its own, as 2^20 symbols are the most of a tile
+MAX_GROWTH = 12  # of the parts of an own loan; for images that take even less code other methods are better, and faster
 MAX_BATCH_DIMS = 3 << 17  # the largest batch of tiles, in dimensions

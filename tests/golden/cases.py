@@ -242,9 +242,7 @@ def _shipped(path: Path) -> Case:
         table.rows_of(program)[0].number == Method.FLOW
     ):  # eight tiles of the least height, of noise: its code is large enough to be lent from
         pixels = noise(program.multiple, 8 * program.tile, program.channels)
-        is_written = (
-            path.parent == _MODELS
-        )  # mixing coded what was lent in files of earlier models
+        is_written = path.parent == _MODELS  # mixing coded what was lent in files of earlier models
         return Case(lambda: pngs.write(pixels), Method.FLOW, path, is_quick=False, is_written=is_written)
     pixels, is_quick = smooth(10, 12, program.channels) >> 8 - program.bits, multiplications(program) <= 100_000
     return Case(lambda: pngs.write(pixels, program.bits), Method.AUTOREGRESSIVE, path, is_quick=is_quick)
