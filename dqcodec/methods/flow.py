@@ -53,11 +53,11 @@ def encode(layers: Sequence[np.ndarray], program: FlowProgram) -> Payload:
             for batch in _batches(tiles, loan_tiles, program.channels):
                 bits[batch] = program.codec.push(stack, stacked(layers, tiles[batch]))
         except StackUnderflow:
-            # a tile borrows at least fraction_bits of u for each sample
-            least = loan_tiles * area(tiles[0][1:]) * program.channels * program.description.fraction_bits / lent_bits
-            loan_tiles += 1 + loan_tiles // 8
-            if program.lends:  # its tiles take long to code, so none is coded in vain
-                loan_tiles = max(loan_tiles, int(least))
+            more = loan_tiles + 1 + loan_tiles // 8
+            if program.lends:  # its tiles take long to code; each tile borrows at least fraction_bits for a sample
+                borrowed = area(tiles[0][1:]) * program.channels * program.description.fraction_bits
+                more = max(more, int(loan_tiles * borrowed / lent_bits))
+            loan_tiles = more
             continue
         break
     else:
