@@ -38,6 +38,7 @@ from dqcodec.training.config import Config
 from dqcodec.training.data import Crops, Dataset
 from dqcodec.training.evaluate import evaluate
 from dqcodec.training.progress import LineProgress
+from dqcodec.training.runs import averaged_weights
 from dqcodec.training.trainer import Trainer
 
 CONFIGS = Path(__file__).parent / "configs"
@@ -103,10 +104,12 @@ OBJECTIVES = {
     "iw4": ("objective.alpha=0.0", "objective.samples=4"),
     "renyi4": ("objective.alpha=-inf", "objective.samples=4"),
 }
+# rows whose p(v) goes on from a trained one, in all columns; q starts anew
+DENSITIES = {("cifar10", "interlaced"): Path(__file__).parents[2] / "models/cifar10-ard"}
 CELLS = {
     "mnist": [Cell("mnist", row, q) for row in ("covariance", "flow", "interlaced") for q in DEQUANTIZERS]
     + [Cell("mnist", "flow", "uniform", objective) for objective in OBJECTIVES],
-    "cifar10": [Cell("cifar10", row, q) for row in ("8bit", "5bit") for q in DEQUANTIZERS]
+    "cifar10": [Cell("cifar10", row, q) for row in ("8bit", "5bit", "interlaced") for q in DEQUANTIZERS]
     + [Cell("cifar10", row, "uniform", objective) for row in ("8bit", "5bit") for objective in OBJECTIVES],
 }
 
@@ -214,6 +217,8 @@ def train(cell: Cell, images: Dataset, budget: Budget, runs: Path) -> Trainer:
         trainer.resume()
     elif cell.objective:
         trainer.start_from(runs / cell.base)
+    elif run := DENSITIES.get((cell.table, cell.row)):
+        trainer.start_with(trainer.model.state_dict() | density_weights(run))
     else:
         trainer.start()
     rounds = _ROUNDS if isinstance(trainer.model.density, CovarianceGaussian) else 1
@@ -226,6 +231,11 @@ def train(cell: Cell, images: Dataset, budget: Budget, runs: Path) -> Trainer:
             refit(trainer.ema.module, images.train, 1)
             trainer.model.density.load_state_dict(trainer.ema.module.density.state_dict())
     return trainer
+
+
+def density_weights(run: Path) -> dict[str, torch.Tensor]:
+    """The weights of a run's p(v)."""
+    return {name: weight for name, weight in averaged_weights(run).items() if name.startswith("density.")}
 
 
 def measure(trainer: Trainer, splits: Splits, test_images: int | None, iw_images: int) -> dict:
