@@ -41,6 +41,10 @@ class Stack:
         """The whole stack, little-endian 32-bit words from bottom to top."""
         return self._coder.get_compressed().astype("<u4").tobytes()
 
+    def copy(self) -> "Stack":
+        """A stack of the same bits."""
+        return self.from_bytes(self.to_bytes())
+
     def seed(self, length: int) -> bytes:
         """The seed, of `length` bytes, if nothing else is on the stack.
 

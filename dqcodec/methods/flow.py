@@ -46,8 +46,9 @@ def encode(layers: Sequence[np.ndarray], program: FlowProgram) -> Payload:
     strips, tiles = program.layout([layer.shape[:2] for layer in layers])
     most = len(tiles) if program.lends else len(tiles) - 1
     loan_tiles = min(_FIRST_LOAN_TILES, most) or 1
+    loan = (_OwnLoan if program.lends else _SeedLoan)(layers, strips, program)
     while loan_tiles <= most:
-        head, seed_bytes, stack = _lend(layers, strips, tiles[:loan_tiles], program)
+        head, seed_bytes, stack = loan.lend(tiles[:loan_tiles])
         lent_bits, bits = stack.bits, np.zeros(len(tiles))
         try:
             for batch in _batches(tiles, loan_tiles, program.channels):
@@ -113,27 +114,53 @@ def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Flow
     return layers
 
 
-def _lend(
-    layers: Sequence[np.ndarray], strips: list[Box], tiles: list[Box], program: FlowProgram
-) -> tuple[bytes, int, Stack]:
-    """(the payload before the stack, the bytes of the stack's seed, the stack of the seed and the first tiles)."""
-    seeded = _seeded(strips, tiles, program.lends)
-    seed = trained_mixing.encode([part(layers, box) for box in seeded]).data if seeded else b""
-    if not program.lends:
+class _SeedLoan:
+    """The loan of a flow that borrows: the first tiles are in the seed, as the strips are."""
+
+    def __init__(self, layers: Sequence[np.ndarray], strips: list[Box], program: FlowProgram):
+        self._layers, self._strips = layers, strips
+
+    def lend(self, tiles: list[Box]) -> tuple[bytes, int, Stack]:
+        """(the payload before the stack, the bytes of the stack's seed, the stack of the seed and these first tiles)."""
+        seed = _seed(self._layers, _seeded(self._strips, tiles, is_own=False))
         return b"".join(map(write_varint, (0, len(tiles), len(seed)))), len(seed), Stack(seed)
-    growth = _LEAST_GROWTH
-    while True:
-        stack = Stack(seed + bytes(OWN_SEED))
-        try:
-            for before, box in _lent(tiles, program):
-                program.codec.density.push_symbols(stack, stacked(layers, [box]), before, growth)
-        except StackUnderflow:
-            if growth == MAX_GROWTH:
-                raise
-            growth += 1
-            continue
-        head = b"".join(map(write_varint, (OWN_LOAN, len(tiles), len(seed), growth)))
-        return head, len(seed) + OWN_SEED, stack
+
+
+class _OwnLoan:
+    """The loan of an interlaced flow, which codes the first tiles itself above the seed. A larger loan codes only what it adds."""
+
+    def __init__(self, layers: Sequence[np.ndarray], strips: list[Box], program: FlowProgram):
+        self._layers, self._program = layers, program
+        self._seed, self._growth = _seed(layers, _seeded(strips, [], is_own=True)), _LEAST_GROWTH
+        self._start()
+
+    def _start(self) -> None:
+        self._stack, self._lent = Stack(self._seed + bytes(OWN_SEED)), 0
+
+    def lend(self, tiles: list[Box]) -> tuple[bytes, int, Stack]:
+        """As _SeedLoan.lend; `tiles` begin with those of the call before.
+
+        Raises StackUnderflow: the tiles take too little code, however slowly their parts grow.
+        """
+        while True:
+            try:
+                for before, box in _lent(tiles, self._program)[self._lent :]:
+                    x = stacked(self._layers, [box])
+                    self._program.codec.density.push_symbols(self._stack, x, before, self._growth)
+                    self._lent += 1
+            except StackUnderflow:
+                if self._growth == MAX_GROWTH:
+                    raise
+                self._growth += 1
+                self._start()
+                continue
+            head = b"".join(map(write_varint, (OWN_LOAN, len(tiles), len(self._seed), self._growth)))
+            return head, len(self._seed) + OWN_SEED, self._stack.copy()
+
+
+def _seed(layers: Sequence[np.ndarray], boxes: list[Box]) -> bytes:
+    """The code of these parts of layers, without a model."""
+    return trained_mixing.encode([part(layers, box) for box in boxes]).data if boxes else b""
 
 
 def _seeded(strips: list[Box], tiles: list[Box], is_own: bool) -> list[Box]:
