@@ -1,7 +1,8 @@
 """The codec's tables, from the committed JSON in results/: Markdown, each with its date, machine and command."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from itertools import chain
 from pathlib import Path
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -18,6 +19,8 @@ COMMANDS = {
     "--codec dqcodec --codec png --codec webp --codec jxl-e7 --codec jxl-e9",
     "crops": "dqcodec bench crops -o benchmarks/results/crops.json -f --codec dqcodec --codec webp --codec jxl-e9",
     "kinds": "dqcodec bench kinds -o benchmarks/results/kinds.json -f "
+    "--codec dqcodec --codec oxipng --codec webp --codec jxl-e9",
+    "variants": "dqcodec bench variants -o benchmarks/results/variants.json -f "
     "--codec dqcodec --codec oxipng --codec webp --codec jxl-e9",
     "from_jpeg": "python benchmarks/from_jpeg.py photos_test --images 4 --qualities 75 90 --clipped "
     "--json benchmarks/results/from_jpeg.json",
@@ -132,23 +135,23 @@ def bench(name: str) -> str:
     return f"{table(header, cells)}\n\n{provenance(name)}"
 
 
+_CLOSEST = 8
 _KINDS_CODECS = "dqcodec", "webp", "jxl-e9", "oxipng"
 
 
 def kinds() -> str:
     """PNG files of many kinds; a file's name starts with its kind."""
-    of_kinds: dict[str, dict[str, dict[str, dict]]] = {}
-    for row in filter(lambda row: row.get("bytes"), read("kinds")["rows"]):
-        kind = Path(row["image"]).name.split("__")[0].replace("_", " ")
-        of_kinds.setdefault(kind, {}).setdefault(row["image"], {})[row["codec"]] = row
+    of_kinds: dict[str, list[dict[str, dict]]] = {}
+    for name, file in _files("kinds").items():
+        of_kinds.setdefault(name.split("__")[0].replace("_", " "), []).append(file)
     header = ["", "files", "dqcodec", "WebP -z 9", "JPEG XL -e 9", "oxipng", "to the best of these"]
     header += ["processor seconds a megapixel"]
-    files = [each for of_kind in of_kinds.values() for each in of_kind.values()]
+    files = list(chain.from_iterable(of_kinds.values()))
     note = (
         f"dqcodec is the smallest on {sum(map(_is_smallest, files))} of {len(files)} files. A dash: the codec cannot hold all "
         "files of the kind."
     )
-    rows = [_kind(name, list(images.values())) for name, images in sorted(of_kinds.items())]
+    rows = [_kind(name, images) for name, images in sorted(of_kinds.items())]
     return f"{table(header, rows)}\n\n{note}\n\n{provenance('kinds')}"
 
 
@@ -171,8 +174,36 @@ def _kind(name: str, files: Sequence[dict[str, dict]]) -> list[str]:
     ]
 
 
+def _files(name: str) -> dict[str, dict[str, dict]]:
+    """A result's measurements: file name -> codec -> row."""
+    files: dict[str, dict[str, dict]] = {}
+    for row in filter(lambda row: row.get("bytes"), read(name)["rows"]):
+        files.setdefault(Path(row["image"]).name, {})[row["codec"]] = row
+    return files
+
+
+def _best_peer(file: dict[str, dict]) -> int:
+    """The bytes of the best of the other codecs."""
+    return min(row["bytes"] for codec, row in file.items() if codec != "dqcodec")
+
+
 def _is_smallest(file: dict[str, dict]) -> bool:
-    return file["dqcodec"]["bytes"] <= min(row["bytes"] for codec, row in file.items() if codec != "dqcodec")
+    return file["dqcodec"]["bytes"] <= _best_peer(file)
+
+
+def variants() -> str:
+    """Variants of photographs: all together, and those of which dqcodec gains least."""
+    files = {Path(name).stem.replace("_", " "): file for name, file in _files("variants").items()}
+    closest = sorted(files, key=lambda name: _best_peer(files[name]) / files[name]["dqcodec"]["bytes"])[:_CLOSEST]
+    rows = [_beside_best(f"all {len(files)}", files.values()), *(_beside_best(name, [files[name]]) for name in closest)]
+    note = f"dqcodec is the smallest on {sum(map(_is_smallest, files.values()))} of {len(files)} files."
+    return f"{table(['', 'dqcodec', 'best of the others', ''], rows)}\n\n{note}\n\n{provenance('variants')}"
+
+
+def _beside_best(name: str, files: Collection[dict[str, dict]]) -> list[str]:
+    """A row of `variants`."""
+    ours, best = sum(file["dqcodec"]["bytes"] for file in files), sum(map(_best_peer, files))
+    return [name, count(ours), count(best), _relative(ours, best)]
 
 
 def from_jpeg() -> str:
@@ -438,6 +469,7 @@ def _percent(total: dict, other: dict) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "size": size,
     "kinds": kinds,
+    "variants": variants,
     "from-jpeg": from_jpeg,
     "lessons": lessons,
     "speed": speed,

@@ -351,7 +351,7 @@ def test_every_command_has_help_under_a_screen(name):
 def test_help_imports_nothing_heavy():
     heavy = {"numpy", "numba", "torch", "rich", "constriction", "PIL.PngImagePlugin"}
     code = f"import sys, dqcodec.command.cli, dqcodec; sys.exit(' '.join({heavy} & set(sys.modules)) or 0)"
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(dqcodec.__file__).parents[1])
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(dqcodec.__file__).parents[1], timeout=60)
 
 
 STAMPS = {"a.png": (0o640, 1_000_000_000_123_456_789), "deep/b.png": (0o600, -5), "deep/er/c.png": (0o444, 1 << 60)}
@@ -745,7 +745,7 @@ def test_a_killed_command_leaves_no_file_under_the_final_name(folder):
     while not list(folder.glob(".set.dqc.*.tmp")) and process.poll() is None and time.monotonic() < until:
         time.sleep(0.001)
     process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+    assert process.wait(timeout=60) == -signal.SIGKILL
     assert not (folder / "set.dqc").exists() and list(folder.glob(".set.dqc.*.tmp")) and len(tree(folder / "in")) == 300
 
 

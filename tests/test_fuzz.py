@@ -337,7 +337,7 @@ def test_frequencies_whose_sum_overflows_are_no_table(tmp_path):
     (path := tmp_path / "x.safetensors").write_bytes(modelled("uniform", logistic__frequencies=frequencies))
     script = "import sys, pathlib, dqcodec.exact.program as p; p.load_program(pathlib.Path(sys.argv[1]))"
     command = [sys.executable, "-c", script, str(path)]  # it may crash
-    result = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1])
+    result = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1], timeout=60)
     assert result.returncode == 1 and "ModelError" in result.stderr
 
 

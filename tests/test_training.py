@@ -125,7 +125,11 @@ def test_two_processes_train_together_what_one_trains_alone(images_file, tmp_pat
     ]
     arguments = [part for setting in settings for part in ("--set", setting)]
     together = subprocess.run(
-        launch + command + arguments, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
+        launch + command + arguments,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        timeout=300,
     )
     assert together.returncode == 0, together.stderr
     assert together.stderr.count("step 2,") == 1  # one of them tells
