@@ -49,7 +49,7 @@ def float_context(x: np.ndarray, bits: int, features: np.ndarray) -> tuple[np.nd
     height, width, _ = x.shape
     c = flows.context(torch.from_numpy(x.transpose(2, 0, 1)[None].copy()).float(), bits)
     told = flows.gather_features(torch.from_numpy(features.reshape(height * width, -1)).float(), 1, height, width)
-    parts = c.inputs * GRID, told, c.mean * 8, c.spread * 64, c.standard * GRID
+    parts = c.inputs * GRID, told, c.moments.sums, c.moments.spreads, c.standard * GRID
     return tuple(part.numpy().reshape(height * width, -1) for part in parts)
 
 

@@ -60,9 +60,9 @@ def test_naive_likelihood_has_no_meaning_and_with_noise_it_is_a_bound():
 
 
 def test_results_keep_what_is_done(tmp_path):
-    results = Results(tmp_path / "table.json", {"samples": 2})
+    results = Results(tmp_path / "table.json")
     results.add("a", {"bits": 1.0})
-    again = Results(tmp_path / "table.json", {"samples": 2})
+    again = Results(tmp_path / "table.json")
     assert "a" in again and again.cells["a"]["bits"] == 1.0 and "b" not in again
 
 
@@ -139,7 +139,7 @@ def test_a_cell_is_trained_and_measured_then_left_alone_until_more_is_asked(tmp_
             ],
         )
         images.main()
-        return Results(result, {}).cells[cell]
+        return Results(result).cells[cell]
 
     data = make(tmp_path / "data")
     first = run(20)
@@ -161,7 +161,7 @@ def test_a_missing_vi_model_is_trained_before_another_objective_continues_it(tmp
     data = _cifar10(tmp_path / "data")
     _call(monkeypatch, images, "cifar10", data, "-o", tmp_path, "--images", 40, "--cell", "5bit-uniform-iw4")
     assert "5bit-uniform, which is not there" in capsys.readouterr().out
-    assert list(Results(tmp_path / "cifar10.json", {}).cells) == ["5bit-uniform-iw4"]
+    assert list(Results(tmp_path / "cifar10.json").cells) == ["5bit-uniform-iw4"]
     assert images.is_started(images.Cell("cifar10", "5bit", "uniform"), tmp_path / "cifar10")
 
 
@@ -173,7 +173,7 @@ def test_checkerboard_cells_are_measured_unless_model_and_result_are_there(tmp_p
     monkeypatch.setattr(checkerboard, "train", lambda cell: trained.append(cell) or build("diagonal", "uniform"))
     for _ in range(2):
         _call(monkeypatch, checkerboard, "-o", tmp_path)
-    assert trained == [cell] and cell.name in Results(tmp_path / "checkerboard.json", {})
+    assert trained == [cell] and cell.name in Results(tmp_path / "checkerboard.json")
     (tmp_path / f"{cell.name}.pt").unlink()
     _call(monkeypatch, checkerboard, "-o", tmp_path)
     assert trained == [cell, cell]

@@ -93,7 +93,7 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
-    results = Results(arguments.json or arguments.output / RESULTS, settings())
+    results = Results(arguments.json or arguments.output / RESULTS)
     for cell in cells():
         weights = arguments.output / f"{cell.name}.pt"
         if cell.name in results and weights.exists():
@@ -102,17 +102,17 @@ def main() -> None:
         model = train(cell)
         minutes = (time.process_time() - started) / 60
         torch.save(model.state_dict(), weights)
-        results.add(cell.name, measure(model, cell.seed) | {"minutes": round(minutes, 2)})
+        results.add(cell.name, measure(model, cell.seed) | settings(cell) | {"minutes": round(minutes, 2)})
         print(cell.name, results.cells[cell.name], flush=True)
 
 
-def settings() -> dict:
-    """The settings of training and measurement, for the results."""
+def settings(cell: Cell) -> dict:
+    """The settings of a cell's training and measurement, for the results."""
     return {
-        "steps": _STEPS,
-        "batch": _BATCH,
+        "steps": _STEPS[cell.density],
+        "batch": OBJECTIVES[cell.objective].batch,
         "optimiser": "adam",
-        "density_rates": _DENSITY_RATES,
+        "density_rate": _DENSITY_RATES[cell.density],
         "dequantizer_rate": _DEQUANTIZER_RATE,
         "vi_draws": _VI_DRAWS,
         "iw_samples": _IW_SAMPLES,

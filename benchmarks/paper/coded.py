@@ -56,7 +56,7 @@ def main() -> None:
             f"runs are missing: run python benchmarks/paper/images.py mnist {arguments.data} -o {arguments.output} --images 150000 {cells} first"
         )
     x = symbols(read_mnist(arguments.data, load_model(runs["vi"])[1]).test, arguments.test_images)
-    results = Results(arguments.json or arguments.output / "coded.json", {"iw_images": -(-len(x) // _IW_STRIDE)})
+    results = Results(arguments.json or arguments.output / "coded.json")
     for objective, particles in CELLS:
         cell = f"{objective}-{particles}"
         if cell not in results and (not arguments.cell or cell in arguments.cell):
@@ -76,6 +76,7 @@ def measure(run: Path, x: np.ndarray, particles: int) -> dict:
         "coupled_bpd": round(rest + bound(model, some, particles, coupled), 5),
         **rates(exported(run, x.shape[1]), x, particles),
         "test_images": len(x),
+        "iw_images": len(some),
         "minutes": round(state["seconds"] / 60, 1),
         "images": state["step"] * config.training.batch,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),

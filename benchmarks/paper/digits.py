@@ -35,7 +35,7 @@ def main() -> None:
     programs = [zoo.load(name) for name in zoo.names()]
     path = arguments.json or arguments.folder / "digits.json"
     path.unlink(missing_ok=True)
-    results = Results(path, {})
+    results = Results(path)
     for name, paths in sets.items():
         ours = file if name == "sheet" else packed
         sources = [images.read(path) for path in paths]

@@ -39,7 +39,7 @@ def main() -> None:
     pairs = {f"{p} p": [Cell(p, q, "vi", 0) for q in DEQUANTIZERS] for p in DENSITIES}
     trained = {label: [Cell("flow", q, objective, 0) for q in DEQUANTIZERS] for objective, label in objectives.items()}
     needed = [cell for rows in (pairs, trained) for row in rows.values() for cell in row]
-    measured = Results(arguments.json or arguments.runs / RESULTS, {}).cells
+    measured = Results(arguments.json or arguments.runs / RESULTS).cells
     if any(cell.name not in measured or not weights_of(arguments.runs, cell).exists() for cell in needed):
         parser.error(
             f"{arguments.runs} lacks models: run python benchmarks/paper/checkerboard.py -o {arguments.runs} first"

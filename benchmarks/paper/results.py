@@ -18,8 +18,8 @@ def json_option(parser: argparse.ArgumentParser, default: str) -> None:
 class Results:
     """The cells of a table that are measured. An interrupted run loses only the current cell."""
 
-    def __init__(self, path: Path, settings: dict):
-        self.path, self.settings = path, settings
+    def __init__(self, path: Path):
+        self.path = path
         self.cells = json.loads(path.read_text())["cells"] if path.exists() else {}
 
     def __contains__(self, name: str) -> bool:
@@ -31,5 +31,5 @@ class Results:
         self.cells[name] = cell | {"processor": where["processor"], "date": where["date"][:10]}
         partial = self.path.with_suffix(".partial")
         partial.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(json.dumps({"settings": self.settings, "cells": self.cells}, indent=1) + "\n")
+        partial.write_text(json.dumps({"cells": self.cells}, indent=1) + "\n")
         partial.replace(self.path)

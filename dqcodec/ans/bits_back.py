@@ -1,5 +1,5 @@
-"""Bits-back coding of x through a latent v = x + u (Townsend et al. 2019; for dequantization
-local bits-back, Ho et al. 2019).
+"""Bits-back coding of x through a latent v = x + u (Townsend et al. 2019; for dequantization local bits-back, Ho, Lohn and
+Abbeel 2019).
 
 One sample of u reaches the vi bound.
 """

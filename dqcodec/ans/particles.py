@@ -110,8 +110,8 @@ def coupled_offsets(particles: int, shape: tuple[int, ...], fraction_bits: int) 
     """The offset c_k of each dimension, (K, *shape) int64 below 2^fraction_bits, with c_0 = 0.
 
     In each dimension the particles are evenly spaced, in an order of its own. So their mean estimates better than that
-    of independent samples. Hashes of (k, dimension) give the order: splitmix64 of a running number (Steele et al.
-    2014).
+    of independent samples. Hashes of (k, dimension) give the order: splitmix64 of a running number (Steele, Lea
+    and Flood 2014).
     """
     dims = math.prod(shape)
     number = np.arange(1, particles * dims + 1, dtype=np.uint64).reshape(particles, dims)

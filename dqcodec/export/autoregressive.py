@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from dqcodec.exact import model_file
 from dqcodec.exact.model_file import Tensors
 from dqcodec.export import tables
-from dqcodec.export.quantise import CONTEXT_BITS, Ranges, grid_of, integers, mixture_grids, stored
+from dqcodec.export.quantise import CONTEXT_BITS, Ranges, grid_of, integers, mixture_grids, paired_columns, stored
 from dqcodec.flows.autoregressive_density import ContextNet, ResidualLayer
 from dqcodec.flows.model import AutoregressiveModel
 from dqcodec.frozen import autoregressive as frozen
@@ -114,14 +114,6 @@ def _learning_rules(model: AutoregressiveModel, calibration: Tensor, layers: Seq
     return rules
 
 
-def _interleaved(weight: Tensor, plane: int) -> Tensor:
-    """Pair the weights' columns: the value of an earlier plane and the same value clamped;
-    the prediction's columns follow.
-    """
-    known, predicted = weight.split([2 * plane, weight.shape[1] - 2 * plane], 1)
-    return torch.cat([known.unflatten(1, (2, -1)).transpose(1, 2).flatten(1), predicted], 1)
-
-
 def _sum_grid(bound: np.ndarray, grid_out: np.ndarray | int) -> np.ndarray:
     """For each output the finest grid, in bits, on which sums up to `bound` are exact in
     float32; finer than the output's.
@@ -145,7 +137,10 @@ def _heads(net: ContextNet, grid_in: int, bound_in: float, grid_out: int) -> Ten
     one sum, so they share its grid.
     """
     weight, bias = (t.double().numpy() for t in (net.linear_heads.weight, net.linear_heads.bias))
-    known = [_interleaved(linear.weight, plane).double().numpy() for plane, linear in enumerate(net.linear_known, 1)]
+    known = [
+        linear.weight.double().numpy()[:, paired_columns(plane, linear.in_features)]
+        for plane, linear in enumerate(net.linear_known, 1)
+    ]
     nothing = np.zeros((len(weight) // len(net.linear_out), 1))
     known_bound = np.concatenate([np.abs(part).sum(1) * frozen.STANDARD_BOUND for part in (nothing, *known)])
     sum_grid = _sum_grid(np.abs(weight).sum(1) * bound_in + known_bound + np.abs(bias), grid_out)

@@ -25,10 +25,10 @@ def export(
     """Write the model's exact program to folder/<name>-<first 8 hex digits of its sha256>.safetensors.
 
     Args:
-        tile: side of a full tile, for a flow a multiple of 2^levels; None, for
-            autoregressive models: see export.autoregressive.
+        tile: side of a full tile, for a flow a multiple of 2^levels; None, for autoregressive models: see
+            export.autoregressive.
         calibration: symbols (B, C, H, W), float, that show the networks' activation ranges.
-            card: facts about the model, for JSON.
+        card: facts about the model, for JSON.
 
     Returns:
         The file's path; dqcodec.load_model reads it.

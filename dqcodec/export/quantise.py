@@ -14,6 +14,14 @@ CONTEXT_BITS = int(np.log2(GRID))  # of the inputs of networks that see contexts
 _HEADROOM = 1.5  # activations may grow by this over the calibration batch before they are clamped
 
 
+def paired_columns(plane: int, inputs: int) -> np.ndarray:
+    """The places, among a model's inputs of a plane's head, of a program's: pairs of an earlier plane's value and the same
+    clamped, then the prediction's.
+    """
+    pairs = [part * plane + earlier for earlier in range(plane) for part in (0, 1)]
+    return np.array([*pairs, *range(len(pairs), inputs)])
+
+
 class Ranges(dict):
     """The largest |value| of each layer's output, and of other values, each under a key."""
 

@@ -15,7 +15,7 @@ from torch.nn.functional import hardtanh
 from dqcodec.exact.autoregressive.changes import without_half
 from dqcodec.exact.autoregressive.program import AutoregressiveProgram
 from dqcodec.exact.networks import Linear
-from dqcodec.export.quantise import CONTEXT_BITS, mixture_grids
+from dqcodec.export.quantise import CONTEXT_BITS, mixture_grids, paired_columns
 from dqcodec.flows.autoregressive_density import AutoregressiveDensity, Sizes
 from dqcodec.flows.model import AutoregressiveModel
 
@@ -115,9 +115,9 @@ def _twins(program: AutoregressiveProgram, density: AutoregressiveDensity) -> li
         places[f"net.known.{plane}"] = linear, CONTEXT_BITS, head_grid
     for plane, linear in enumerate(real.linear_out):
         places[f"net.out.{plane}"] = linear, head_grid, mixture_grids(program.description.mixtures)
-    columns = {f"net.known.{plane}": _interleaved(plane) for plane in range(1, program.channels)}
+    planes = {f"net.known.{plane}": plane for plane in range(1, program.channels)}
     return [
-        Twin(name, layer, places[name][0], _columns(columns.get(name, []), layer), *places[name][1:])
+        Twin(name, layer, places[name][0], paired_columns(planes.get(name, 0), layer.inputs), *places[name][1:])
         for name, layer in layers.items()
     ]
 
@@ -126,12 +126,3 @@ def _grid_out(layer: Linear, grid_in: int) -> int:
     """The bits of a layer's outputs that bring the norms of its rows nearest to 1."""
     norms = np.sqrt((layer.weight.astype(np.float64) ** 2).sum((1, 2, 3))) * np.exp2(grid_in - layer.shift)
     return round(np.log2(max(np.sqrt((norms**2).mean()), 2.0**-30)))
-
-
-def _interleaved(plane: int) -> list[int]:
-    """The places of pairs in a program, among a model's inputs: each value of an earlier plane, and the same clamped."""
-    return [part * plane + earlier for earlier in range(plane) for part in (0, 1)]
-
-
-def _columns(first: list[int], layer: Linear) -> np.ndarray:
-    return np.array([*first, *range(len(first), layer.inputs)])

@@ -95,7 +95,7 @@ class ContextNet(Network):
         features = features.clamp(-STANDARD_BOUND, STANDARD_BOUND)
         seen = [c.inputs, gather_features(features, *shape)]
         if self.least_squares:
-            seen += [self._predicted(c, 0), *(self._errors(c, plane) for plane in range(1, c.mean.shape[1]))]
+            seen += [self._predicted(c, 0), *(self._errors(c, plane) for plane in range(1, c.target.shape[1]))]
         h = self.linear_in(torch.cat(seen, 1))
         for block in self.blocks:
             h = block(h)
@@ -120,7 +120,7 @@ class ContextNet(Network):
     def _errors(c: Context, plane: int) -> Float[Tensor, "N 2"]:
         """log2 of the errors around a plane's pixels, and the same less the log spread."""
         log_error = c.prediction.log_error[:, plane : plane + 1]
-        relative = log_error - c.log_spread[:, plane : plane + 1]
+        relative = log_error - c.moments.log_spread[:, plane : plane + 1]
         return torch.cat([log_error, relative], 1).clamp(-STANDARD_BOUND, STANDARD_BOUND)
 
 
@@ -142,10 +142,10 @@ class AutoregressiveDensity(Density):
         batch, channels, height, width = x.shape
         c = context(x, self.bits, least_squares=self.net.least_squares)
         raw = self.net(c, (batch, height, width))
-        center = c.prediction.value if self.net.least_squares else c.mean
+        center = c.prediction.value if self.net.least_squares else c.moments.mean
         if channels == 3:  # the planes R and B are coded as differences from G
             center = center + c.target[:, :1] * torch.tensor([0.0, 1.0, 1.0], device=x.device)
-        mixture = mixture_around(raw, center, c.spread, c.log_spread)
+        mixture = mixture_around(raw, center, c.moments.spread, c.moments.log_spread)
         return LogisticMixture(*(part.view(batch, height, width, channels, -1) for part in mixture))
 
     def log_mass(self, x: Images) -> PerImage:

@@ -27,6 +27,46 @@ from dqcodec.frozen.autoregressive import (
 )
 
 
+class Moments(NamedTuple):
+    """The local mean and spread of known pixels, for pixels and planes on the first two axes; exact in float32.
+
+    sums: 8 times the mean, pixel steps. spreads: 64 times the spread, the mean absolute deviation plus 1/2, pixel steps.
+    """
+
+    sums: Float[Tensor, "N P *n"]
+    spreads: Float[Tensor, "N P *n"]
+
+    @property
+    def mean(self) -> Float[Tensor, "N P *n"]:
+        """The mean, pixel steps."""
+        return self.sums / 8
+
+    @property
+    def spread(self) -> Float[Tensor, "N P *n"]:
+        """The spread, pixel steps."""
+        return self.spreads / 64
+
+    @property
+    def log_spread(self) -> Float[Tensor, "N P *n"]:
+        """log2 of the spread, piecewise linear."""
+        return log2_linear(self.spread)
+
+    def standardise(self, values: Float[Tensor, "N p *n"]) -> Float[Tensor, "N p *n"]:
+        """(value - mean) / spread on the grid, clamped; `values` are of the first p planes, pixel steps."""
+        planes = values.shape[1]
+        return _standardised(values, self.sums[:, :planes], self.spreads[:, :planes])
+
+    def standardise_near(self, values: Float[Tensor, "N k P *n"]) -> Float[Tensor, "N k*P *n"]:
+        """The same of k neighbours of each pixel, one after the other."""
+        return _standardised(values, self.sums[:, None], self.spreads[:, None]).flatten(1, 2)
+
+    def level(self, bits: int) -> Float[Tensor, "N P *n"]:
+        """The mean on a scale of its own, on the grid, clamped; the first plane's is less the middle of its range."""
+        level = self.sums.clone()
+        level[:, 0] = torch.floor((self.sums[:, 0] - 2.0 ** (bits + 2)) * 2.0 ** (4 - bits))
+        return level.clamp(-STANDARD_BOUND * GRID, STANDARD_BOUND * GRID) / GRID
+
+
 class Prediction(NamedTuple):
     """The predictions by local least squares (dqcodec.context.least_squares).
 
@@ -42,18 +82,14 @@ class Prediction(NamedTuple):
 class Context(NamedTuple):
     """The context of each pixel and plane.
 
-    mean: weighted mean of the nearest neighbours, pixel steps.
-    spread: their mean absolute deviation plus 1/2, pixel steps.
-    log_spread: log2 of the spread, piecewise linear.
+    moments: weighted ones of the nearest neighbours.
     inputs: the inputs of the network; F = n P + 2 P + 2.
     target: the pixel itself, pixel steps.
     standard: (target - mean) / spread, clamped to +-STANDARD_BOUND.
     prediction: by least squares, or None.
     """
 
-    mean: Float[Tensor, "N P"]
-    spread: Float[Tensor, "N P"]
-    log_spread: Float[Tensor, "N P"]
+    moments: Moments
     inputs: Float[Tensor, "N F"]
     target: Float[Tensor, "N P"]
     standard: Float[Tensor, "N P"]
@@ -90,21 +126,16 @@ def context(x: Images, bits: int, *, least_squares: bool = False) -> Context:
     target = y.permute(0, 2, 3, 1).reshape(-1, channels)
     weights = torch.tensor(MOMENT_WEIGHTS, dtype=torch.float32, device=x.device)[:, None]
     near = c[:, : len(MOMENT_WEIGHTS)]
-    sums = (weights * near).sum(1)  # 8 times the mean
-    spreads = (weights * (8 * near - sums[:, None]).abs()).sum(1) + SPREAD_FLOOR  # 64 times the spread
-    log_spread = log2_linear(spreads / 64)
-    standard_context = standardised(c, sums[:, None], spreads[:, None])
+    sums = (weights * near).sum(1)
+    moments = Moments(sums, (weights * (8 * near - sums[:, None]).abs()).sum(1) + SPREAD_FLOOR)
     border = torch.zeros(batch, height, width, 2, device=x.device)
     border[:, 0, :, 0] = border[:, :, 0, 1] = 1
-    prediction = _prediction(y, bits, sums, spreads) if least_squares else None
-    inputs = [standard_context.flatten(1), log_spread, levels(sums, bits), border.view(-1, 2)]
-    standard = standardised(target, sums, spreads)
-    return Context(sums / 8, spreads / 64, log_spread, torch.cat(inputs, 1), target, standard, prediction)
+    prediction = _prediction(y, bits, moments) if least_squares else None
+    inputs = [moments.standardise_near(c), moments.log_spread, moments.level(bits), border.view(-1, 2)]
+    return Context(moments, torch.cat(inputs, 1), target, moments.standardise(target), prediction)
 
 
-def _prediction(
-    y: Float[Tensor, "B P H W"], bits: int, sums: Float[Tensor, "N P"], spreads: Float[Tensor, "N P"]
-) -> Prediction:
+def _prediction(y: Float[Tensor, "B P H W"], bits: int, moments: Moments) -> Prediction:
     tiles = y.permute(0, 2, 3, 1).to(torch.int16).cpu().numpy()
     value = torch.from_numpy(predict_tiles(tiles, bits)).to(y) / 2**PREDICTION_BITS
     errors = (y - value.permute(0, 3, 1, 2)).abs() * 2**PREDICTION_BITS
@@ -113,25 +144,14 @@ def _prediction(
     total = (weights * near.permute(0, 3, 4, 1, 2).flatten(0, 2)).sum(1) + ERROR_FLOOR  # 8 times the mean
     log_error = log2_linear(total / (8 << PREDICTION_BITS))
     value = value.flatten(0, 2)
-    return Prediction(value, standardised(value, sums, spreads), log_error)
+    return Prediction(value, moments.standardise(value), log_error)
 
 
-def standardised(
+def _standardised(
     values: Float[Tensor, "*#n"], sums: Float[Tensor, "*#n"], spreads: Float[Tensor, "*#n"]
 ) -> Float[Tensor, "*n"]:
-    """(value - mean) / spread on the grid, clamped. sums: 8 times the mean; spreads: 64 times the spread."""
     bound = STANDARD_BOUND * GRID
     return torch.floor((8 * values - sums) * (256 / spreads) + 0.5).clamp(-bound, bound) / GRID
-
-
-def levels(sums: Float[Tensor, "N P *n"], bits: int) -> Float[Tensor, "N P *n"]:
-    """Local means on a scale of their own, on the grid, clamped; the first plane's is less the middle of its range.
-
-    sums: 8 times the mean.
-    """
-    level = sums.clone()
-    level[:, 0] = torch.floor((sums[:, 0] - 2.0 ** (bits + 2)) * 2.0 ** (4 - bits))
-    return level.clamp(-STANDARD_BOUND * GRID, STANDARD_BOUND * GRID) / GRID
 
 
 def log2_linear(spread: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:

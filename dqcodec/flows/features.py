@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from dqcodec.flows.context import log2_linear, standardised
+from dqcodec.flows.context import Moments
 from dqcodec.flows.planes import differences
 from dqcodec.flows.transforms import Images, haar_ycocg_sums
 from dqcodec.frozen.autoregressive import SPREAD_FLOOR
@@ -61,10 +61,9 @@ class StandardFeatures(nn.Module):
         y = differences(x)
         padded, (height, width) = F.pad(y, (1, 1, 1, 1), mode="replicate"), y.shape[2:]
         near = [padded[:, :, dy : dy + height, dx : dx + width] for dy, dx in AROUND]
-        sums = sum(near)  # 8 times the mean
-        spreads = sum((8 * each - sums).abs() for each in near) + SPREAD_FLOOR  # 64 times the spread
-        features = [standardised(y, sums, spreads), log2_linear(spreads / 64)]
-        return F.pixel_unshuffle(torch.cat(features, 1), 2)
+        sums = sum(near)
+        moments = Moments(sums, sum((8 * each - sums).abs() for each in near) + SPREAD_FLOOR)
+        return F.pixel_unshuffle(torch.cat([moments.standardise(y), moments.log_spread], 1), 2)
 
     def initialise(self, x: Images) -> None:
         """Nothing to do."""

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dqcodec.context.interlacing import reflected
-from dqcodec.flows.context import levels, log2_linear, standardised
+from dqcodec.flows.context import Moments
 from dqcodec.flows.densities import Density
 from dqcodec.flows.mixture import LogisticMixture, mixture_around, start_evenly
 from dqcodec.flows.networks import Network, ResidualBlock, leaky
@@ -30,13 +30,10 @@ from dqcodec.frozen.interlaced import MEAN_NEIGHBOURS, NEIGHBOURS, PLACES, REACH
 class Seen(NamedTuple):
     """What a coupling sees of the known pixels around each of its own pixels; (h, w) = (H, W) / 2.
 
-    mean: of the nearest known pixels, pixel steps. spread: their mean absolute distance from the mean plus 1/2, pixel
-    steps. log_spread: log2 of the spread, piecewise linear. inputs: of the network, F = (n + 2) P for n neighbours.
+    moments: of the nearest known pixels. inputs: of the network, F = (n + 2) P for n neighbours.
     """
 
-    mean: Float[Tensor, "B P h w"]
-    spread: Float[Tensor, "B P h w"]
-    log_spread: Float[Tensor, "B P h w"]
+    moments: Moments
     inputs: Float[Tensor, "B F h w"]
 
 
@@ -50,13 +47,11 @@ def seen(y: Float[Tensor, "B P H W"], number: int, bits: int) -> Seen:
     near = torch.stack(
         [padded[:, :, top : top + height - 1 : 2, left : left + width - 1 : 2] for top, left in starts], 1
     )
-    sums = 2 * near[:, :MEAN_NEIGHBOURS].sum(1)  # 8 times the mean
+    sums = 2 * near[:, :MEAN_NEIGHBOURS].sum(1)
     weights = torch.tensor(SPREAD_WEIGHTS, dtype=y.dtype, device=y.device)[:, None, None, None]
     away = (8 * near[:, : len(SPREAD_WEIGHTS)] - sums[:, None]).abs()
-    spreads = (weights * away).sum(1) / 2 + SPREAD_FLOOR  # 64 times the spread
-    log_spread = log2_linear(spreads / 64)
-    inputs = [standardised(near, sums[:, None], spreads[:, None]).flatten(1, 2), log_spread, levels(sums, bits)]
-    return Seen(sums / 8, spreads / 64, log_spread, torch.cat(inputs, 1))
+    moments = Moments(sums, (weights * away).sum(1) / 2 + SPREAD_FLOOR)
+    return Seen(moments, torch.cat([moments.standardise_near(near), moments.log_spread, moments.level(bits)], 1))
 
 
 class CouplingNet(Network):
@@ -147,10 +142,10 @@ class InterlacedFlow(Density):
         """The mixtures of a coupling's own pixels, (B, h, w, C, K). That of a plane depends
         on the earlier planes of `own`.
         """
-        raw = torch.stack(net(c.inputs, standardised(own, 8 * c.mean, 64 * c.spread)), 1)
-        center = c.mean.clone()
+        raw = torch.stack(net(c.inputs, c.moments.standardise(own)), 1)
+        center = c.moments.mean
         center[:, 1:] += own[:, :1]  # the planes R and B are coded as differences from G
-        around = (part.permute(0, 2, 3, 1) for part in (center, c.spread, c.log_spread))
+        around = (part.permute(0, 2, 3, 1) for part in (center, c.moments.spread, c.moments.log_spread))
         return mixture_around(raw.permute(0, 3, 4, 1, 2), *around)
 
     @torch.no_grad()
@@ -176,7 +171,7 @@ class InterlacedFlow(Density):
             for plane, channel in enumerate(order(self.channels)):
                 mixture = self._mixture(net, c, differences(own.floor()))
                 factor = LogisticMixture(*(part[..., plane, :] for part in mixture))
-                noise = torch.rand(2, *c.mean[:, 0].shape, device=v.device)
+                noise = torch.rand(2, *own[:, 0].shape, device=v.device)
                 x = (factor.sample(noise[0], self.bits) + 0.5).floor().clamp(0, 2**self.bits - 1)
                 own[:, channel] = factor.sample_inside(noise[1], self.bits, x) + 0.5
 

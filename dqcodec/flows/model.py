@@ -1,6 +1,4 @@
-"""The dequantized model P(x), the integral of p(v) over the bin of x (the paper's equation
-3). q(u|x) gives bounds on it.
-"""
+"""The dequantized model P(x), the integral of p(v) over the bin of x (the paper's equation 2). q(u|x) gives bounds on it."""
 
 import math
 
@@ -96,6 +94,6 @@ class AutoregressiveModel(DequantizedModel):
         return self.density.quantize(self.density.sample(n, height, width))
 
 
-def bits_per_dim(log_prob: PerImage, dims: int) -> PerImage:
+def bits_per_dim(log_prob: Float[Tensor, "*B"], dims: int) -> Float[Tensor, "*B"]:
     """Log-probabilities of images, nats -> bits per dimension, for images of `dims` dimensions."""
     return -log_prob / (dims * math.log(2))

@@ -64,9 +64,9 @@ def evaluate(model: DequantizedModel, batches: Iterable[np.ndarray], samples: in
     rates = []
     for batch in batches:
         x = torch.from_numpy(batch).to(device, torch.float32, memory_format=torch.channels_last)
-        vi, iw = _bounds(model, x, samples)
-        is_exact = isinstance(model, AutoregressiveModel)  # its bounds are log P(x) itself
-        mass = vi if is_exact else model.density.log_mass(x)
+        mass = model.density.log_mass(x)
+        # each bound of an autoregressive model is log P(x) itself
+        vi, iw = [mass.double()] * 2 if isinstance(model, AutoregressiveModel) else _bounds(model, x, samples)
         best = iw if mass is None else mass.double()  # the nearest to log P(x)
         rates.append(bits_per_dim(torch.stack([vi, iw, best, vi - best]), x[0].numel()).cpu())
     vi, iw, best, kl = (torch.cat(rates, 1)[row] for row in range(4))

@@ -55,7 +55,7 @@ class CouplingNet:
     def raw(self, trunk: np.ndarray, standard: np.ndarray, plane: int) -> np.ndarray:
         """The parameters of a plane, float32 (B, h, w, 3 K).
 
-        trunk: (B, h, w, W). standard: the earlier planes, standardised, float32 (B, h, w, plane).
+        trunk: (B, h, w, N). standard: the earlier planes, standardised, float32 (B, h, w, plane).
         """
         head = self.heads[plane]
         sums = head.sums(trunk).astype(np.float64)
@@ -106,7 +106,7 @@ class MixtureCoupling:
         return level[:, row::2, column::2]
 
     def trunk(self, seen: Seen) -> np.ndarray:
-        """What all planes share, (B, h, w, W) float32."""
+        """What all planes share, (B, h, w, N) float32, for networks of width N."""
         return map_batch(lambda inputs: (self.net.trunk(inputs),), seen.inputs)[0]
 
     def laws(self, seen: Seen, trunk: np.ndarray, own: np.ndarray, plane: int) -> Laws:

@@ -25,8 +25,7 @@ def leaky(a: np.ndarray) -> np.ndarray:
 
 
 def highpass(a: np.ndarray) -> np.ndarray:
-    """4 (a - blur(a)), rounded and clamped to the input bound; blur has the kernel [1 2 1] x [1 2 1] / 16. (B, H, W,
-    C)."""
+    """4 (a - blur(a)), (B, H, W, C), rounded and clamped to the input bound; blur has the kernel [1 2 1] x [1 2 1] / 16."""
     batch, height, width, channels = a.shape
     padded = np.zeros((batch, height + 2, width + 2, channels), a.dtype)
     padded[:, 1:-1, 1:-1] = a
@@ -44,7 +43,7 @@ def to_input(g: np.ndarray, grid_bits: int) -> np.ndarray:
 
 
 class Trunk:
-    """A convolution and residual blocks: inputs -> activations within +-level, before the last rectifier."""
+    """A convolution and residual blocks: inputs -> activations, whose sums are within +-level, after the last rectifier."""
 
     def __init__(self, tensors: Tensors, name: str, max_input: int):
         """Load the tensors `name`.*. max_input: the largest input. Raises ModelError."""
@@ -60,7 +59,7 @@ class Trunk:
             raise ModelError(f"{name}: a network's tensors do not fit together")
 
     def __call__(self, a: np.ndarray) -> np.ndarray:
-        """Inputs (B, H, W, I), float32 integers -> leaky(activations), float32 (B, H, W, W)."""
+        """Inputs (B, H, W, I), float32 integers -> leaky(h), float32 (B, H, W, width of the network)."""
         h = self.conv_in(a).astype(np.float32, copy=False)
         for first, second in self.blocks:
             h += second(leaky(first(leaky(h))))
@@ -80,8 +79,7 @@ class ResidualNet:
         check_chain(name, self.trunk.conv_in, self.conv_out)
 
     def __call__(self, a: np.ndarray, context: np.ndarray | None = None) -> np.ndarray:
-        """a, context: float32 integers on the input grid, (B, H, W, I) and (B, H, W, context channels) -> (B, H, W,
-        O)."""
+        """Float32 integers on the input grid, a (B, H, W, I) and context (B, H, W, context channels) -> (B, H, W, O)."""
         parts = [a, highpass(a)] + ([] if context is None else [context])
         return self.conv_out(self.trunk(np.concatenate(parts, -1)))
 
