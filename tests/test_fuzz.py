@@ -26,6 +26,7 @@ from safetensors.numpy import load, save
 
 from dqcodec import png
 from dqcodec.base.errors import CorruptError, DqcodecError, ModelError, UnsupportedImageError
+from dqcodec.base.reader import MAX_PARTS, Reader
 from dqcodec.base.varint import write_varint
 from dqcodec.codec import codec
 from dqcodec.codec.source import read
@@ -37,10 +38,13 @@ from dqcodec.exact.program import load_program
 from dqcodec.format import archive
 from dqcodec.format.canvas import Spot
 from dqcodec.format.container import MAGIC, Group, sample_checksum
+from dqcodec.format.head import read_heads
 from dqcodec.format.layer import Layer, Method
 from dqcodec.format.section import LZMA_FILTERS
 from dqcodec.format.split import Split, skeleton
+from dqcodec.format.values import Map
 from dqcodec.methods import table
+from dqcodec.png import MAX_PIXELS
 from dqcodec.png.skeleton import KINDS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
@@ -206,6 +210,29 @@ def test_many_images_in_few_bytes_take_little_memory():
     header = bytes([DEFLATE]) + deflated(write_varint(1 << 15) + bytes(1 << 15))
     with little_memory(FEW), suppress(CorruptError):
         archive.unpack_group(header, b"x")
+
+
+def test_the_images_of_a_group_have_a_limited_number_of_frames_together():
+    count, images = 2040, 1 + MAX_PARTS // (2 * 2040)
+    control = b"\x16" + struct.pack(">IIIIHHBB", 1, 1, 0, 0, 1, 10, 0, 0)
+    chunks = b"\x15" + struct.pack(">II", count, 0) + (control + b"\0") * count
+    head = bytes([RGB | DEFLATE << 4, 1, 1]) + deflated(chunks) + b"\x40" + b"\4" * (count - 1)
+    assert len(read_heads(Reader(head * 2), 2, MAX_PIXELS)) == 2
+    with pytest.raises(CorruptError, match="too many rasters and chunks"):
+        read_heads(Reader(head * images), images, MAX_PIXELS)
+
+
+def test_the_table_of_a_view_is_read_once_for_all_frames(monkeypatch):
+    count, calls = 50, []
+    values = (1 << 12).to_bytes(2, "little") + write_varint(2) + bytes(16)
+    control = b"\x16" + struct.pack(">IIIIHHBB", 1, 1, 0, 0, 1, 10, 0, 0)
+    chunks = b"\x15" + struct.pack(">II", count, 0) + (control + b"\0") * count
+    chunks = b"\x7e" + write_varint(len(values)) + values + chunks
+    head = bytes([15 | DEFLATE << 4, 1, 1]) + deflated(chunks) + b"\x45" + b"\4" * (count - 1)
+    unpack = Map.unpack
+    monkeypatch.setattr(Map, "unpack", lambda *arguments: calls.append(0) or unpack(*arguments))
+    (entry,) = read_heads(Reader(head), 1, MAX_PIXELS)
+    assert len(entry.shapes) == count and len(calls) <= 3
 
 
 def test_many_frames_are_decoded_in_linear_time(monkeypatch):

@@ -1,6 +1,7 @@
 """Chunks with compressed contents come back byte for byte; deflate is zlib's."""
 
 import hashlib
+import io
 import zlib
 
 import numpy as np
@@ -10,12 +11,13 @@ from golden import cases
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dqcodec import png
+from dqcodec import Archive, png
 from dqcodec.base.errors import CorruptError
-from dqcodec.codec import codec
+from dqcodec.codec import codec, library
 from dqcodec.format.head import pack_chunks
 from dqcodec.png import dictionary, exact, inflated, metadata
 from dqcodec.png.deflate import LEVELS, deflate
+from dqcodec.png.skeleton import InflatedChunk
 
 quick = settings(max_examples=60)
 HEADER = png.Header(3, 5, 2, 8)
@@ -84,12 +86,16 @@ bodies = st.one_of(
 
 @quick
 @given(
-    st.lists(st.builds(png.Chunk, st.sampled_from([b"iCCP", b"zTXt", b"iTXt", b"tEXt", b"prIv"]), bodies), max_size=4)
+    st.lists(
+        st.builds(png.Chunk, st.sampled_from([b"iCCP", b"zTXt", b"iTXt", b"tEXt", b"prIv"]), bodies),
+        max_size=4,
+    )
 )
 def test_any_chunks_come_back_byte_for_byte(chunks):
     skeleton = png.Skeleton(HEADER, (tuple(chunks), ()))
     for inflate in (False, True):
-        assert metadata.unpack(metadata.pack(skeleton, inflate=inflate), HEADER) == (skeleton, b"")
+        found, values = metadata.unpack(metadata.pack(skeleton, inflate=inflate), HEADER)
+        assert (found.deflated(), values) == (skeleton, b"")
 
 
 @pytest.mark.skipif(not exact.is_zlibs_own(), reason="needs zlib's own deflate")
@@ -112,19 +118,34 @@ def test_contents_of_more_than_the_limit_stay_compressed_and_are_refused():
     large = png.Chunk(b"zTXt", b"zeros\0\0" + zlib.compress(bytes(inflated.MAX_BYTES // 2 + 1)))
     skeleton = png.Skeleton(HEADER, ((large, large), ()))
     raw = metadata.pack(skeleton)
-    assert len(raw) < inflated.MAX_BYTES and metadata.unpack(raw, HEADER)[0] == skeleton
-    (form, _) = inflated.pack(*large, inflated.MAX_BYTES)
-    assert inflated.unpack(form, inflated.MAX_BYTES // 2 + 1)[0] == large.body
+    assert len(raw) < inflated.MAX_BYTES and metadata.unpack(raw, HEADER)[0].deflated() == skeleton
+    (form, content_bytes) = inflated.pack(*large, inflated.MAX_BYTES)
+    assert inflated.content_bytes(form, inflated.MAX_BYTES // 2 + 1) == content_bytes
+    assert inflated.deflated(form) == large.body
     with pytest.raises(CorruptError):
-        inflated.unpack(form, inflated.MAX_BYTES // 2)
+        inflated.content_bytes(form, inflated.MAX_BYTES // 2)
 
 
 @quick
 @given(st.binary(max_size=30))
 def test_any_form_is_a_body_or_a_named_error(form):
     try:
-        body, content_bytes = inflated.unpack(form, 100)
+        content_bytes = inflated.content_bytes(form, 100)
     except CorruptError as error:
         assert "\n" not in str(error)
     else:
-        assert len(body) >= 6 and content_bytes <= 100
+        assert len(inflated.deflated(form)) >= 6 and content_bytes <= 100
+
+
+def test_heads_are_read_without_deflating(monkeypatch):
+    """It takes seconds where a content is repetitive, and an archive has thousands of heads."""
+    text = png.Chunk(b"zTXt", b"words\0\0" + zlib.compress(b"some words, again some words " * 9))
+    data = png.write(pngs.plain(np.zeros((2, 2, 1), np.uint8), (text,)))
+    dqc, packed = codec.compress(data)[0], library.compress_archive({"a.png": data})
+    assert codec.decompress(dqc, None)[0] == data
+    monkeypatch.setattr(inflated, "deflated", None)
+    assert codec.info(dqc).width == 2
+    (entry,) = Archive(io.BytesIO(packed)).group(0).parts[0].entries
+    assert [type(chunk) for chunk in entry.skeleton.parts[0]] == [InflatedChunk]
+    with pytest.raises(TypeError):
+        codec.decompress(dqc, None)

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from dqcodec.base.errors import CorruptError
 from dqcodec.base.varint import read_varint
 
 MAX_UNPACKED_BYTES = 1 << 28  # of all sections of a file, or of a group of an archive
+MAX_PARTS = 1 << 18  # of all images of a group: its rasters and chunks
+
+
+@dataclass
+class Allowance:
+    """What a file, or a group of an archive, may still take. All that reads it has the same one.
+
+    unpacked: bytes that sections unpack to. parts: rasters and chunks of images.
+    """
+
+    unpacked: int = MAX_UNPACKED_BYTES
+    parts: int = MAX_PARTS
 
 
 class Reader:
     """Reads fields of data[position:end] one after the other.
 
-    Attributes:
-        unpacked: the bytes that sections may still unpack to.
+    allowance: what the file, or the group, may still take.
     """
 
     def __init__(
@@ -21,13 +34,13 @@ class Reader:
         position: int = 0,
         end: int | None = None,
         *,
-        unpacked: int = MAX_UNPACKED_BYTES,
+        allowance: Allowance | None = None,
         error: str = "a field of the .dqc file runs past its end",
     ) -> None:
-        """position, end: where reading starts and must stop; by default all of the data. error: the message of the
-        CorruptError for a field that runs past the end."""
+        """position, end: where reading starts and must stop; by default all of the data. allowance: None for a new one.
+        error: the message of the CorruptError for a field that runs past the end."""
         self.data, self.position, self.end = data, position, len(data) if end is None else end
-        self.unpacked, self._error = unpacked, error
+        self.allowance, self._error = allowance or Allowance(), error
 
     def take(self, count: int) -> bytes:
         """The next `count` bytes."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from dqcodec.base.errors import VerifyError
-from dqcodec.base.reader import MAX_UNPACKED_BYTES
+from dqcodec.base.reader import MAX_PARTS, MAX_UNPACKED_BYTES
 from dqcodec.codec import group as groups
 from dqcodec.codec.choose import Choice
 from dqcodec.codec.effort import Effort
@@ -28,13 +28,16 @@ BYTE_SECONDS = 2e-8  # of a file that is kept verbatim
 class Sized(Protocol):
     """A file for an archive.
 
-    data: its bytes. pixels: of all frames. seconds: about the time to decode it. error: why it cannot be packed.
+    data: its bytes. pixels: of all frames. parts: its rasters and chunks. seconds: about the time to decode it. error: why
+    it cannot be packed.
     """
 
     @property
     def data(self) -> bytes: ...
     @property
     def pixels(self) -> int: ...
+    @property
+    def parts(self) -> int: ...
     @property
     def seconds(self) -> float: ...
     @property
@@ -55,25 +58,27 @@ def batches(
 ) -> Iterator[list[AnySized]]:
     """Files in their order, cut into lists that make one group each.
 
-    A list has at most `most` files that can be packed, `max_pixels` pixels, and half of the bytes that a group may
-    unpack to, and decodes in about GROUP_SECONDS. A single file may have more. Equal files count once, except for
-    `most`; files with errors do not count.
+    A list has at most `most` files that can be packed, `max_pixels` pixels, the rasters and chunks of a group, and half of
+    the bytes that a group may unpack to, and decodes in about GROUP_SECONDS. A single file may have more. Equal files count
+    once, except for `most`; files with errors do not count.
     """
     batch: list[AnySized] = []
     contents: set[bytes] = set()
-    count, pixels, size, seconds = 0, 0, 0, 0.0
+    count, pixels, parts, size, seconds = 0, 0, 0, 0, 0.0
     for file in files:
         if file.error is None:
             is_full = (
                 pixels + file.pixels > max_pixels
+                or parts + file.parts > MAX_PARTS
                 or size + len(file.data) > MAX_UNPACKED_BYTES // 2
                 or seconds + file.seconds > GROUP_SECONDS
             )
             if count == most or (count and is_full and file.data not in contents):
                 yield batch
-                batch, contents, count, pixels, size, seconds = [], set(), 0, 0, 0, 0.0
+                batch, contents, count, pixels, parts, size, seconds = [], set(), 0, 0, 0, 0, 0.0
             if file.data not in contents:
-                pixels, size, seconds = pixels + file.pixels, size + len(file.data), seconds + file.seconds
+                pixels, parts = pixels + file.pixels, parts + file.parts
+                size, seconds = size + len(file.data), seconds + file.seconds
             contents.add(file.data)
             count += 1
         batch.append(file)

@@ -133,7 +133,8 @@ def info(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Info:
         layers=_describe(group, [layer.model_id.hex() or None for layer in entry.layers]),
         dqc_bytes=len(data),
         payload_bytes=sum(map(len, group.payloads)),
-        chunk_bytes=_head_bytes(entry, skeleton=Skeleton(header)),
+        # the head as it is read is not packed again, which would deflate and pack its chunks
+        chunk_bytes=len(data) - group.bytes_around_heads - len(_without_chunks(entry).head()) if skeleton else 0,
         exact=skeleton is None or bool(entry.recipe),
     )
 
@@ -143,7 +144,11 @@ def _report(source: Source, coded: CodedGroup, png_bytes: int, dqc_bytes: int) -
     (entry,), (choice,) = coded.group.entries, coded.choices
     header = source.image.header
     payload_bytes = sum(map(len, coded.group.payloads))
-    recipe_bytes, chunk_bytes = _head_bytes(entry, recipe=b""), _head_bytes(entry, skeleton=Skeleton(header))
+    recipe_bytes = chunk_bytes = 0
+    if entry.skeleton:
+        head_bytes = len(entry.head())
+        chunk_bytes = head_bytes - len(_without_chunks(entry).head())
+        recipe_bytes = head_bytes - len(dataclasses.replace(entry, recipe=b"").head())
     return CompressReport(
         method=entry.method,
         width=header.width,
@@ -167,9 +172,9 @@ def _report(source: Source, coded: CodedGroup, png_bytes: int, dqc_bytes: int) -
     )
 
 
-def _head_bytes(entry: Entry, **without: Any) -> int:
-    """The bytes that an entry's head has more than without some of its fields; 0 for a stored file."""
-    return len(entry.head()) - len(dataclasses.replace(entry, **without).head()) if entry.skeleton else 0
+def _without_chunks(entry: Entry) -> Entry:
+    """The head of the same image without chunks."""
+    return dataclasses.replace(entry, skeleton=Skeleton(entry.skeleton.header))
 
 
 def _describe(group: Group, models: Sequence[str | None]) -> tuple[LayerReport, ...]:

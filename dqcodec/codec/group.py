@@ -160,7 +160,7 @@ def decode(group: Group, find_program: FindProgram, max_pixels: int = png.MAX_PI
         decoded |= zip(owned, table.decode(payload, layers_of[image][layer], shapes, find_program, spots))
     for image, entry in enumerate(entries):
         if entry.repeats:
-            images[image] = Png(entry.skeleton.header, entry.skeleton, images[image - entry.repeats].rasters)
+            images[image] = Png(entry.skeleton.header, entry.skeleton.deflated(), images[image - entry.repeats].rasters)
         elif entry.skeleton is not None:
             numbers = itertools.count()
             layers = [[decoded.pop((image, next(numbers))) for _ in raster] for raster in entry.rasters]
@@ -245,7 +245,7 @@ def _part(
     skeletons = [dataclasses.replace(each.skeleton, header=header) for each in (entries[owner], entry)]
     undone = dataclasses.replace(entries[owner], skeleton=skeletons[0]).undo([mine])
     if entry.repeats:  # the samples of another image, with its own chunks
-        undone = Png(header, skeletons[1], undone.rasters)
+        undone = Png(header, skeletons[1].deflated(), undone.rasters)
     return undone.cropped(*inside(region.window, windows[owner, 0]))
 
 

@@ -188,6 +188,11 @@ class _File:
         return self.source.image.area
 
     @property
+    def parts(self) -> int:
+        """Its rasters and chunks."""
+        return self.source.image.skeleton.count if self.source.image.skeleton else 0
+
+    @property
     def seconds(self) -> float:
         """About the time to decode it."""
         return archive_group.decoding_seconds(self.source.image)

@@ -7,6 +7,7 @@ and frames. The header holds the number of frames; seeking to another frame deco
 from __future__ import annotations
 
 import io
+import struct
 from typing import IO, TYPE_CHECKING, Any
 
 from PIL import Image, ImageFile
@@ -37,8 +38,8 @@ class DqcImageFile(ImageFile.ImageFile):
         try:
             data, self._has_palette = _head(self.fp)
         except DqcodecError as error:
-            raise SyntaxError(str(error)) from error  # Pillow then tries other formats
-        head = PngImageFile(io.BytesIO(data))
+            raise SyntaxError(str(error)) from error
+        head = _as_png(data, SyntaxError)  # Pillow then tries other formats
         self._size, self._mode, self.info, self.palette = head.size, head.mode, head.info, head.palette
         self._head_info, self._head_palette = dict(head.info), head.palette
         self.n_frames, self.is_animated, self.default_image = head.n_frames, head.is_animated, head.default_image
@@ -121,7 +122,7 @@ class DqcImageFile(ImageFile.ImageFile):
             data, _ = codec.decompress(self._data(), zoo.find, repack=True)
         except DqcodecError as error:
             raise OSError(str(error)) from error
-        image = PngImageFile(io.BytesIO(data))
+        image = _as_png(data, OSError)
         image.filename, image.format = self.filename, self.format
         if self._exclusive_fp:
             self.fp.close()
@@ -138,6 +139,14 @@ def _reopened(data: bytes, filename: str, info: dict) -> DqcImageFile:
     image = DqcImageFile(io.BytesIO(data), filename)
     image.info = info
     return image
+
+
+def _as_png(data: bytes, kind: type[Exception]) -> PngImageFile:
+    """Pillow's image of a PNG file. Raises `kind`: Pillow refuses one of its chunks."""
+    try:
+        return PngImageFile(io.BytesIO(data))
+    except (SyntaxError, ValueError, struct.error) as error:
+        raise kind(f"Pillow cannot read the PNG: {error}") from error
 
 
 def _head(file: IO[bytes]) -> tuple[bytes, bool]:
@@ -162,5 +171,6 @@ def _head(file: IO[bytes]) -> tuple[bytes, bool]:
     if entry.skeleton is None:
         return reader.rest() + file.read(), True
     has_palette = entry.split.step != Step.COLORS
-    before = tuple(chunk for chunk in entry.skeleton.parts[0] if has_palette or chunk.kind not in _PALETTE)
+    chunks_before = entry.skeleton.deflated().parts[0]
+    before = tuple(chunk for chunk in chunks_before if has_palette or chunk.kind not in _PALETTE)
     return chunks.assemble(Skeleton(entry.skeleton.header, (before, ())), [[b""]]), has_palette

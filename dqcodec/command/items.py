@@ -28,7 +28,7 @@ class Item:
 
     name: its name in the archive. data: its PNG file; with `is_verbatim` the file itself, of any kind. damage: what is
     wrong with a broken PNG that is kept verbatim. is_png: whether the source is a PNG file. pixels: of all frames.
-    seconds: about the time to decode it.
+    parts: its rasters and chunks. seconds: about the time to decode it.
     """
 
     path: Path
@@ -41,6 +41,7 @@ class Item:
     damage: str | None = None
     is_png: bool = True
     pixels: int = 0
+    parts: int = 0
     seconds: float = 0.0
 
     @property
@@ -91,5 +92,13 @@ def read_item(path: Path, name: str, options: Compressing) -> Item:
             return Item(path, name, error=one_line(error))
         return replace(verbatim, damage=one_line(error) if is_png else None)
     return Item(
-        path, name, png_data, len(data), stamp, is_png=is_png, pixels=image.area, seconds=decoding_seconds(image)
+        path,
+        name,
+        png_data,
+        len(data),
+        stamp,
+        is_png=is_png,
+        pixels=image.area,
+        parts=image.skeleton.count if image.skeleton else 0,
+        seconds=decoding_seconds(image),
     )

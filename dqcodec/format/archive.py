@@ -190,12 +190,11 @@ def unpack_group(header: bytes, body: bytes, max_pixels: int = MAX_PIXELS) -> Ar
         count, left = count + (images or 1), left - 1
     if left or reader.rest() or {*contents} != {*range(count)}:
         raise CorruptError("malformed header of a group")
-    unpacked, reader, parts = reader.unpacked, Reader(body), []
+    reader, parts = Reader(body, allowance=reader.allowance), []
     for number, entries in enumerate(sets):
         part = reader.rest() if number == len(sets) - 1 else reader.take(reader.varint())
-        inner = Reader(part, unpacked=unpacked)
+        inner = Reader(part, allowance=reader.allowance)
         parts.append(read_tail(entries, inner) if entries else _read_file(inner))
-        unpacked = inner.unpacked
     return ArchiveGroup(members, contents, tuple(parts))
 
 
@@ -322,7 +321,7 @@ def _unpack(header: bytes) -> Reader:
     raw = read_section(reader, reader.byte())
     if reader.rest():
         raise CorruptError("malformed header in an archive")
-    return Reader(raw, unpacked=reader.unpacked)
+    return Reader(raw, allowance=reader.allowance)
 
 
 def _pack_part(part: Group | Verbatim) -> bytes:

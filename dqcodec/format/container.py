@@ -115,6 +115,13 @@ class Group:
         """The heads of all images, joined."""
         return pack_heads(self.entries)
 
+    @property
+    def bytes_around_heads(self) -> int:
+        """The bytes of the file of one image besides its head."""
+        if self.is_short:
+            return len(SHORT_MAGIC) + len(joined(self.payloads)) + CRC_BYTES
+        return len(MAGIC) + 1 + len(self.tail()) + CRC_BYTES
+
     def tail(self) -> bytes:
         """The checksum and the payloads as bytes."""
         return self.checksum + joined(self.payloads)

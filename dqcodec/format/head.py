@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import itertools
 import weakref
 from collections.abc import Sequence
@@ -26,7 +28,7 @@ _PACKED_CHUNKS: weakref.WeakKeyDictionary[Skeleton, dict[bytes, tuple[int, bytes
 
 @dataclass(frozen=True)
 class Entry:
-    """The head of an image.
+    """The head of an image. Some of its chunks may be inflated.
 
     skeleton: None for a stored image. With the step COLORS its palette is coded, see palette.py. rasters: the layers of
     each raster. recipe: see png/exact.py, or b"". values: the code of the map to the view that the layers hold, see
@@ -51,25 +53,32 @@ class Entry:
         """The shape (H, W, C) of each layer; raises CorruptError: the split does not fit."""
         if self.repeats:
             return []
-        return [shape for size in self.skeleton.sizes for shape in self.split.shapes(size, self.view)]
+        view = self.view
+        return [shape for size in self.skeleton.sizes for shape in self.split.shapes(size, view)]
 
     def spots(self, number: int) -> list[Spot]:
         """The spot of each layer; number: of the image in its group."""
         return [] if self.repeats else spots(self.skeleton, len(self.rasters[0]), number)
 
-    @property
+    @functools.cached_property
+    def map(self) -> Map | None:
+        """The map to the view that the layers hold; raises CorruptError: the values are malformed."""
+        return Map.unpack(self.values, self.skeleton.header) if self.values else None
+
+    @functools.cached_property
     def view(self) -> Skeleton:
         """The skeleton of the view that the layers hold; raises CorruptError: the values are malformed."""
-        if not self.values:
-            return self.skeleton
-        return Map.unpack(self.values, self.skeleton.header).view(self.skeleton)
+        return self.map.view(self.skeleton) if self.map else self.skeleton
 
     def undo(self, layers: Sequence[Sequence[np.ndarray]]) -> Png:
-        """The image of the layers (H, W, C) uint8 of every raster. Raises CorruptError: samples out of range."""
-        if not self.values:
-            return self.split.undo(layers, self.skeleton)
-        found = Map.unpack(self.values, self.skeleton.header)
-        return found.undo(self.split.undo(layers, found.view(self.skeleton)), self.skeleton)
+        """The image of the layers (H, W, C) uint8 of every raster, with the chunks of the PNG.
+
+        Raises CorruptError: samples out of range, or a chunk cannot be made.
+        """
+        skeleton = self.skeleton.deflated()
+        if not self.map:
+            return self.split.undo(layers, skeleton)
+        return self.map.undo(self.split.undo(layers, self.map.view(skeleton)), skeleton)
 
     @property
     def method(self) -> str:
@@ -149,6 +158,9 @@ def _read_head(reader: Reader, last_id: bytes, max_pixels: int) -> tuple[Entry, 
     check_size(width, height, max_pixels)
     packing = kind >> 4 & 3 | kind >> 7 << 2
     skeleton, values = metadata.unpack(read_section(reader, packing) if packing else b"", header)
+    reader.allowance.parts -= skeleton.count
+    if reader.allowance.parts < 0:
+        raise CorruptError("the images of the .dqc file have too many rasters and chunks")
     check_size(width, height, max_pixels, skeleton)
     recipe = reader.take(reader.varint()) if kind >> 6 & 1 else b""
     code = reader.byte()
@@ -160,16 +172,13 @@ def _read_head(reader: Reader, last_id: bytes, max_pixels: int) -> tuple[Entry, 
         return entry, last_id
     if code & 7 > max(Step):
         raise CorruptError("malformed .dqc header")
-    view, view_kind = skeleton, Values.SAMPLES
-    if values:
-        found = Map.unpack(values, header)
-        view, view_kind = found.view(skeleton), found.kind
-    split = Split(Step(code & 7), bool(code >> 3 & 1), view_kind)
-    counts = [len(split.shapes(size, view)) for size in skeleton.sizes]
+    unread = Entry(skeleton, recipe=recipe, values=values)
+    split = Split(Step(code & 7), bool(code >> 3 & 1), unread.map.kind if unread.map else Values.SAMPLES)
+    counts = [len(split.shapes(size, unread.view)) for size in skeleton.sizes]
     layers, last_id = _read_layers(reader, code >> 4, sum(counts), last_id)
     ordered = iter(layers)
     rasters = tuple(tuple(itertools.islice(ordered, count)) for count in counts)
-    return Entry(skeleton, split, rasters, recipe, values=values), last_id
+    return dataclasses.replace(unread, split=split, rasters=rasters), last_id
 
 
 def _read_layers(reader: Reader, code: int, count: int, last_id: bytes) -> tuple[list[Layer], bytes]:

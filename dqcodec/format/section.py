@@ -47,8 +47,8 @@ def read_section(reader: Reader, packing: int) -> bytes:
         raise CorruptError("a section of the .dqc file has an unknown packing")
     inner = Reader(section)
     raw_bytes = inner.varint()
-    reader.unpacked -= raw_bytes
-    if raw_bytes > _MAX_RAW_BYTES or reader.unpacked < 0:
+    reader.allowance.unpacked -= raw_bytes
+    if raw_bytes > _MAX_RAW_BYTES or reader.allowance.unpacked < 0:
         raise CorruptError("the .dqc file unpacks to too many bytes")
     if packing in _DICTIONARIES:
         stream = zlib.decompressobj(-15, _DICTIONARIES[packing])

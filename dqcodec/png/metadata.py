@@ -26,7 +26,7 @@ from dqcodec.base.errors import CorruptError
 from dqcodec.base.reader import Reader
 from dqcodec.base.varint import write_varint
 from dqcodec.png import inflated
-from dqcodec.png.skeleton import MAX_PARTS, Chunk, Header, Skeleton
+from dqcodec.png.skeleton import MAX_PARTS, Chunk, Header, InflatedChunk, Skeleton
 
 # Types and usual lengths: the lengths that the PNG specification gives, otherwise the most common one.
 _TYPES = (
@@ -59,7 +59,7 @@ def pack(skeleton: Skeleton, values: bytes = b"", *, inflate: bool = True) -> by
     contents have the form of inflated.py where possible.
     """
     parts, left = [], inflated.MAX_BYTES
-    for chunks in skeleton.parts:
+    for chunks in skeleton.deflated().parts:
         items = []
         for chunk in chunks:
             found = inflate and inflated.pack(chunk.kind, chunk.body, left)
@@ -103,9 +103,10 @@ def unpack(data: bytes, header: Header) -> tuple[Skeleton, bytes]:
                 raise CorruptError(_MALFORMED)
         elif code == _INFLATED:
             chunk = _read_item(reader.byte(), reader)
-            body, content_bytes = inflated.unpack(chunk.body, left)
-            left -= content_bytes
-            parts[-1].append(chunk._replace(body=body))
+            if chunk.kind not in inflated.KINDS:
+                raise CorruptError(_MALFORMED)
+            left -= inflated.content_bytes(chunk.body, left)
+            parts[-1].append(InflatedChunk(*chunk))
         else:
             parts[-1].append(_read_item(code, reader))
     skeleton = Skeleton(header, tuple(map(tuple, parts if len(parts) > 1 else [*parts, ()])), tail)

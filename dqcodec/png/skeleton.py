@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from dqcodec.base.errors import CorruptError, UnsupportedImageError
+from dqcodec.png import inflated
 from dqcodec.png.color_types import PALETTE, SAMPLES
 
 KINDS = tuple(
@@ -38,6 +39,12 @@ class Chunk(NamedTuple):
 
     kind: bytes
     body: bytes
+
+
+class InflatedChunk(Chunk):
+    """A chunk as a head has it: the body has the form of inflated.py. Skeleton.deflated gives the chunk of the PNG."""
+
+    __slots__ = ()
 
 
 class Header(NamedTuple):
@@ -102,6 +109,21 @@ class Skeleton:
         return sum(height * width for height, width in self.sizes)
 
     @property
+    def count(self) -> int:
+        """The number of rasters and chunks, and 1."""
+        return len(self.parts) + sum(map(len, self.parts))
+
+    def deflated(self) -> Skeleton:
+        """The skeleton with the chunks of the PNG. Deflating takes up to seconds, so heads are read without it.
+
+        Raises CorruptError: the content of a chunk is too repetitive.
+        """
+        if not any(isinstance(chunk, InflatedChunk) for part in self.parts for chunk in part):
+            return self
+        parts = tuple(tuple(map(_deflated, part)) for part in self.parts)
+        return dataclasses.replace(self, parts=parts)
+
+    @property
     def kinds(self) -> set[bytes]:
         """The types of all chunks."""
         return {chunk.kind for part in self.parts for chunk in part}
@@ -148,7 +170,7 @@ class Skeleton:
 
         Raises CorruptError: they cannot.
         """
-        if len(self.parts) + sum(map(len, self.parts)) > MAX_PARTS:
+        if self.count > MAX_PARTS:
             raise CorruptError("too many chunks")
         if len(self.tail) > MAX_TAIL_BYTES:
             raise CorruptError("too many bytes after IEND")
@@ -166,6 +188,11 @@ class Skeleton:
             raise CorruptError("PNG with two palettes")
         if self.header.color_type == PALETTE and self.find(b"PLTE") is None:
             raise CorruptError("PNG without a palette")
+
+
+def _deflated(chunk: Chunk) -> Chunk:
+    """The chunk of the PNG."""
+    return Chunk(chunk.kind, inflated.deflated(chunk.body)) if isinstance(chunk, InflatedChunk) else chunk
 
 
 def surrounds(kind: bytes) -> bool:
