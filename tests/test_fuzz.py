@@ -228,7 +228,7 @@ def test_the_table_of_a_view_is_read_once_for_all_frames(monkeypatch):
     control = b"\x16" + struct.pack(">IIIIHHBB", 1, 1, 0, 0, 1, 10, 0, 0)
     chunks = b"\x15" + struct.pack(">II", count, 0) + (control + b"\0") * count
     chunks = b"\x7e" + write_varint(len(values)) + values + chunks
-    head = bytes([15 | DEFLATE << 4, 1, 1]) + deflated(chunks) + b"\x45" + b"\4" * (count - 1)
+    head = bytes([15 | DEFLATE << 4, 1, 1]) + deflated(chunks) + b"\x40" + b"\4" * (count - 1)
     unpack = Map.unpack
     monkeypatch.setattr(Map, "unpack", lambda *arguments: calls.append(0) or unpack(*arguments))
     (entry,) = read_heads(Reader(head), 1, MAX_PIXELS)
