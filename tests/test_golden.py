@@ -24,7 +24,7 @@ MODELS = {"model-mixing": "autoregressive", "particles": "uniform"}
 CASES = cases.cases()
 
 
-def test_there_is_a_golden_file_for_every_method_and_every_flows_dequantizer():
+def test_the_golden_files_of_whole_images_are_all_there():
     methods = {"stored", "classical", "mixing", "pixel-mixing", "trained-mixing", "autoregressive", "model-mixing"}
     assert {path.stem for path in FILES} == methods | {
         "particles",

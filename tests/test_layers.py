@@ -140,6 +140,13 @@ def test_ambiguous_indices_stay_indices():
         assert source_of(image(3, 8, samples, chunks)).splits == [Split(Step.PLAIN)]
 
 
+@pytest.mark.parametrize("count", [b"\x63", b"\x01\x63"])
+def test_the_number_of_alphas_is_a_varint_of_at_most_all_entries(count):
+    source = image(3, 8, np.zeros((1, 2, 1), np.uint8), (png.Chunk(b"PLTE", b""), png.Chunk(b"tRNS", count)))
+    with pytest.raises(CorruptError):
+        palette.expand(source.skeleton, [np.arange(8, dtype=np.uint8).reshape(1, 2, 4)])
+
+
 @quick
 @given(st.binary(max_size=30))
 def test_any_bytes_are_a_palette_or_a_named_error(code):

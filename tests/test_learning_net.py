@@ -23,7 +23,7 @@ every_channels = pytest.mark.parametrize("channels", [1, 3])
 
 
 def program_of(channels: int = 3, learning: int = 4) -> AutoregressiveProgram:
-    """Of whose network the last so many layers learn."""
+    """A program; the last `learning` layers of its network learn."""
     rules = [list(rule) for rule in programs.program(LEARNING, channels).description.learning[:learning]]
     return load_program(write(programs.described(LEARNING, channels, learning=rules)))
 

@@ -29,7 +29,7 @@ numbers = st.sampled_from([1, 2, 3, 4, 7, 16, MAX_PARTICLES])
 
 
 def coder(number: int, bits: int = 1) -> Particles:
-    """Of so many particles, with a program of so many bits."""
+    """A coder with `number` particles, for a program of `bits` bits."""
     parts = uniform(bits).codec
     return Particles(parts.dequantizer, parts.density, number)
 

@@ -132,6 +132,25 @@ def test_another_zlib_makes_no_recipe_even_of_its_own_streams_and_the_file_is_ke
     assert report.method == "stored" and dqcodec.decompress_png(dqc) == data
 
 
+@pytest.mark.parametrize("place, bit", [(0, 6), (0, 7), (1, 7)])
+def test_bits_of_a_recipe_without_a_meaning_are_zero(place, bit):
+    data = pngs.write(np.arange(12).reshape(2, 2, 3))
+    image = png.read(data)
+    recipe = bytearray(exact.find(data, image))
+    recipe[place] |= 1 << bit
+    with pytest.raises(CorruptError, match="malformed"):
+        exact.restore(image, bytes(recipe))
+
+
+def test_filters_are_one_for_each_row_and_nothing_more():
+    stream = zlib.compressobj(9, wbits=-15)
+    deflated = bytes([6]) + stream.compress(b"\0\1\2") + stream.flush()
+    assert [*exact._unpack_kinds(deflated, 3)] == [0, 1, 2] == [*exact._unpack_kinds(bytes([5, 5 + 2 * 25]), 3)]
+    for code in (deflated[:-1], deflated + b"\0", bytes([5, 5 + 2 * 25, 1])):
+        with pytest.raises(CorruptError):
+            exact._unpack_kinds(code, 3)
+
+
 def test_a_recipe_of_other_bytes_is_damaged():
     data = repacked((9, 15, 8, 0))
     recipe = bytearray(exact.find(data, png.read(data)))

@@ -119,9 +119,7 @@ class _Helpers:
         self._idle = 0  # helpers that wait for a job
 
     def take(self, wanted: int) -> int:
-        """Take up to `wanted` helpers, as many as the number of threads and the system
-        allow. `ask` each of them for one job.
-        """
+        """Take up to `wanted` helpers, if the number of threads and the system allow them. `ask` each of them for one job."""
         if wanted < 1:
             return 0
         with self._lock:

@@ -103,7 +103,7 @@ class _Processes:
         self._idle.put(mine)
 
     def ask(self, function: Callable, item: Any) -> Any:
-        """Hand an item to an idle process and wait for the result. As many threads may ask as processes were started."""
+        """Hand an item to an idle process and wait for the result. One thread for each process may ask."""
         connection = self._idle.get()
         try:
             connection.send((function, item))

@@ -9,7 +9,7 @@ tRNS:
     PLTE   varint n
            1 byte, the sort order of the u colours: an index of `_ORDERS`
            (n - u) x (3 or 4) bytes: the unused entries
-           a little-endian number, without zero bytes at its end: n digits of mixed radix, the first digit is the lowest
+           a little-endian number: n digits of mixed radix, the first digit is the lowest
     tRNS   varint, the number of alphas in the original chunk
 
 Most palettes have the colours of the image alone, in the order of their first appearance: PLTE is then empty. tRNS is
@@ -90,7 +90,9 @@ def expand(skeleton: Skeleton, rasters: list[np.ndarray]) -> Skeleton:
     bodies = {b"PLTE": entries[:, :3].tobytes()}
     if entries.shape[1] == 4:
         count = skeleton.find(b"tRNS")
-        length = read_varint(count, 0)[0] if count else _least_alphas(entries)
+        length, end = read_varint(count, 0) if count else (_least_alphas(entries), 0)
+        if length > len(entries) or end != len(count):
+            raise CorruptError(_MALFORMED)
         bodies[b"tRNS"] = entries[:length, 3].tobytes()
     return skeleton.replace(bodies)
 

@@ -99,6 +99,8 @@ def restore(image: Png, recipe: bytes) -> bytes:
         raise CorruptError(_MALFORMED)
     reader = Reader(recipe, error=_MALFORMED)
     packing, deflate, header, checksum = reader.byte(), reader.byte(), reader.take(2), reader.take(_CHECKSUM_BYTES)
+    if packing >> 6 or deflate >> 7:
+        raise CorruptError(_MALFORMED)
     interlace = packing & 1
     setting = _Setting(packing >> 1 & 15, deflate >> 3, 9 if packing >> 5 else 8, deflate & 7)
     cuts = _read_cuts(reader)
@@ -205,12 +207,15 @@ def _unpack_kinds(code: bytes, count: int) -> np.ndarray:
         kinds = form * count
     elif form == bytes([_BASE_5]) and count <= _MAX_ROWS_BASE_5 and 8 * len(rest) <= 3 * count + 8:
         digits = np.base_repr(int.from_bytes(rest, "little"), FILTERS)[::-1].ljust(count, "0")
-        kinds = bytes(map(int, digits[:count]))
+        kinds = bytes(map(int, digits))
     elif form == bytes([_DEFLATED]):
+        inflater = zlib.decompressobj(-15)
         try:
-            kinds = zlib.decompressobj(-15).decompress(rest, count + 1)
+            kinds = inflater.decompress(rest, count + 1)
         except zlib.error as error:
             raise CorruptError(_MALFORMED) from error
+        if not inflater.eof or inflater.unused_data:
+            raise CorruptError(_MALFORMED)
     if len(kinds) != count or max(kinds) >= FILTERS:
         raise CorruptError(_MALFORMED)
     return np.frombuffer(kinds, np.uint8)

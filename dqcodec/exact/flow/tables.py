@@ -26,9 +26,10 @@ def loan_chunks(count: int) -> list[slice]:
 
 
 def growing_chunks(coded: int, count: int, growth: int) -> list[slice]:
-    """Parts of `count` symbols for a stack that holds `coded` symbols only: of one symbol for each 2^growth before it.
+    """Parts of `count` symbols, for a stack that holds nothing but `coded` symbols. A part has one symbol for each 2^growth
+    symbols before it, and one at least.
 
-    The less code a symbol takes, the more of them pay the loan of one more; a part of one symbol borrows almost nothing.
+    2^growth symbols pay the loan of one more. So images of little code need more growth.
     """
     chunks, start = [], 0
     while start < count:
