@@ -16,9 +16,12 @@ from hypothesis import strategies as st
 from test_archive import NAMED, group_of, numbered, opened, stored, written
 
 from dqcodec.base.errors import CorruptError, FormatError
+from dqcodec.base.varint import write_varint
 from dqcodec.codec.archive import Archive
+from dqcodec.format import archive
 from dqcodec.format.archive import START, Member, Verbatim, Writer
 from dqcodec.format.frame import GROUP_MARK, INDEX_MARK, pack_frame
+from dqcodec.format.section import RAW
 
 GROUPS = [["a.png", "b/a.png"], ["b/c.png"], ["d.png", "e.png", "again.png"], ["f.txt", "g.png"], ["h.png"]]
 NAMES = [name for group in GROUPS for name in group]
@@ -50,6 +53,25 @@ def frames() -> tuple[bytes, ...]:
 
 def example() -> bytes:
     return b"".join(frames())
+
+
+def test_an_older_archive_of_the_same_files_in_an_archive_never_takes_its_place(monkeypatch):
+    """Both have the same first group, so the same id. Photographs leave nothing to pack, so the file is there as it is."""
+    monkeypatch.setattr(archive, "pack_section", lambda raw: (RAW, write_varint(len(raw)) + raw))
+    a, z, gone, new = map(numbered, range(4))
+    first = group_of(["a.png"], stored(a))
+    old = written(first, group_of(["z.png"], stored(z)), group_of(["gone.png"], stored(gone)))
+    packed = [first, group_of(["old.dqc"], Verbatim(old)), group_of(["z.png"], stored(new))]
+    whole = written(*packed)
+    at = whole.index(old) + len(old) - 30
+    inner = bytes([*whole[:at], whole[at] ^ 255, *whole[at + 1 :]])
+    ends = list(itertools.accumulate([5, *(size for size, _ in opened(whole).group_sizes)]))
+    unmarked = inner[: ends[2]] + b"?" + inner[ends[2] + 1 :]  # nothing follows that says where the damaged group ends
+    for data in (inner, unmarked):
+        with opened(data, salvage=True) as found:
+            assert "old.dqc" in [name for damage in found.damage for name in damage.names]
+    with opened(inner, salvage=True) as found:
+        assert {name: found[name] for name in found} == {"a.png": a, "z.png": new}
 
 
 def read(data: bytes, **options) -> dict[str, bytes | None]:

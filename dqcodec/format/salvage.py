@@ -41,8 +41,13 @@ class _Found:
     def directory(self, unread: int) -> Directory:
         """The result of the scan. unread: bytes of the file outside all frames."""
         places = [place for _, (place, _) in sorted(self.places.items())]
-        named = self.indexed | self.damaged
-        lost = [GroupPlace(number, 0, 0, named[number]) for number in sorted(named.keys() - self.places.keys())]
+        named, lost = self.indexed | self.damaged, []
+        there = {name for place in places for name in place.names}
+        for number, names in sorted(named.items()):
+            # another group may have its number: one of an archive that is a file in this one
+            missing = tuple(name for name in names if name not in there) if number in self.places else names
+            if missing:
+                lost.append(GroupPlace(number, 0, 0, missing))
         damage = [Damage(f"group {place.number} is damaged or missing", place.names) for place in lost]
         damage += self._nameless(sorted(self.places.keys() | named.keys())) if self.occurrence == 0 else []
         damage += self._odd(0 if damage else unread)
@@ -86,8 +91,6 @@ class _Scan:
         self.size = file.size
         self.found: dict[tuple[bytes, int], _Found] = {}
         self._piece, self._piece_offset = b"", 0
-        # (archive id, end) of a damaged group's body; other archives inside are files of the group
-        self._inside = b"", 0
 
     def read(self, offset: int, count: int) -> bytes:
         self.work -= count
@@ -117,14 +120,11 @@ class _Scan:
 
     def _take(self, start: int) -> int | None:
         """Record the frame or the end at a mark. Returns the offset after it, or None if there is neither."""
-        frame, (archive_id, stop) = read_frame(self, start), self._inside
-        if frame:
-            if start < stop and frame.archive_id != archive_id:
-                return None
+        if frame := read_frame(self, start):
             take = {INDEX_MARK: self._take_block, GROUP_MARK: self._take_group, MODEL_MARK: self._take_model}
             return take[frame.mark](frame)
         end = unpack_end(self.read(start, END_BYTES))
-        if end is None or start < stop and end.archive_id != archive_id:
+        if end is None:
             return None
         self._archive(end.archive_id).end = end.groups
         return start + END_BYTES
@@ -157,10 +157,12 @@ class _Scan:
             self._offer(frame, "places", frame.number, group, key=lambda each: each[1])
             return frame.end
         self._offer(frame, "damaged", frame.number, names)
-        follows = self.read(frame.end, 4 + ID_BYTES)
-        if follows[:4] in (GROUP_MARK, INDEX_MARK) and follows[4:] == frame.archive_id:
-            self._inside = frame.archive_id, frame.end
-        return frame.body_offset
+        follows = self.read(frame.end, len(MARK) + 1 + ID_BYTES)
+        is_whole = (
+            follows[: len(GROUP_MARK)] in (GROUP_MARK, INDEX_MARK) and follows[len(GROUP_MARK) :] == frame.archive_id
+        )
+        # where the next frame follows, all between is the group's: archives in it are its files, whatever their id
+        return frame.end if is_whole else frame.body_offset
 
     def _archive(self, archive_id: bytes, occurrence: int = 0) -> _Found:
         return self.found.setdefault((archive_id, occurrence), _Found(archive_id, occurrence))
