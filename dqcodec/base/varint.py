@@ -4,13 +4,16 @@ last.
 Only the shortest form is valid, at most 5 bytes.
 """
 
-from typing import TypeVar
+from __future__ import annotations
 
-import numpy as np
+from typing import TYPE_CHECKING, TypeVar
 
 from dqcodec.base.errors import CorruptError
 
-Numbers = TypeVar("Numbers", int, np.ndarray)
+if TYPE_CHECKING:
+    import numpy as np
+
+Numbers = TypeVar("Numbers", int, "np.ndarray")
 
 MAX_BYTES = 5
 
