@@ -2459,18 +2459,17 @@ def decode_archive(data: bytes, models: Models) -> dict[str, Decoded]:
     assert data[:5] == b"\x89DQA\2"
     own, position = read_models(data, 5)
     models = models | {id: ChangedModel(models[base], changes) for id, (base, changes) in own.items()}
-    found, groups, archive_id = {}, [], bytes(4)
+    found, groups, archive_id = {}, [], data[-16:-12]
     while data[position : position + 4] == b"\x89DQG":
         start = position
         header, body, position = read_frame(data, start, len(groups))
-        archive_id = archive_id if groups else hashlib.sha256(header + body).digest()[:4]
         assert data[start + 4 : start + 8] == archive_id
         decoded = decode_group(header, body, models)
         found |= decoded
         groups.append((start, position - start, list(decoded)))
     end = data[-20:]
     assert end[:4] == b"\x89DQE" and zlib.crc32(end[:-4]) == int.from_bytes(end[-4:], "little")
-    assert end[4:8] == archive_id and int.from_bytes(end[8:12], "little") == len(groups)
+    assert (groups or archive_id == bytes(4)) and int.from_bytes(end[8:12], "little") == len(groups)
     assert position + int.from_bytes(end[12:16], "little") == len(data) - 20
     index, position = read_index(data[:-20], position, len(groups))
     assert index == groups and read_models(data, position) == (own, len(data) - 20)

@@ -5,7 +5,9 @@ import errno
 import functools
 import json
 import os
+import re
 import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -129,9 +131,9 @@ def test_update_does_what_is_missing_or_older_than_its_source_and_nothing_else(f
 @pytest.mark.parametrize("grain", [10**9, 10**7, 100])
 def test_update_knows_its_outputs_where_the_file_system_cuts_times(folder, monkeypatch, grain):
     grow(folder, ["a.png", "a.png.dqc"])
-    source, stat, output = 1_700_000_001_987_654_321, os.stat, SimpleNamespace(st_mode=0, st_ctime_ns=10**18)
+    source, stat_of, output = 1_700_000_001_987_654_321, os.stat, SimpleNamespace(st_mode=stat.S_IFREG, st_ctime_ns=10**18)
     os.utime("a.png", ns=(source, source))
-    monkeypatch.setattr(os, "stat", lambda path, **how: output if path == Path("a.png.dqc") else stat(path, **how))
+    monkeypatch.setattr(os, "stat", lambda path, **how: output if path == Path("a.png.dqc") else stat_of(path, **how))
     job = Job(Path("a.png"), Path("a.png.dqc"))
     output.st_mtime_ns = source // grain * grain
     assert pending([job], force=False) == ([], [(job.source, "done before")])
@@ -142,6 +144,14 @@ def test_update_knows_its_outputs_where_the_file_system_cuts_times(folder, monke
     output.st_mtime_ns = (source // grain + 1) * grain
     ((newer,), _) = pending([job], force=False)
     assert "newer than its source" in newer.error
+
+
+def test_update_takes_no_folder_for_an_output(folder):
+    grow(folder, ["a.png"])
+    (folder / "a.png.dqc").mkdir()
+    os.utime(folder / "a.png.dqc", (0, os.stat("a.png").st_mtime))
+    told = run("compress", "a.png", "-u")
+    assert told.exit_code == 3 and "a.png.dqc" in told.stderr
 
 
 def test_update_restores_what_is_missing_of_a_tree(folder):
@@ -170,6 +180,25 @@ def test_update_is_not_for_archives(folder):
     assert run("compress", "in", "-o", "set.dqc").exit_code == 0
     told = run("decompress", "set.dqc", "-u")
     assert told.exit_code == 2 and "--update is for files" in told.stderr and not (folder / "set").exists()
+
+
+def test_a_group_of_another_state_of_the_folder_is_damage_though_it_has_the_same_place(folder):
+    archives = []
+    for data in (SOURCE, OTHER):
+        grow(folder / "in", ["a.png"])
+        grow(folder / "in", ["b.png"], data)
+        for name in ("a.png", "b.png"):
+            os.utime(folder / "in" / name, (0, 1000 + (name == "b.png" and data == OTHER)))
+        assert run("compress", "in", "-o", "set.dqc", "-f", "--group", "1").exit_code == 0
+        archives.append((folder / "set.dqc").read_bytes())
+    first, second = ([*re.finditer(b"\x89DQG", data)] for data in archives)
+    places = [mark.start() for mark in first]
+    assert len(archives[0]) == len(archives[1]) and places == [mark.start() for mark in second] and len(places) == 2
+    index = archives[0].index(b"\x89DQI")
+    mixed = archives[0][: places[1]] + archives[1][places[1] : index] + archives[0][index:]
+    assert run("verify", "set.dqc").exit_code == 0
+    (folder / "set.dqc").write_bytes(mixed)
+    assert run("verify", "set.dqc").exit_code == 1
 
 
 def test_pngs_of_any_name_come_back_under_their_names_from_an_archive(mixed):

@@ -121,15 +121,16 @@ def test_targets_of_a_folder_lie_in_the_same_tree(tmp_path):
     assert [job.target for job in jobs] == [Path("out/a.png.dqc"), Path("out/in/b.PNG.dqc")]
 
 
-def test_pngs_in_a_tree_are_known_by_their_signature_or_claim_to_be_ones(tmp_path):
+def test_pngs_in_a_tree_are_known_by_their_signature_or_claim_to_be_ones_and_start_as_no_other_image(tmp_path):
     taken = [".png", "a.apng", "b", "c.jpg", "in/.hidden"]
     grow(tmp_path, *taken)
     grow(tmp_path, "broken.png", "broken.APNG", data=b"no PNG")
     grow(tmp_path, "d.jpg", "e.webp", "in/text", "in/empty", data=b"")
+    grow(tmp_path, "photo.png", data=b"\xff\xd8\xff\xe0 a JPEG file")
     found = find([tmp_path], recursive=True)
     assert [str(relative) for _, relative in found.inputs] == sorted([*taken, "broken.png", "broken.APNG"])
-    assert [str(relative) for _, relative in found.others] == ["d.jpg", "e.webp", "in/empty", "in/text"]
-    assert {reason for _, reason in found.not_taken} == {"not a PNG file"} and len(found.not_taken) == 4
+    assert [str(relative) for _, relative in found.others] == ["d.jpg", "e.webp", "in/empty", "in/text", "photo.png"]
+    assert {reason for _, reason in found.not_taken} == {"not a PNG file"} and len(found.not_taken) == 5
 
 
 def test_what_is_no_regular_file_in_a_tree_is_left_out_with_its_reason(tmp_path):

@@ -15,10 +15,7 @@ START_BYTES = 1 << 12  # enough for all kinds
 
 @dataclass(frozen=True)
 class Kind:
-    """Files that a command takes from a folder: those that start right, and those with a right suffix.
-
-    A damaged file with a right suffix is then an error, and not left out.
-    """
+    """A kind of files that a command takes from a folder."""
 
     name: str
     starts: tuple[bytes, ...]
@@ -27,6 +24,14 @@ class Kind:
     def has(self, start: bytes) -> bool:
         """Whether a file with this start is of this kind."""
         return start.startswith(self.starts)
+
+    def takes(self, name: str, start: bytes) -> bool:
+        """Whether a folder's file is taken: it starts right, or its suffix is right and it starts as no other image does.
+
+        So a damaged file is an error, and not left out.
+        """
+        named = name.lower().endswith(self.suffixes) and not any(kind.has(start) for kind in IMAGE_KINDS)
+        return named or self.has(start)
 
 
 PNG = Kind("PNG", (SIGNATURE,), IMAGE_KINDS[0].suffixes)

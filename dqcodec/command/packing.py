@@ -79,12 +79,12 @@ class Packing:
                 report = replace(self, learned=None).pack(inputs, mapped, on_result)
                 return report and replace(report, learned=self.learned.report)
             packed = itertools.chain(held, packed)
-        return self._write(packed, on_result, start)
+        return self._write(packed, _state(inputs), on_result, start)
 
     def _write(
-        self, all_packed: Iterable[Packed], on_result: Callable[[FileResult], None], start: float
+        self, all_packed: Iterable[Packed], state: bytes, on_result: Callable[[FileResult], None], start: float
     ) -> ArchiveReport | None:
-        """Write groups as they come."""
+        """Write groups as they come. state: of all sources."""
         models = [self.learned.model] if self.learned else []
         results: list[FileResult] = []
         items: list[Item] = []
@@ -96,7 +96,7 @@ class Packing:
                 if packed.group:
                     if writer is None:
                         file = stack.enter_context(atomic.writing(self.target, force=self.options.force))
-                        writer = archive.Writer(file, models)
+                        writer = archive.Writer(file, models, state=state)
                     writer.add(packed.group)
                     items += packed.items
                     count += 1
@@ -208,6 +208,16 @@ class Packing:
                 left += 1
                 on_result(FileResult(str(item.path), str(self.target), error=f"packed, but {one_line(error)}"))
         return left
+
+
+def _state(inputs: Sequence[tuple[Path, str]]) -> bytes:
+    """Names, times and sizes of all sources (path, name)."""
+    state = []
+    for path, name in inputs:
+        with contextlib.suppress(OSError):
+            stat = path.stat()
+            state.append((name, stat.st_mtime_ns, stat.st_size))
+    return repr(state).encode()
 
 
 def _until(packed: Iterator[Packed], cost: int) -> list[Packed]:

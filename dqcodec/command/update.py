@@ -6,6 +6,7 @@ systems cut times to 1 s, 10 ms (exFAT) or 100 ns (NTFS). So the source's time i
 
 import dataclasses
 import os
+import stat
 from collections.abc import Iterable
 
 from dqcodec.command.plan import Job
@@ -41,6 +42,8 @@ def _age(job: Job) -> int | None:
     try:
         source, target = os.stat(job.source).st_mtime_ns, os.stat(job.target)
     except OSError:
+        return None
+    if not stat.S_ISREG(target.st_mode):
         return None
     grain = next(each for each in _GRAINS if not (target.st_mtime_ns % each or target.st_ctime_ns % each))
     return source // grain * grain - target.st_mtime_ns

@@ -123,10 +123,7 @@ def _walk(top: Path, kind: Kind, found: Found) -> None:
 
 
 def _is_of(path: Path, kind: Kind) -> bool:
-    # the name `.png` counts, though it is only a suffix
-    if path.name.lower().endswith(kind.suffixes):
-        return True
     try:
-        return kind.has(reading.start(path))
+        return kind.takes(path.name, reading.start(path))
     except OSError:
         return True

@@ -269,9 +269,13 @@ def model_bytes(model: OwnModel) -> int:
 class Writer:
     """Writes an archive to a stream: `add` each group, then `finish`. Errors are those of the stream."""
 
-    def __init__(self, stream: BinaryIO, models: Sequence[OwnModel] = ()):
-        """Write the magic and the version. models: those that groups need and that are not shipped."""
-        self._stream, self._id = stream, bytes(ID_BYTES)
+    def __init__(self, stream: BinaryIO, models: Sequence[OwnModel] = (), *, state: bytes = b""):
+        """Write the magic and the version.
+
+        models: those that groups need and that are not shipped. state: what tells the archive from others that begin
+        with the same group, such as all its names and times.
+        """
+        self._stream, self._state, self._id = stream, state, bytes(ID_BYTES)
         self._models = [(number, *pack_model(model)) for number, model in enumerate(models)]
         self._offset = len(START)  # of group 0
         self._places: list[tuple[int, bytes]] = []  # (length of the frame, the group's place in an index block)
@@ -280,7 +284,7 @@ class Writer:
     def add(self, group: PackedGroup) -> None:
         """Write a group."""
         if not self._places:
-            self._id = hashlib.sha256(group.header + group.body).digest()[:ID_BYTES]
+            self._id = hashlib.sha256(group.header + group.body + self._state).digest()[:ID_BYTES]
             self._stream.write(self._model_frames())
             self._offset += len(self._model_frames())
         frame = pack_frame(GROUP_MARK, self._id, len(self._places), group.header, group.body)
