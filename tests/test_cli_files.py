@@ -131,7 +131,11 @@ def test_update_does_what_is_missing_or_older_than_its_source_and_nothing_else(f
 @pytest.mark.parametrize("grain", [10**9, 10**7, 100])
 def test_update_knows_its_outputs_where_the_file_system_cuts_times(folder, monkeypatch, grain):
     grow(folder, ["a.png", "a.png.dqc"])
-    source, stat_of, output = 1_700_000_001_987_654_321, os.stat, SimpleNamespace(st_mode=stat.S_IFREG, st_ctime_ns=10**18)
+    source, stat_of, output = (
+        1_700_000_001_987_654_321,
+        os.stat,
+        SimpleNamespace(st_mode=stat.S_IFREG, st_ctime_ns=10**18),
+    )
     os.utime("a.png", ns=(source, source))
     monkeypatch.setattr(os, "stat", lambda path, **how: output if path == Path("a.png.dqc") else stat_of(path, **how))
     job = Job(Path("a.png"), Path("a.png.dqc"))
