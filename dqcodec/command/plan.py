@@ -152,7 +152,7 @@ def check_apart(
             raise ValueError(f"{target} would replace a model that this command needs")
         for source in sources:
             if source is not None and is_same(source, target):
-                raise ValueError(f"{target} would replace its own input {source}")
+                raise ValueError(f"{target} would replace its own input {source} (-o names another)")
 
 
 def check_outputs(options: Converting, jobs: Sequence[Job]) -> None:
