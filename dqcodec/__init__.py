@@ -75,7 +75,7 @@ _PUBLIC = {
     }.items()
     for name in names
 }
-__all__ = sorted({*_PUBLIC, "__version__"} - {"open"})  # import * leaves Python's own open alone
+__all__ = sorted({*_PUBLIC, "__version__"} - {"open"})  # noqa: PLE0605  import * leaves Python's own open alone
 
 
 if not TYPE_CHECKING:  # a type checker that saw this would take any name for public

@@ -2535,12 +2535,11 @@ def decode_group(header: bytes, body: bytes, models: Models) -> dict[str, Decode
     outer = Bytes(header)
     packing = outer.byte()
     head = Bytes(unpack(outer.section(), packing))
-    members, contents, names, last = head.varint(), [], [], -1
+    members, contents, last = head.varint(), [], -1
     for _ in range(members):
         last += 1 + signed(head.varint())
         contents.append(last)
-    for _ in range(members):
-        names.append(read_name(head))
+    names = [read_name(head) for _ in range(members)]
     for _ in range(members):
         head.varint(), head.varint()  # times
     for _ in range(members):

@@ -166,13 +166,12 @@ def test_stacks_take_tiles_as_long_as_they_fit(monkeypatch):
     program = programs.tiled(8, 9)
     stacks = list(autoregressive.stacks(SOME, program))
     places = np.concatenate([np.full(shape, number) for number, shape in enumerate(SOME)], axis=None)
-    boxes, areas = [box for stack in stacks for box in stack], []
+    boxes = [box for stack in stacks for box in stack]
     counts = [np.zeros(shape, int) for shape in SOME]
     for number, *box in boxes:
         counts[number][tuple(box)] += 1
     assert all((count == 1).all() for count in counts) and [box[0] for box in boxes] == sorted(box[0] for box in boxes)
-    for stack in stacks:
-        areas.append([(box[1].stop - box[1].start) * (box[2].stop - box[2].start) for box in stack])
+    areas = [[(box[1].stop - box[1].start) * (box[2].stop - box[2].start) for box in stack] for stack in stacks]
     assert all(sum(area) <= 100 for area in areas) and sum(map(sum, areas)) == len(places)
     assert all(sum(area) + following[0] > 100 for area, following in zip(areas, areas[1:])) and len(stacks) > 1
 

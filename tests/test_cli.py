@@ -613,7 +613,7 @@ def test_list_and_info_show_archives_and_files(folder, quick):
     grow(folder)
     for name in list(STAMPS)[1:]:
         (folder / "in" / name).chmod(0o644)
-        (folder / "in" / name).write_bytes(pngs.write(PIXELS, **{"before": pngs.chunk(b"tEXt", name.encode() + b"\0")}))
+        (folder / "in" / name).write_bytes(pngs.write(PIXELS, before=pngs.chunk(b"tEXt", name.encode() + b"\0")))
     (folder / "in/gray.png").write_bytes(pngs.random(np.random.default_rng(0), 3, 7, 0, 4, end=b"stored"))
     run("compress", "in", "-o", "set.dqc")
     run("compress", "in/gray.png", "-o", "gray.dqc")

@@ -365,4 +365,4 @@ def test_a_full_cache_folder_gives_one_warning_and_loops_are_compiled(tmp_path):
         found, complaints = started(folder, FULL)
         assert found == [8, *COMPILED]
         assert complaints.count("\n") == 1 and "cannot be kept" in complaints
-    assert not [path for path in tmp_path.rglob("__pycache__/*")]
+    assert not [*tmp_path.rglob("__pycache__/*")]

@@ -58,7 +58,7 @@ def test_the_public_names_are_there():
         assert getattr(dqcodec, name) is not None
     assert dqcodec.Archive is Archive and dqcodec.info is library.info
     with pytest.raises(AttributeError):
-        dqcodec.nothing
+        dqcodec.nothing  # noqa: B018
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, ">u2"])

@@ -154,6 +154,7 @@ def least_loan(particles: int, x: np.ndarray) -> int:
         except StackUnderflow:
             continue
         return length
+    raise AssertionError("it borrows more than 4 KiB")
 
 
 def test_the_first_loan_does_not_grow_with_the_particles():

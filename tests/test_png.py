@@ -192,7 +192,7 @@ def test_chunks_that_may_not_stand_there_are_refused(kind):
 def test_two_pngs_are_the_same_only_if_all_that_they_hold_is():
     image = png.read(pngs.animated(noise((9, 8, 3), 8), [((0, 0), noise((4, 8, 3), 8, 1))], before=TEXT))
     assert image.same(png.read(png.write(image))) and len(image.rasters) == 2
-    for number, raster in enumerate(image.rasters):
+    for raster in image.rasters:
         other = raster.copy()
         other[-1, -1, -1] ^= 1
         for wrong in (other, raster.astype(np.uint16), raster[:-1], raster[..., :1]):

@@ -14,5 +14,5 @@ def named_errors(read: Callable):
     except DqcodecError as error:
         assert "\n" not in str(error)
         if isinstance(error.__cause__, (ArithmeticError, LookupError)):
-            raise error.__cause__
+            raise error.__cause__ from None
         return None

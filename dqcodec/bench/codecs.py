@@ -84,7 +84,7 @@ class Codec(ABC):
     def version(self) -> str:
         """The version of its library. The library must be installed."""
 
-    def prepare(self, threads: int) -> None:
+    def prepare(self, threads: int) -> None:  # noqa: B027  most have nothing to load
         """Load what the codec needs, so that this time is not measured. Called once, in the working process."""
 
     @abstractmethod

@@ -95,8 +95,10 @@ class Archive(Mapping[str, bytes]):
                 self._names.append([folder + name for name in place.names])
             for model in directory.models:
                 self._models.setdefault(model.model_id, []).append(model)
-            for each in directory.damage:
-                damage.append(dataclasses.replace(each, names=tuple(folder + name for name in each.names)))
+            damage += [
+                dataclasses.replace(each, names=tuple(folder + name for name in each.names))
+                for each in directory.damage
+            ]
         places = [(group, member) for group, names in enumerate(self._names) for member in range(len(names))]
         clashing = [places[each] for each in sorted(clashes([self._names[group][member] for group, member in places]))]
         if clashing and not salvage:

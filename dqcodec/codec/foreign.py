@@ -112,7 +112,7 @@ def _read_npy(data: bytes) -> np.ndarray:
     stream = io.BytesIO(data)
     try:
         version = np.lib.format.read_magic(stream)
-        read_header = getattr(np.lib.format, "read_array_header_%d_%d" % version)
+        read_header = getattr(np.lib.format, "read_array_header_{}_{}".format(*version))
         shape, is_fortran, dtype = read_header(stream)
         if dtype.hasobject:
             raise UnsupportedImageError("the .npy file holds Python objects")

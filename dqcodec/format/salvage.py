@@ -76,8 +76,10 @@ class _Found:
         ):
             damage.append("its index gives other names than a group")
         whole = {*model_ids(self.models)}
-        for model_id in dict.fromkeys(model_ids(self.damaged_models)):
-            damage.append("a copy of its model is damaged" if model_id in whole else "its model is damaged")
+        damage += [
+            "a copy of its model is damaged" if model_id in whole else "its model is damaged"
+            for model_id in dict.fromkeys(model_ids(self.damaged_models))
+        ]
         if unread:
             damage.append(f"{unread} bytes are not part of a whole group")
         return [Damage(what, is_loss=False) for what in damage]

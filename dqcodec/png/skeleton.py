@@ -163,7 +163,7 @@ class Skeleton:
         """The types of chunks that are in this skeleton, but not in `kept`; also `bytes after IEND`."""
         mine, others = ({show(chunk.kind): None for part in each.parts for chunk in part} for each in (self, kept))
         tail = ["bytes after IEND"] if self.tail and not kept.tail else []
-        return tuple([*(kind for kind in mine if kind not in others), *tail])
+        return (*(kind for kind in mine if kind not in others), *tail)
 
     def check(self) -> None:
         """Check that these parts can be in a PNG.

@@ -28,7 +28,7 @@ from dqcodec.training.budget import Budget
 from dqcodec.training.config import Config, Training
 from dqcodec.training.hardware import bfloat16
 from dqcodec.training.optimisers import optimisers, update
-from dqcodec.training.progress import Progress
+from dqcodec.training.progress import SILENT, Progress
 
 _CROP = 64  # side, pixels
 _STEP_PIXELS = 1 << 12
@@ -111,7 +111,7 @@ def fine_tune(
     images: Sequence[np.ndarray],
     budget: Budget,
     copies: int = 1,
-    progress: Progress = Progress(),
+    progress: Progress = SILENT,
 ) -> bytes:
     """Train a program further on images, uint8 (H, W, C) below 2^bits.
 

@@ -24,6 +24,9 @@ class Progress:
         """End the display."""
 
 
+SILENT = Progress()
+
+
 class LineProgress(Progress):
     """Prints a line for each milestone on stderr, with the remaining time."""
 

@@ -20,7 +20,7 @@ from dqcodec.training.config import Config
 from dqcodec.training.distributed import ProcessGroup
 from dqcodec.training.interrupts import interrupts
 from dqcodec.training.optimisers import averaging, optimisers, update
-from dqcodec.training.progress import Progress
+from dqcodec.training.progress import SILENT, Progress
 from dqcodec.training.runs import RunFolder, averaged_weights
 from dqcodec.training.validation import Validation
 
@@ -118,7 +118,7 @@ class Trainer:
             optimiser.load_state_dict(saved)
         self.step, self.seconds, self.best_bpd = state["step"], state["seconds"], state["best_bpd"]
 
-    def run(self, progress: Progress = Progress(), until: float = 1.0) -> bool:
+    def run(self, progress: Progress = SILENT, until: float = 1.0) -> bool:
         """Train until the fraction `until` of the budget is spent, or until Ctrl-C. Both end with a checkpoint.
 
         Returns:

@@ -33,8 +33,7 @@ def _offset(pixels: np.ndarray) -> tuple[int, int] | None:
     the blocks are not those of a JPEG.
     """
     luma, is_free = lattice.luma(pixels), ((pixels > 0) & (pixels < 255)).all(-1)
-    down, right = grid.likeliest(luma, is_free, grid.SHIFTS)
-    for down, right in dict.fromkeys([(0, 0), (down, right)]):
+    for down, right in dict.fromkeys([(0, 0), grid.likeliest(luma, is_free, grid.SHIFTS)]):
         rows, columns = (8 * ((length - shift) // 8) for length, shift in zip(luma.shape, (down, right)))
         if rows and columns:
             part = slice(down, down + rows), slice(right, right + columns)
