@@ -18,6 +18,7 @@ methods/mixing.py.
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 
@@ -44,38 +45,8 @@ def encode(layers: Sequence[np.ndarray], program: FlowProgram) -> Payload:
     range for which the program is proven exact.
     """
     strips, tiles = program.layout([layer.shape[:2] for layer in layers])
-    most = len(tiles) if program.lends else len(tiles) - 1
-    loan_tiles = min(_FIRST_LOAN_TILES, most) or 1
-    loan = (_OwnLoan if program.lends else _SeedLoan)(layers, strips, program)
-    while loan_tiles <= most:
-        head, seed_bytes, stack = loan.lend(tiles[:loan_tiles])
-        lent_bits, bits = stack.bits, np.zeros(len(tiles))
-        try:
-            for batch in _batches(tiles, loan_tiles, program.channels):
-                bits[batch] = program.codec.push(stack, stacked(layers, tiles[batch]))
-        except StackUnderflow:
-            more = loan_tiles + 1 + loan_tiles // 8
-            if program.lends:  # its tiles take long to code; each tile borrows at least fraction_bits for a sample
-                borrowed = area(tiles[0][1:]) * program.channels * program.description.fraction_bits
-                more = max(more, int(loan_tiles * borrowed / lent_bits))
-            loan_tiles = more
-            continue
-        break
-    else:
-        raise StackUnderflow("the image is too small for the model's first loan")
-    flow_bits = float(bits.sum())
-    bits[:loan_tiles] = bound(layers, tiles[:loan_tiles], program.codec)
-    layer_bits, dims = np.zeros((2, len(layers)))
-    np.add.at(layer_bits, [number for number, *_ in tiles], bits)
-    np.add.at(dims, [number for number, *_ in tiles], [part(layers, box).size for box in tiles])
-    layer_bits *= [layer.size for layer in layers] / dims  # strips count as much per sample as the layer's tiles
-    report = ModelReport(
-        layer_bits=tuple(layer_bits.tolist()),
-        seed_bits=8 * seed_bytes,
-        initial_bits=lent_bits + flow_bits - float(layer_bits.sum()),
-        grid_bits=stack.bits - lent_bits - flow_bits,
-    )
-    return Payload(head + stack.to_bytes(), report=report)
+    coded = _coded(layers, strips, tiles, program)
+    return Payload(coded.head + coded.stack.to_bytes(), report=_report(coded, layers, tiles, program))
 
 
 def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: FlowProgram) -> list[np.ndarray]:
@@ -112,6 +83,58 @@ def decode(payload: bytes, shapes: Sequence[tuple[int, int, int]], program: Flow
         for pixels, value in zip(seeded, method.decode(seed[:seed_bytes], [pixels.shape for pixels in seeded])):
             pixels[:] = value
     return layers
+
+
+class _Coded(NamedTuple):
+    """All tiles of layers, coded.
+
+    head: the payload before the stack. loan_tiles, seed_bytes, lent_bits: of the loan. bits: what each later tile added
+    to the stack, zeros for those of the loan.
+    """
+
+    head: bytes
+    stack: Stack
+    loan_tiles: int
+    seed_bytes: int
+    lent_bits: float
+    bits: np.ndarray
+
+
+def _coded(layers: Sequence[np.ndarray], strips: list[Box], tiles: list[Box], program: FlowProgram) -> _Coded:
+    """The tiles above the first loan that suffices. Raises what encode raises."""
+    most = len(tiles) if program.lends else len(tiles) - 1
+    loan_tiles = min(_FIRST_LOAN_TILES, most) or 1
+    loan = (_OwnLoan if program.lends else _SeedLoan)(layers, strips, program)
+    while loan_tiles <= most:
+        head, seed_bytes, stack = loan.lend(tiles[:loan_tiles])
+        lent_bits, bits = stack.bits, np.zeros(len(tiles))
+        try:
+            for batch in _batches(tiles, loan_tiles, program.channels):
+                bits[batch] = program.codec.push(stack, stacked(layers, tiles[batch]))
+            return _Coded(head, stack, loan_tiles, seed_bytes, lent_bits, bits)
+        except StackUnderflow:
+            more = loan_tiles + 1 + loan_tiles // 8
+            if program.lends:  # its tiles take long to code; each tile borrows at least fraction_bits for a sample
+                borrowed = area(tiles[0][1:]) * program.channels * program.description.fraction_bits
+                more = max(more, int(loan_tiles * borrowed / lent_bits))
+            loan_tiles = more
+    raise StackUnderflow("the image is too small for the model's first loan")
+
+
+def _report(coded: _Coded, layers: Sequence[np.ndarray], tiles: list[Box], program: FlowProgram) -> ModelReport:
+    """The bits of each layer by its bound, and what the loan and rounding cost beyond."""
+    flow_bits, bits = float(coded.bits.sum()), coded.bits.copy()
+    bits[: coded.loan_tiles] = bound(layers, tiles[: coded.loan_tiles], program.codec)
+    layer_bits, dims = np.zeros((2, len(layers)))
+    np.add.at(layer_bits, [number for number, *_ in tiles], bits)
+    np.add.at(dims, [number for number, *_ in tiles], [part(layers, box).size for box in tiles])
+    layer_bits *= [layer.size for layer in layers] / dims  # strips count as much per sample as the layer's tiles
+    return ModelReport(
+        layer_bits=tuple(layer_bits.tolist()),
+        seed_bits=8 * coded.seed_bytes,
+        initial_bits=coded.lent_bits + flow_bits - float(layer_bits.sum()),
+        grid_bits=coded.stack.bits - coded.lent_bits - flow_bits,
+    )
 
 
 class _SeedLoan:
