@@ -23,7 +23,7 @@ from dqcodec.bench.measure import file_bytes
 from dqcodec.bench.peers import JpegXl, PngAsGiven, WebP
 from dqcodec.codec.archive import Archive
 from dqcodec.command.stamp import Stamp
-from dqcodec.format.archive import ArchiveGroup, pack_header
+from dqcodec.format.archive_group import ArchiveGroup, pack_header
 from dqcodec.format.container import Group
 from dqcodec.png import Skeleton
 

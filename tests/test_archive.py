@@ -25,16 +25,8 @@ from dqcodec.codec import archive as mapping
 from dqcodec.codec import codec
 from dqcodec.codec.archive import Archive
 from dqcodec.format import archive
-from dqcodec.format.archive import (
-    ArchiveGroup,
-    Member,
-    PackedGroup,
-    Verbatim,
-    Writer,
-    is_archive,
-    pack_group,
-    unpack_group,
-)
+from dqcodec.format.archive import Writer, is_archive
+from dqcodec.format.archive_group import ArchiveGroup, Member, PackedGroup, Verbatim, pack_group, unpack_group
 from dqcodec.format.container import Group
 from dqcodec.format.frame import INDEX_MARK
 from dqcodec.format.head import Entry

@@ -35,7 +35,7 @@ from dqcodec.exact.flow.tables import TableLaw
 from dqcodec.exact.mixing import model_mixing
 from dqcodec.exact.mixing.context_mixing import Mixer
 from dqcodec.exact.program import load_program
-from dqcodec.format import archive
+from dqcodec.format import archive_group
 from dqcodec.format.canvas import Spot
 from dqcodec.format.container import MAGIC, Group, sample_checksum
 from dqcodec.format.head import read_heads
@@ -209,7 +209,7 @@ def test_many_chunks_in_few_bytes_take_little_memory():
 def test_many_images_in_few_bytes_take_little_memory():
     header = bytes([DEFLATE]) + deflated(write_varint(1 << 15) + bytes(1 << 15))
     with little_memory(FEW), suppress(CorruptError):
-        archive.unpack_group(header, b"x")
+        archive_group.unpack_group(header, b"x")
 
 
 def test_the_images_of_a_group_have_a_limited_number_of_frames_together():

@@ -15,7 +15,7 @@ from dqcodec import png
 from dqcodec.codec import codec
 from dqcodec.codec.archive import Archive
 from dqcodec.exact.program import load_program
-from dqcodec.format.archive import Member
+from dqcodec.format.archive_group import Member
 from dqcodec.format.layer import Method
 
 GOLDEN = Path(__file__).parent / "golden"

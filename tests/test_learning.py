@@ -31,8 +31,8 @@ from dqcodec.command.packing import Packing
 from dqcodec.exact.autoregressive import changes
 from dqcodec.exact.program import load_program
 from dqcodec.export.restore import restore
-from dqcodec.format.archive import OwnModel, model_bytes, pack_model, unpack_model
 from dqcodec.format.frame import MODEL_MARK
+from dqcodec.format.own_model import OwnModel, model_bytes, pack_model, unpack_model
 from dqcodec.training import fine_tuning
 from dqcodec.training.budget import Budget
 from dqcodec.training.progress import Progress

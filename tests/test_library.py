@@ -20,7 +20,7 @@ from dqcodec.base.errors import CorruptError, FormatError, UnsupportedImageError
 from dqcodec.codec import codec, conversion, export, foreign, library
 from dqcodec.codec.archive import Archive
 from dqcodec.command import names
-from dqcodec.format import archive
+from dqcodec.format import archive, archive_group
 from dqcodec.format.layer import Method
 from dqcodec.methods import autoregressive
 
@@ -122,8 +122,10 @@ def test_archives_are_mappings(folder):
     stream = io.BytesIO()
     writer = archive.Writer(stream)
     sources = [codec.read(pngs.write(COLORS)), codec.read(pngs.write(COLORS[:5]))]
-    members = archive.Member("a.png"), archive.Member("b.png")
-    writer.add(archive.pack_group(archive.ArchiveGroup(members, (0, 1), (codec.encode(sources, []).group,))))
+    members = archive_group.Member("a.png"), archive_group.Member("b.png")
+    writer.add(
+        archive_group.pack_group(archive_group.ArchiveGroup(members, (0, 1), (codec.encode(sources, []).group,)))
+    )
     writer.finish()
     (folder / "set.dqc").write_bytes(stream.getvalue())
     with dqcodec.Archive("set.dqc") as images:

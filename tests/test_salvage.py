@@ -18,8 +18,9 @@ from test_archive import NAMED, group_of, numbered, opened, stored, written
 from dqcodec.base.errors import CorruptError, FormatError
 from dqcodec.base.varint import write_varint
 from dqcodec.codec.archive import Archive
-from dqcodec.format import archive
-from dqcodec.format.archive import START, Member, Verbatim, Writer
+from dqcodec.format import section
+from dqcodec.format.archive import START, Writer
+from dqcodec.format.archive_group import Member, Verbatim
 from dqcodec.format.frame import GROUP_MARK, INDEX_MARK, pack_frame
 from dqcodec.format.section import RAW
 
@@ -56,8 +57,9 @@ def example() -> bytes:
 
 
 def test_an_older_archive_of_the_same_files_in_an_archive_never_takes_its_place(monkeypatch):
-    """Both have the same first group, so the same id. Photographs leave nothing to pack, so the file is there as it is."""
-    monkeypatch.setattr(archive, "pack_section", lambda raw: (RAW, write_varint(len(raw)) + raw))
+    """Both have the same first group and, as in memory, the same id. Photographs leave nothing to pack, so the file is there
+    as it is."""
+    monkeypatch.setattr(section, "pack_section", lambda raw: (RAW, write_varint(len(raw)) + raw))
     a, z, gone, new = map(numbered, range(4))
     first = group_of(["a.png"], stored(a))
     old = written(first, group_of(["z.png"], stored(z)), group_of(["gone.png"], stored(gone)))

@@ -11,8 +11,8 @@ from dqcodec.base.errors import DqcodecError
 from dqcodec.base.reader import Reader
 from dqcodec.codec import archive as mapping
 from dqcodec.codec import codec
-from dqcodec.format import archive
-from dqcodec.format.archive import unpack_members
+from dqcodec.format import archive, archive_group
+from dqcodec.format.archive_group import unpack_members
 from dqcodec.format.frame import pack_frame, read_frame
 from dqcodec.format.positional import Positional
 from dqcodec.format.section import pack_section, read_section
@@ -38,12 +38,12 @@ class Target:
                 note = b"file %d " % start * 9
                 names = [f"{size}/{start}/{number}.png" for number in range(len(sources))]
                 members = [
-                    archive.Member(name, start * 10**9 + number)
+                    archive_group.Member(name, start * 10**9 + number)
                     for number, name in enumerate([*names, f"{size}/{start}/note", f"{size}/{start}/again"])
                 ]
                 contents = (*range(len(sources) + 1), 0)
-                parts = codec.encode(sources, ()).group, archive.Verbatim(note)
-                writer.add(archive.pack_group(archive.ArchiveGroup(tuple(members), contents, parts)))
+                parts = codec.encode(sources, ()).group, archive_group.Verbatim(note)
+                writer.add(archive_group.pack_group(archive_group.ArchiveGroup(tuple(members), contents, parts)))
                 self.files |= dict(zip(names, files[start : start + size])) | {
                     members[-2].name: note,
                     members[-1].name: files[start],

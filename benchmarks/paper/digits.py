@@ -19,8 +19,8 @@ from dqcodec.bench import images, peers
 from dqcodec.bench.measure import file_bytes
 from dqcodec.codec import codec, zoo
 from dqcodec.exact.program import Program
-from dqcodec.format import archive
-from dqcodec.format.archive import ArchiveGroup, Member
+from dqcodec.format import archive, archive_group
+from dqcodec.format.archive_group import ArchiveGroup, Member
 
 CODECS = ("png", "webp", "jxl-e9")
 
@@ -65,8 +65,8 @@ def packed(paths: Sequence[Path], programs: Sequence[Program]) -> tuple[int, str
     sources = [codec.read(path.read_bytes()) for path in paths]
     coded, out = codec.encode(sources, programs), io.BytesIO()
     members = tuple(Member(path.name, path.stat().st_mtime_ns, path.stat().st_mode & 0o777) for path in paths)
-    group = archive.pack_group(ArchiveGroup(members, tuple(range(len(paths))), (coded.group,)))
-    codec.check(archive.unpack_group(group.header, group.body).parts[0], sources, coded.programs, 1 << 27)
+    group = archive_group.pack_group(ArchiveGroup(members, tuple(range(len(paths))), (coded.group,)))
+    codec.check(archive_group.unpack_group(group.header, group.body).parts[0], sources, coded.programs, 1 << 27)
     writer = archive.Writer(out)
     writer.add(group)
     writer.finish()

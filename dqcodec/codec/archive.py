@@ -17,11 +17,13 @@ from dqcodec.codec import conversion, own_models, zoo
 from dqcodec.codec.group import Decoded, decode, decode_regions, restore
 from dqcodec.codec.region import Region
 from dqcodec.exact.program import FindProgram
-from dqcodec.format.archive import MAGIC, START, VERSION, ArchiveGroup, Member, OwnModel, Verbatim, is_archive
+from dqcodec.format.archive import MAGIC, START, VERSION, is_archive
+from dqcodec.format.archive_group import ArchiveGroup, Member, Verbatim
 from dqcodec.format.container import Group
 from dqcodec.format.directory import Damage, Directory, GroupPlace, ModelPlace, load_group, load_model
 from dqcodec.format.index import read_index
 from dqcodec.format.names import clashes
+from dqcodec.format.own_model import OwnModel
 from dqcodec.format.positional import Positional
 from dqcodec.format.salvage import scan
 from dqcodec.png import MAX_PIXELS

@@ -14,8 +14,15 @@ from dqcodec.codec.effort import Effort
 from dqcodec.codec.group import CodedGroup
 from dqcodec.codec.source import Source
 from dqcodec.exact.program import Program
-from dqcodec.format import archive
-from dqcodec.format.archive import MAX_MEMBERS, ArchiveGroup, Member, PackedGroup, Verbatim
+from dqcodec.format.archive_group import (
+    MAX_MEMBERS,
+    ArchiveGroup,
+    Member,
+    PackedGroup,
+    Verbatim,
+    pack_group,
+    unpack_group,
+)
 from dqcodec.png import MAX_PIXELS, Png
 
 Content = Source | Verbatim
@@ -115,7 +122,7 @@ def encode(
     place = {content: number for number, content in enumerate(order)}
     parts = (*(coded.group for _, coded in sets), *verbatim)
     group = ArchiveGroup(tuple(members), tuple(place[content] for content in contents), parts)
-    packed = archive.pack_group(group)
+    packed = pack_group(group)
     if verify:
         _check(packed, group, sets, sources, max_pixels)
     choices = {sources[number]: choice for numbers, coded in sets for number, choice in zip(numbers, coded.choices)}
@@ -131,7 +138,7 @@ def _check(
 ) -> None:
     """Decode a packed group in full and compare it with its sources; raises VerifyError on any difference."""
     with groups.verifying():
-        back = archive.unpack_group(packed.header, packed.body, max_pixels)
+        back = unpack_group(packed.header, packed.body, max_pixels)
     for part, (numbers, coded) in zip(back.parts, sets):
         groups.check(part, [sources[each] for each in numbers], coded.programs, max_pixels)
     same_parts = len(back.parts) == len(group.parts) and back.parts[len(sets) :] == group.parts[len(sets) :]

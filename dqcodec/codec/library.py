@@ -25,7 +25,8 @@ from dqcodec.codec.region import Region
 from dqcodec.codec.source import Source, read
 from dqcodec.codec.zoo import ModelLike
 from dqcodec.exact.program import FindProgram, Program
-from dqcodec.format.archive import Member, Writer, is_archive
+from dqcodec.format.archive import Writer, is_archive
+from dqcodec.format.archive_group import Member
 from dqcodec.format.container import Group
 from dqcodec.format.names import Names, is_name
 from dqcodec.png import MAX_PIXELS

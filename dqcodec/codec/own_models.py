@@ -11,7 +11,7 @@ from dqcodec.base.errors import ModelError
 from dqcodec.codec import trial
 from dqcodec.codec.effort import Effort
 from dqcodec.exact.program import FindProgram, Program
-from dqcodec.format.archive import OwnModel
+from dqcodec.format.own_model import OwnModel
 
 
 def base_for(layers: Sequence[np.ndarray], bits: int, programs: Sequence[Program], effort: Effort) -> Program | None:

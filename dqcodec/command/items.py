@@ -16,7 +16,7 @@ from dqcodec.command import reading
 from dqcodec.command.kinds import check_image
 from dqcodec.command.options import Compressing
 from dqcodec.command.stamp import Stamp
-from dqcodec.format.archive import Member
+from dqcodec.format.archive_group import Member
 
 _SECOND = 10**9
 _TIMES = (-(1 << 32) * _SECOND, (1 << 33) * _SECOND)  # 1833 to 2242: an archive can hold these times side by side

@@ -18,7 +18,7 @@ from dqcodec.codec.source import read
 from dqcodec.command.items import read_item
 from dqcodec.command.options import Compressing
 from dqcodec.command.results import LearnedReport
-from dqcodec.format.archive import MODEL_COPIES, OwnModel, model_bytes
+from dqcodec.format.own_model import MODEL_COPIES, OwnModel, model_bytes
 
 if TYPE_CHECKING:
     import numpy as np

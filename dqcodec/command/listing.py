@@ -20,8 +20,9 @@ from dqcodec.command.names import decompressed_name
 from dqcodec.command.results import FileResult
 from dqcodec.command.stamp import Stamp
 from dqcodec.command.walk import shown_source
-from dqcodec.format.archive import MODEL_COPIES, ArchiveGroup, Verbatim
+from dqcodec.format.archive_group import ArchiveGroup, Verbatim
 from dqcodec.format.container import Group, owners
+from dqcodec.format.own_model import MODEL_COPIES
 from dqcodec.png import MAX_PIXELS, Header
 from dqcodec.png.color_types import NAMES
 

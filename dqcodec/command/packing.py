@@ -31,7 +31,7 @@ from dqcodec.command.results import ArchiveReport, FileResult
 from dqcodec.command.workers import Map
 from dqcodec.exact.program import Program
 from dqcodec.format import archive
-from dqcodec.format.archive import MAX_MEMBERS, PackedGroup, Verbatim
+from dqcodec.format.archive_group import MAX_MEMBERS, PackedGroup, Verbatim
 
 Kept = Sequence[tuple[Item, Source | Verbatim]]  # items and what they hold; equal items hold the same object
 _MOST_HELD = 1 << 28  # bytes of groups that wait until their model has paid for itself

@@ -33,9 +33,10 @@ from dqcodec.command.results import FileResult, RunReport, UnpackReport
 from dqcodec.command.run import Task, known
 from dqcodec.command.stamp import Stamp, inode, is_same
 from dqcodec.exact.program import FindProgram
-from dqcodec.format.archive import ArchiveGroup, OwnModel, Verbatim
+from dqcodec.format.archive_group import ArchiveGroup, Verbatim
 from dqcodec.format.container import Group
 from dqcodec.format.directory import Damage
+from dqcodec.format.own_model import OwnModel
 
 
 class Wanted(NamedTuple):

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dqcodec.base.errors import CorruptError
-from dqcodec.format.archive import ArchiveGroup, OwnModel, unpack_group, unpack_model, unpack_model_id
+from dqcodec.format.archive_group import ArchiveGroup, unpack_group
 from dqcodec.format.frame import GROUP_MARK, MODEL_MARK, Frame, parsed, read_body, read_frame
+from dqcodec.format.own_model import OwnModel, unpack_model, unpack_model_id
 from dqcodec.format.positional import Positional
 
 

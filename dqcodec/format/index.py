@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dqcodec.format.archive import END_BYTES, START, unpack_block, unpack_end
+from dqcodec.format.archive import END_BYTES, START, unpack_end
 from dqcodec.format.directory import Directory, GroupPlace, ModelPlace, model_ids, model_place
 from dqcodec.format.frame import INDEX_MARK, parsed, read_frame
+from dqcodec.format.index_block import unpack_block
 from dqcodec.format.positional import Positional
 
 

@@ -1,9 +1,12 @@
-"""The names of an archive's files: which are allowed, and which can be side by side."""
+"""The names of an archive's files: which are allowed, which can be side by side, and as bytes."""
 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+from dqcodec.base.errors import CorruptError
+from dqcodec.base.reader import Reader
 
 MAX_NAME_BYTES = 1 << 12
 
@@ -43,3 +46,18 @@ def clashes(names: Sequence[str]) -> set[int]:
     """The numbers of the names that equal an earlier name, or that have another name as a folder."""
     kept = Names()
     return {number for number in sorted(range(len(names)), key=names.__getitem__) if kept.add(names[number])}
+
+
+def pack_names(names: Iterable[str]) -> bytes:
+    """Names, a zero byte after each."""
+    return b"".join(name.encode("utf-8", "surrogateescape") + b"\0" for name in names)
+
+
+def read_name(reader: Reader) -> str:
+    """Read a name of pack_names. Raises CorruptError: no file can have it."""
+    end = reader.data.find(b"\0", reader.position, reader.position + MAX_NAME_BYTES + 1)
+    name = reader.take(max(end, reader.position) - reader.position).decode("utf-8", "surrogateescape")
+    reader.take(1)
+    if not is_name(name):
+        raise CorruptError("the archive has a file with an invalid name")
+    return name

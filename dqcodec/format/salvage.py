@@ -6,9 +6,11 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dqcodec.format.archive import END_BYTES, START, unpack_block, unpack_end, unpack_members
+from dqcodec.format.archive import END_BYTES, START, unpack_end
+from dqcodec.format.archive_group import unpack_members
 from dqcodec.format.directory import Damage, Directory, GroupPlace, ModelPlace, model_ids, model_place
 from dqcodec.format.frame import GROUP_MARK, ID_BYTES, INDEX_MARK, MARK, MODEL_MARK, Frame, body_crc, parsed, read_frame
+from dqcodec.format.index_block import unpack_block
 from dqcodec.format.positional import Positional
 
 _PIECE = 1 << 20  # bytes searched at a time

@@ -63,6 +63,21 @@ def read_section(reader: Reader, packing: int) -> bytes:
     return raw
 
 
+def pack_tagged(raw: bytes) -> bytes:
+    """A byte, the packing, and the smallest section of bytes."""
+    packing, section = pack_section(raw)
+    return bytes([packing]) + section
+
+
+def read_tagged(header: bytes) -> Reader:
+    """A reader of what pack_tagged packed; raises CorruptError."""
+    reader = Reader(header)
+    raw = read_section(reader, reader.byte())
+    if reader.rest():
+        raise CorruptError("malformed header in an archive")
+    return Reader(raw, allowance=reader.allowance)
+
+
 def _has_repeats(raw: bytes) -> bool:
     """Whether a kilobyte or more occurs twice, at any distance.
 

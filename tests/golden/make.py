@@ -23,10 +23,12 @@ from test_flow_method import image
 from dqcodec import png
 from dqcodec.exact.autoregressive import changes
 from dqcodec.exact.program import load_program
-from dqcodec.format.archive import ArchiveGroup, Member, OwnModel, Verbatim, Writer, pack_group
+from dqcodec.format.archive import Writer
+from dqcodec.format.archive_group import ArchiveGroup, Member, Verbatim, pack_group
 from dqcodec.format.container import Group, sample_checksum
 from dqcodec.format.head import Entry
 from dqcodec.format.layer import Layer, Method
+from dqcodec.format.own_model import OwnModel
 from dqcodec.methods import classical, mixing, model_mixing, pixel_mixing, table, trained_mixing
 
 HERE = Path(__file__).parent
