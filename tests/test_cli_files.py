@@ -239,7 +239,7 @@ def test_a_name_that_changes_is_told_both_ways(folder):
         assert {*packed} == {"bitmap.png", "misnamed.jpg", "photo.png"}
 
 
-def test_only_takes_a_name_as_it_is_before_it_is_a_pattern(folder):
+def test_only_takes_a_name_of_a_file_or_a_folder_as_it_is_before_it_is_a_pattern(folder):
     odd = ["[1].png", "*.png", "?", "a[b]/c.png"]
     grow(folder / "in", [*odd, "1.png", "x"])
     run("compress", "in", "-o", "set.dqc")
@@ -248,6 +248,9 @@ def test_only_takes_a_name_as_it_is_before_it_is_a_pattern(folder):
         assert tree(folder / f"out{number}") == [name]
     assert run("decompress", "set.dqc", "--only", "[1]*", "-o", "one").exit_code == 0
     assert tree(folder / "one") == ["1.png"]
+    for number, name in enumerate(("a[b]", "a[b]/")):
+        assert run("decompress", "set.dqc", "--only", name, "-o", f"below{number}").exit_code == 0
+        assert tree(folder / f"below{number}") == ["a[b]/c.png"]
 
 
 def test_only_finds_names_in_every_locale(folder):

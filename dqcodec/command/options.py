@@ -255,7 +255,10 @@ class Decompressing(Converting):
 
     repack: bool = option("--repack", is_flag=True, help="Write new PNGs, also if --exact kept their bytes.")
     only: tuple[str, ...] = option(
-        "--only", metavar="GLOB", multiple=True, help="Take only these files of archives: a name, or a pattern."
+        "--only",
+        metavar="GLOB",
+        multiple=True,
+        help="Take only these files of archives: a name, a folder, or a pattern.",
     )
     crop: Region | None = option(
         "--crop", type=_Geometry(), metavar="WxH+X+Y", help="Decode only these pixels; X, Y: left, top."

@@ -260,9 +260,13 @@ class Unpacking:
 
 
 def _matching(names: set[str], pattern: str) -> set[str]:
-    """The names that a pattern takes. A pattern that is a name takes this one only, whatever its characters mean."""
+    """The names that a pattern takes: the file of exactly this name, or else the folder's, or else those that match."""
     pattern = in_utf8(pattern)
-    return {pattern} if pattern in names else {name for name in names if fnmatchcase(name, pattern)}
+    if pattern in names:
+        return {pattern}
+    folder = pattern.rstrip("/") + "/"
+    below = {name for name in names if name.startswith(folder)}
+    return below or {name for name in names if fnmatchcase(name, pattern)}
 
 
 def _opened(job: Job, options: Decompressing) -> Archive:
