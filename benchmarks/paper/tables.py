@@ -4,13 +4,19 @@ import json
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from published import CHECKERBOARD_IW, CHECKERBOARD_VI, IMAGES, LITERATURE, MNIST_OBJECTIVES
+from published import CHECKERBOARD_IW, CHECKERBOARD_VI, IMAGES, LITERATURE, OBJECTIVES
 from results import RESULTS
 
 _SHIPPED = RESULTS.parents[1] / "results"
 _SEEDS = range(3)
+_PAPER_ROWS = {
+    ("mnist", "interlaced"): "flow",
+    ("cifar10", "interlaced"): "8bit",
+}  # where the paper's couplings are affine
+_DIGITS = {"mnist": 3, "cifar10": 2}  # of the paper's values
 _CODED = (("really coded", "coded_bpd", 3), ("its initial bits", "initial_bpd", 3))  # label, key, digits
 _SPENT = (  # label, key, digits
+    ("standard error of KL", "kl_error_bpd", 4),
     ("vi on validation images", "valid_vi_bpd", 3),
     ("images trained on", "images", 0),
     ("minutes", "minutes", 1),
@@ -33,7 +39,7 @@ def checkerboard_vi() -> str:
         [p] + [_seeds(measured, f"{p}-{q}-vi", "vi_bits", value) for q, value in row.items()]
         for p, row in CHECKERBOARD_VI.items()
     ]
-    return _markdown(["p(v)", "uniform q", "normal q", "flow q"], rows)
+    return _markdown(["p(v)", "uniform q", "Gaussian q", "flow q"], rows)
 
 
 def checkerboard_iw() -> str:
@@ -44,7 +50,7 @@ def checkerboard_iw() -> str:
         [labels[objective]] + [_seeds(measured, f"flow-{q}-{objective}", "iw_bits", value) for q, value in row.items()]
         for objective, row in CHECKERBOARD_IW.items()
     ]
-    return _markdown(["objective", "uniform q", "normal q", "flow q"], rows)
+    return _markdown(["objective", "uniform q", "Gaussian q", "flow q"], rows)
 
 
 def checkerboard_renyi() -> str:
@@ -57,21 +63,21 @@ def checkerboard_renyi() -> str:
     return _markdown(["", "iw (M = 16)", "Rényi (M = 2)", "Rényi (M = 4)", "Rényi (M = 16)"], [["-log2 P(x)", *row]])
 
 
-def mnist_objectives() -> str:
-    """Binary MNIST by objective."""
-    measured = cells("mnist")
+def objectives(table: str, row: str) -> str:
+    """A flow with a uniform q, by objective."""
+    measured, decimals = cells(table), _DIGITS[table]
     labels = {"vi": "vi", "iw4": "iw (M = 4)", "renyi4": "Rényi (M = 4)"}
     rows = [
         [
             labels[objective],
-            _value(measured.get(name := f"flow-uniform-{objective}"), "iw_bpd", 3),
-            f"{MNIST_OBJECTIVES[objective]:.3f}",
+            _value(measured.get(name := f"{row}-uniform-{objective}"), "iw_bpd", 3),
+            f"{published:.{decimals}f}",
             *(
                 _value(measured.get(name), key, digits)
                 for key, digits in (("vi_bpd", 3), ("coded_bpd", 3), ("minutes", 1))
             ),
         ]
-        for objective in MNIST_OBJECTIVES
+        for objective, published in OBJECTIVES[table].items()
     ]
     return _markdown(["objective", "-log P(x)", "the paper", "vi", "really coded", "minutes"], rows)
 
@@ -118,8 +124,7 @@ def digits() -> str:
 
 def image_row(table: str, row: str) -> str:
     """KL, vi and -log P of a row, ours / the paper's, and the cost of each cell."""
-    measured, published = cells(table), IMAGES[table][row]
-    decimals = 3 if table == "mnist" else 2
+    measured, published, decimals = cells(table), _published(table, row), _DIGITS[table]
     lines = []
     for index, (label, key) in enumerate((("KL(q, p)", "kl_bpd"), ("vi", "vi_bpd"), ("-log P(x)", "iw_bpd"))):
         ours = [_value(measured.get(f"{row}-{q}"), key, 3) for q in published]
@@ -128,13 +133,18 @@ def image_row(table: str, row: str) -> str:
         )
     names = {q: [f"{row}-{q}"] + [f"{row}-{q}-seed{seed}" for seed in _SEEDS[1:]] for q in published}
     if any(names[q][-1] in measured for q in published):
-        means = [_mean(measured, names[q], "vi_bpd") if names[q][-1] in measured else "-" for q in published]
+        means = [_mean(measured, names[q], "vi_bpd", 4) if names[q][-1] in measured else "-" for q in published]
         lines.append(["vi, mean of three seeds", *means])
     lines.append(["vi, gain over uniform"] + [_gain(measured, published, row, q) for q in published])
-    is_coded = any("coded_bpd" in measured.get(f"{row}-{q}", ()) for q in published)
-    for label, key, digits in (*(_CODED if is_coded else ()), *_SPENT):
-        lines.append([label] + [_value(measured.get(f"{row}-{q}"), key, digits) for q in published])
-    return _markdown(["", "uniform q", "normal q", "bipartite q", "ARD q"], lines)
+    for label, key, digits in (*_CODED, *_SPENT):
+        if any(key in measured.get(f"{row}-{q}", ()) for q in published):
+            lines.append([label] + [_value(measured.get(f"{row}-{q}"), key, digits) for q in published])
+    return _markdown(["", "uniform q", "Gaussian q", "bipartite q", "ARD q"], lines)
+
+
+def _published(table: str, row: str) -> dict[str, tuple[float, float, float]]:
+    """The paper's row that a row is compared with."""
+    return IMAGES[table][_PAPER_ROWS.get((table, row), row)]
 
 
 def literature() -> str:
@@ -163,8 +173,7 @@ def _bound(name: str) -> dict[str, float]:
     measured = json.loads((_SHIPPED / f"{name.replace('-', '_')}_bound.json").read_text())
     vi = measured["float_vi_bpd"]
     mass = measured.get("float_mass_bpd", vi)
-    rates = {"vi_bpd": vi, "coded_bpd": measured["coded_bpd"], "iw_bpd": mass, "kl_bpd": vi - mass}
-    return rates
+    return {"vi_bpd": vi, "coded_bpd": measured["coded_bpd"], "iw_bpd": mass, "kl_bpd": vi - mass}
 
 
 def images_vi() -> str:
@@ -174,19 +183,20 @@ def images_vi() -> str:
         ("mnist", "flow"): "binary MNIST, flow",
         ("mnist", "interlaced"): "binary MNIST, interlaced flow",
         ("cifar10", "8bit"): "CIFAR-10, 8 bit, flow",
+        ("cifar10", "interlaced"): "CIFAR-10, 8 bit, interlaced flow",
         ("cifar10", "5bit"): "CIFAR-10, 5 bit, flow",
     }
     rows = []
     for (table, row), label in labels.items():
-        measured, decimals = cells(table), 3 if table == "mnist" else 2
+        measured, decimals = cells(table), _DIGITS[table]
         rows.append(
             [label]
             + [
                 _beside(_value(measured.get(f"{row}-{q}"), "vi_bpd", decimals), f"{published[1]:.{decimals}f}")
-                for q, published in IMAGES[table][row].items()
+                for q, published in _published(table, row).items()
             ]
         )
-    return _markdown(["vi, bpd", "uniform q", "normal q", "bipartite q", "ARD q"], rows)
+    return _markdown(["vi, bpd", "uniform q", "Gaussian q", "bipartite q", "ARD q"], rows)
 
 
 def provenance(table: str) -> str:
@@ -218,13 +228,13 @@ def _seeds(measured: dict, name: str, key: str, published: float | None = None) 
     return text if published is None or text == "-" else f"{text} / {published:.2f}"
 
 
-def _mean(measured: dict, names: Sequence[str], key: str) -> str:
+def _mean(measured: dict, names: Sequence[str], key: str, digits: int = 3) -> str:
     """`mean ± spread` of cells, of those that are measured. The spread is the largest distance from the mean."""
     values = [measured[name][key] for name in names if name in measured]
     if not values:
         return "-"
-    text = f"**{np.mean(values):.3f}**"
-    return text if len(values) == 1 else f"{text} ± {np.abs(np.array(values) - np.mean(values)).max():.3f}"
+    text = f"**{np.mean(values):.{digits}f}**"
+    return text if len(values) == 1 else f"{text} ± {np.abs(np.array(values) - np.mean(values)).max():.{digits}f}"
 
 
 def _beside(ours: str, published: str) -> str:
@@ -252,11 +262,13 @@ TABLES: dict[str, Callable[[], str]] = {
     "mnist-covariance": lambda: image_row("mnist", "covariance"),
     "mnist-flow": lambda: image_row("mnist", "flow"),
     "mnist-interlaced": lambda: image_row("mnist", "interlaced"),
-    "mnist-objectives": mnist_objectives,
+    "mnist-objectives": lambda: objectives("mnist", "flow"),
     "mnist-coded": mnist_coded,
     "digits": digits,
     "images-vi": images_vi,
     "cifar10-8bit": lambda: image_row("cifar10", "8bit"),
     "cifar10-literature": literature,
     "cifar10-5bit": lambda: image_row("cifar10", "5bit"),
+    "cifar10-interlaced": lambda: image_row("cifar10", "interlaced"),
+    "cifar10-objectives": lambda: objectives("cifar10", "5bit"),
 }
