@@ -88,7 +88,7 @@ def load_model(file: Positional, place: ModelPlace) -> OwnModel | None:
         return None
     body = read_body(file, frame)
     try:
-        return body and unpack_model(frame.header, body)
+        return None if body is None else unpack_model(frame.header, body)
     except CorruptError:
         return None
 

@@ -18,11 +18,14 @@ def read_index(file: Positional) -> Directory | None:
     start = position = stop - end.index_bytes
     if start < len(START):
         return None
-    places, offset = [], None
+    places: list[GroupPlace] = []
+    offset = None
     while (frame := read_frame(file, position)) and frame.mark == INDEX_MARK:
         block = parsed(unpack_block, frame)
-        offset = block.offset if block and offset is None else offset
-        found = block and (frame.archive_id, frame.number, block.groups, block.offset)
+        if block is None:
+            return None
+        offset = block.offset if offset is None else offset
+        found = frame.archive_id, frame.number, block.groups, block.offset
         if found != (end.archive_id, len(places), end.groups, offset):
             return None
         for size, names in block.places:

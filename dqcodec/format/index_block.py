@@ -40,7 +40,8 @@ def unpack_block(header: bytes) -> Block:
     groups, offset, places = reader.varint(), int.from_bytes(reader.take(8), "little"), []
     left, start = reader.varint(), reader.position
     while left and reader.position - start <= BLOCK_BYTES:
-        size, names = reader.varint(), []
+        size = reader.varint()
+        names: list[str] = []
         while len(names) < MAX_MEMBERS and reader.data[reader.position : reader.position + 1] != b"\0":
             names.append(read_name(reader))
         if reader.take(1) != b"\0" or not names:

@@ -50,6 +50,7 @@ def read_section(reader: Reader, packing: int) -> bytes:
     reader.allowance.unpacked -= raw_bytes
     if raw_bytes > _MAX_RAW_BYTES or reader.allowance.unpacked < 0:
         raise CorruptError("the .dqc file unpacks to too many bytes")
+    stream: zlib._Decompress | lzma.LZMADecompressor
     if packing in _DICTIONARIES:
         stream = zlib.decompressobj(-15, _DICTIONARIES[packing])
     else:
